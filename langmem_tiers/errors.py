@@ -1,0 +1,86 @@
+"""What can go wrong, as one tree.
+
+    TieredMemoryError
+    ├── InvalidInputError (ValueError)      the caller's mistake, found before anything is written
+    │   ├── InvalidTypeError (TypeError)    the wrong kind of thing
+    │   ├── InvalidFilterError
+    │   └── TierConflictError               a put through one tier for a memory that lives in another
+    ├── ConfigurationError (ValueError)     settings that cannot work, or do not fit this database
+    │   └── DimensionMismatchError
+    ├── MissingExtraError (ImportError)     an optional part is not installed
+    ├── EmbeddingError                      the embedding model returned something unusable
+    ├── ImportFileError                     a file that cannot be read as memories
+    └── DatabaseError                       Postgres refused, or is not there
+        ├── DatabaseUnavailableError
+        ├── PoolExhaustedError
+        ├── NotSetUpError
+        ├── MigrationError
+        └── EmbeddedServerError
+
+Every message says what to do next. Errors of the database driver are wrapped once;
+the original is the `__cause__`.
+"""
+
+
+class TieredMemoryError(Exception):
+    """Root of every error this package raises on purpose."""
+
+
+class InvalidInputError(TieredMemoryError, ValueError):
+    """An argument that cannot be stored or asked for; nothing was written."""
+
+
+class InvalidTypeError(InvalidInputError, TypeError):
+    """An argument of the wrong type; nothing was written."""
+
+
+class InvalidFilterError(InvalidInputError):
+    """A search filter that means nothing, such as an unknown operator."""
+
+
+class TierConflictError(InvalidInputError):
+    """A put through one tier's view, for a memory that lives in another tier."""
+
+
+class ConfigurationError(TieredMemoryError, ValueError):
+    """Options that contradict each other, or the database they are used on."""
+
+
+class DimensionMismatchError(ConfigurationError):
+    """The database holds vectors of another size or type than the store is configured for."""
+
+
+class MissingExtraError(TieredMemoryError, ImportError):
+    """An optional dependency is needed here and not installed."""
+
+
+class EmbeddingError(TieredMemoryError):
+    """The embedding model returned the wrong number, size or kind of vectors."""
+
+
+class ImportFileError(TieredMemoryError):
+    """A file that is not in any format that can be imported."""
+
+
+class DatabaseError(TieredMemoryError):
+    """Postgres refused a statement; the driver's error is the cause."""
+
+
+class DatabaseUnavailableError(DatabaseError):
+    """No server answers, or the connection to it was lost."""
+
+
+class PoolExhaustedError(DatabaseError):
+    """Every connection of the pool stayed busy for the whole time-out."""
+
+
+class NotSetUpError(DatabaseError):
+    """The database has no tables of this package yet, or not the vector tables."""
+
+
+class MigrationError(DatabaseError):
+    """The database's schema version and this package's do not fit together."""
+
+
+class EmbeddedServerError(DatabaseError):
+    """The embedded Postgres could not be started or found."""

@@ -1,0 +1,112 @@
+"""Flows: what the package does, written once and driven both ways.
+
+A flow is a generator that yields what it needs, an `Embed`, a `Query` or a
+`Script`, and is sent the answer. `run` drives it on a blocking session and `arun` on an asynchronous one; the two are
+equal but for `await`. Everything above is therefore written once and never blocks by itself.
+
+A flow is one transaction, opened at its first `Query` and committed when the flow returns, or
+together with the query that says `commit=True`, which saves a round trip. An `Embed` while a
+transaction is open is an error, so no connection ever waits for a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, cast
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Rows = list[Row]
+Vector = Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """Ask for vectors. Answered with one vector a text, in order."""
+
+    texts: tuple[str, ...]
+    purpose: Literal["documents", "query"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One named statement of queries.sql and its parameters."""
+
+    name: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Run statements in one round trip. Answered with the rows of each, in order."""
+
+    calls: tuple[Call, ...]
+    commit: bool = False
+    """Commit with this round trip. A later query opens a transaction of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Run a script of statements without parameters. Answered with nothing."""
+
+    text: str
+    transactional: bool = True
+    """False for what Postgres refuses inside a transaction, such as CREATE INDEX CONCURRENTLY."""
+
+
+Effect: TypeAlias = Embed | Query | Script
+Flow: TypeAlias = Generator[Effect, Any, T]
+
+
+class Session(Protocol):
+    """What `run` needs: a unit of work that commits on a clean exit and else rolls back."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+    def perform(self, effect: Effect, /) -> Any: ...
+
+
+class AsyncSession(Protocol):
+    """What `arun` needs: the same, awaited."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+    async def perform(self, effect: Effect, /) -> Any: ...
+
+
+def run(flow: Flow[T], session: Session) -> T:
+    """Drive a flow to its result, blocking on every effect."""
+    with session:
+        answer = None
+        while True:
+            try:
+                effect = flow.send(answer)
+            except StopIteration as done:
+                return cast("T", done.value)
+            answer = session.perform(effect)
+
+
+async def arun(flow: Flow[T], session: AsyncSession) -> T:
+    """Drive a flow to its result, awaiting every effect."""
+    async with session:
+        answer = None
+        while True:
+            try:
+                effect = flow.send(answer)
+            except StopIteration as done:
+                return cast("T", done.value)
+            answer = await session.perform(effect)

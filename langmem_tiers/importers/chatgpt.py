@@ -1,0 +1,137 @@
+"""ChatGPT's data export: conversations.json, where each conversation is a tree of messages."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.importers.dates import utc_date
+from langmem_tiers.importers.parts import content_text, joined
+from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Unit, Units
+from langmem_tiers.importers.settle import attempt
+
+_IDENTIFIERS = ("conversation_id", "id")
+_TEXT_FIELDS = ("text", "result", "content", "user_profile", "user_instructions")
+_SETTINGS = "model_editable_context"
+
+
+def recognises(value: object) -> bool:
+    """Tell whether a value of the file is a conversation with a `mapping` of its messages."""
+    return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
+
+
+def read(units: Units, *, stem: str, tenant: str | None) -> Drafts:
+    """Yield one draft a message on the way from the root to `current_node`.
+
+    What the user edited away or regenerated lies on other branches and is not read.
+    """
+    del tenant
+    for number, unit in enumerate(units, start=1):
+        if isinstance(unit, BadRecord):
+            yield unit
+            continue
+        try:
+            path = _path(unit.value)
+        except InvalidInputError as error:
+            yield BadRecord(line=unit.where(()), reason=str(error))
+            continue
+        yield from _conversation(unit, path, f"{stem}-{number}")
+
+
+def _path(conversation: object) -> list[str]:
+    """Return the names of the nodes from the root to the current one."""
+    if not isinstance(conversation, dict) or not recognises(conversation):
+        raise InvalidInputError("this is not a conversation with a `mapping`")
+    mapping, node = conversation["mapping"], conversation.get("current_node")
+    path: dict[str, None] = {}
+    while node is not None:
+        if not isinstance(node, str) or not isinstance(mapping.get(node), dict):
+            raise InvalidInputError(f"the conversation's node {node!r} is not in its `mapping`")
+        if node in path:
+            raise InvalidInputError(f"the conversation's node {node!r} is its own ancestor")
+        path[node] = None
+        node = mapping[node].get("parent")
+    if not path:
+        raise InvalidInputError("the conversation has no `current_node`")
+    return list(reversed(path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a message was said: its line, its turn and the facts of its conversation."""
+
+    where: Callable[[], int]
+    turn: int
+    session: str
+    title: object
+    date: object
+
+
+def _conversation(unit: Unit, path: list[str], name: str) -> Drafts:
+    around = unit.value
+    found = (around.get(field) for field in _IDENTIFIERS)
+    session = next((each for each in found if isinstance(each, str) and each.strip()), name)
+    for turn, (node, message) in enumerate(_messages(around["mapping"], path), start=1):
+        where = partial(unit.where, ("mapping", node))
+        place = _Place(
+            where=where, turn=turn, session=session,
+            title=around.get("title"), date=around.get("create_time"),
+        )  # fmt: skip
+        yield attempt(where, message, partial(_draft, message, place))
+
+
+def _messages(mapping: dict[str, Any], path: list[str]) -> Iterator[tuple[str, object]]:
+    for node in path:
+        message = mapping[node].get("message")
+        if message is not None and not _is_placeholder(message):
+            yield node, message
+
+
+def _is_placeholder(message: object) -> bool:
+    """Tell whether the app itself put the message there, and it says nothing."""
+    if not isinstance(message, dict) or not isinstance(message.get("content"), dict):
+        return False
+    content, author, marks = message["content"], message.get("author"), message.get("metadata")
+    if content.get("content_type") == _SETTINGS:
+        return True
+    hidden = isinstance(marks, dict) and marks.get("is_visually_hidden_from_conversation") is True
+    system = isinstance(author, dict) and author.get("role") == "system"
+    return (hidden or system) and content.get("parts") in ([], [""], None) and not _other(content)
+
+
+def _draft(message: object, place: _Place) -> Draft:
+    if not isinstance(message, dict):
+        raise InvalidInputError("this message is not an object")
+    author = message.get("author")
+    if not isinstance(author, dict) or not isinstance(author.get("role"), str):
+        raise InvalidInputError("this message has no author with a `role`")
+    date = place.date if message.get("create_time") is None else message["create_time"]
+    facts = {
+        "content": _content(message.get("content")),
+        "speaker": author["role"],
+        "occurred_at": None if date is None else utc_date(date),
+        "name": author.get("name"),
+        "title": place.title,
+    }
+    known = {field: fact for field, fact in facts.items() if fact is not None}
+    value = {**known, "session": place.session, "turn": place.turn, "source": Format.CHATGPT.value}
+    return Draft(value=value, where=place.where, session=place.session, key=_key(message))
+
+
+def _key(message: dict[str, Any]) -> str | None:
+    found = message.get("id")
+    return found if isinstance(found, str) and found.strip() else None
+
+
+def _content(content: object) -> str:
+    if not isinstance(content, dict):
+        raise InvalidInputError("this message has no `content` object")
+    return joined(content_text(content.get("parts")), _other(content))
+
+
+def _other(content: dict[str, Any]) -> str:
+    """Return what stands outside `parts`: code, a tool's output, a quote, thoughts."""
+    texts = [found for field in _TEXT_FIELDS if isinstance(found := content.get(field), str)]
+    thoughts = content.get("thoughts")
+    return joined(*texts, content_text(thoughts if isinstance(thoughts, list) else None))

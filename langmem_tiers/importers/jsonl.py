@@ -1,0 +1,104 @@
+"""JSON Lines: one object a line, with `content` or `text`."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.importers.dates import utc_date
+from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Units
+from langmem_tiers.importers.settle import attempt
+
+_Turns = Counter[tuple[str | None, str]]
+
+
+def recognises(value: object) -> bool:
+    """Tell whether a value of the file is a memory as this format writes it."""
+    return isinstance(value, dict) and any(
+        isinstance(value.get(f), str) for f in ("content", "text")
+    )
+
+
+def read(units: Units, *, stem: str, tenant: str | None) -> Drafts:
+    """Yield one draft an object; what the format does not name is kept under `metadata`."""
+    del stem, tenant
+    turns: _Turns = Counter()
+    for unit in units:
+        if isinstance(unit, BadRecord):
+            yield unit
+            continue
+        where = partial(unit.where, ())
+        yield attempt(where, unit.value, partial(_draft, unit.value, where, turns))
+
+
+def _draft(raw: object, where: Callable[[], int], turns: _Turns) -> Draft:
+    if not isinstance(raw, dict):
+        raise InvalidInputError("this is not a JSON object with `content` or `text`")
+    rest = dict(raw)
+    content = _take(rest, "content", "text")
+    if not isinstance(content, str):
+        raise InvalidInputError("there is no `content` or `text` that is text")
+    name = _name(rest, "tenant")
+    key = _name(rest, "key", "id")
+    session = _name(rest, "session") or None
+    facts = _facts(rest)
+    turn = _turn(rest, name, session, turns)
+    facts |= {"session": session, "turn": turn, "metadata": _metadata(rest)}
+    known = {field: fact for field, fact in facts.items() if fact is not None}
+    value = {"content": content, "source": Format.JSONL.value, **known}
+    return Draft(value=value, where=where, session=session, tenant=name, key=_nonblank(key))
+
+
+def _take(rest: dict[str, Any], *fields: str) -> object:
+    """Remove and return the first field that is there; the others stay unless null."""
+    for field in fields:
+        if (found := rest.pop(field, None)) is not None:
+            return found
+    return None
+
+
+def _name(rest: dict[str, Any], *fields: str) -> str | None:
+    found = _take(rest, *fields)
+    if found is None or isinstance(found, str):
+        return found
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found)
+    raise InvalidInputError(f"`{fields[0]}` is neither text nor a whole number")
+
+
+def _nonblank(key: str | None) -> str | None:
+    if key is not None and not key.strip():
+        raise InvalidInputError("the key is blank; give one, or leave it out")
+    return key
+
+
+def _facts(rest: dict[str, Any]) -> dict[str, Any]:
+    speaker = _take(rest, "speaker")
+    if speaker is not None and not isinstance(speaker, str):
+        raise InvalidInputError("`speaker` is not text")
+    written = _take(rest, "occurred_at", "timestamp", "date")
+    return {"speaker": speaker, "occurred_at": None if written is None else utc_date(written)}
+
+
+def _turn(
+    rest: dict[str, Any], tenant: str | None, session: str | None, turns: _Turns
+) -> int | None:
+    """Take the record's own turn, else its place among those of its session."""
+    own = rest.get("turn")
+    if isinstance(own, int) and not isinstance(own, bool):
+        del rest["turn"]
+        return own
+    if session is None:
+        return None
+    turns[tenant, session] += 1
+    return turns[tenant, session]
+
+
+def _metadata(rest: dict[str, Any]) -> dict[str, Any] | None:
+    """Lift what is already under `metadata`, unless a name would be lost by it."""
+    inner = rest.get("metadata")
+    others = {field: found for field, found in rest.items() if field != "metadata"}
+    if isinstance(inner, dict) and not inner.keys() & others.keys():
+        return {**inner, **others} or None
+    return rest or None

@@ -1,0 +1,83 @@
+"""Message content as readable text, whatever parts it is made of."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from langmem_tiers.errors import InvalidInputError
+
+_TEXT_FIELDS = ("text", "refusal", "transcript", "content")
+_CALL_KINDS = ("tool_use", "tool_call", "function_call", "server_tool_use")
+_MEDIA = ("image", "audio", "video", "file")
+
+
+def content_text(content: object) -> str:
+    """Return content (text, a list of parts, or nothing) as text.
+
+    Parts stand on lines of their own; one that is no text, as an image, is named: "[image]".
+    Tool calls among the parts are left out: see `calls_text`.
+    Raises `InvalidInputError` for any other shape.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise InvalidInputError("the content is neither text nor a list of parts")
+    return _lines(_part_text(part) for part in content if not _is_call(part))
+
+
+def calls_text(calls: object, content: object) -> str:
+    """Return tool calls as "[calls name(arguments)]", one a line.
+
+    Where the message itself lists none, those among the parts of its content are taken.
+    """
+    parts = content if isinstance(content, list) else []
+    found = calls or [part for part in parts if _is_call(part)]
+    if not isinstance(found, list):
+        raise InvalidInputError("the tool calls are not a list")
+    return _lines(_call_text(call) for call in found)
+
+
+def joined(*texts: str) -> str:
+    """Join the texts that are not blank, one a line."""
+    return _lines(texts)
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(text for text in texts if text.strip())
+
+
+def _is_call(part: object) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _CALL_KINDS
+
+
+def _part_text(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        raise InvalidInputError("a part of the content is neither text nor an object")
+    for field in _TEXT_FIELDS:
+        found = part.get(field)
+        text = found.get("value") if isinstance(found, Mapping) else found
+        if isinstance(text, str | list):
+            return content_text(text)
+    return f"[{_kind(part)}]"
+
+
+def _kind(part: Mapping[str, Any]) -> str:
+    kind = str(part.get("type") or part.get("content_type") or "part without text")
+    return next((media for media in _MEDIA if media in kind), kind)
+
+
+def _call_text(call: object) -> str:
+    if not isinstance(call, Mapping):
+        raise InvalidInputError("a tool call is not an object")
+    named = call.get("function", call)
+    if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
+        raise InvalidInputError("a tool call has no name")
+    given: object = next(
+        (named[field] for field in ("arguments", "args", "input") if field in named), {}
+    )
+    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return f"[calls {named['name']}({arguments})]"

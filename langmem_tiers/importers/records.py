@@ -1,0 +1,66 @@
+"""The nouns of an import: formats, records, and the steps between a file and its records."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+
+class Format(StrEnum):
+    """The file formats that can be imported."""
+
+    LOCOMO = "locomo"
+    LANGCHAIN = "langchain"
+    OPENAI = "openai"
+    CHATGPT = "chatgpt"
+    JSONL = "jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One memory to be stored under `(tenant, *namespace)` and `key`.
+
+    `namespace` is `(project, session)`; an absent one is `_`. `value` holds `content` and
+    `source` (the format's name) and, where the file has them, `speaker`, `occurred_at`
+    (ISO 8601, UTC), `session`, `turn` (from 1 in its session) and what else the format knows.
+    Reading a file again gives the same keys.
+    """
+
+    namespace: tuple[str, ...]
+    tenant: str
+    key: str
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRecord:
+    """A part of the file that cannot be stored: the line it starts on (from 1), and why."""
+
+    line: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A record as its format tells it; tenant, session and key are settled later."""
+
+    value: dict[str, Any]
+    where: Callable[[], int]
+    session: str | None = None
+    tenant: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One top-level JSON value of a file; `where` finds the line of a value inside it.
+
+    The path given to `where` is the member names and array indexes that lead to that value.
+    """
+
+    value: Any
+    where: Callable[[tuple[str | int, ...]], int]
+
+
+Units: TypeAlias = Iterator[Unit | BadRecord]
+Drafts: TypeAlias = Iterator[Draft | BadRecord]

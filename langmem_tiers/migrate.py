@@ -1,0 +1,141 @@
+"""Bringing a database to today's schema, and its vector index to today's size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langmem_tiers import sql
+from langmem_tiers.config import StoreOptions, VectorOptions
+from langmem_tiers.errors import DimensionMismatchError, MigrationError, NotSetUpError
+from langmem_tiers.flow import Call, Flow, Query, Script
+from langmem_tiers.memory import TIERS, Tier
+
+SETUP_LOCK = 0x6C616E676D656D
+"""Key of the advisory lock that setups wait on (the bytes of "langmem")."""
+
+_LOCK = Call("lock_setup", {"lock": SETUP_LOCK})
+
+
+def set_up(options: StoreOptions) -> Flow[None]:
+    """Create or migrate the schema, in one transaction, one process at a time.
+
+    Raises:
+        MigrationError: if the database is newer than this package, or a migration that has
+            run differs from the one shipped.
+        DimensionMismatchError: if the database holds vectors of another shape.
+    """
+    yield Query((_LOCK,))
+    yield Script(sql.bootstrap(options))
+    (applied,) = yield Query((Call("applied_migrations", {}),))
+    for migration in pending(sql.migrations(options), {row[0]: row[2] for row in applied}):
+        yield Script(migration.text)
+        record = {
+            "version": migration.version,
+            "name": migration.name,
+            "checksum": migration.checksum,
+        }
+        yield Query((Call("record_migration", record),))
+    yield from _shape_vectors(options)
+
+
+def pending(
+    shipped: Sequence[sql.Migration], applied: Mapping[int, str]
+) -> list[sql.Migration]:
+    """The migrations still to run, after checking those that have run."""
+    known = {migration.version: migration for migration in shipped}
+    if unknown := sorted(set(applied) - set(known)):
+        raise MigrationError(
+            f"this database is at schema version {unknown[-1]}, newer than this package knows "
+            f"({max(known)}): upgrade langmem-tiers"
+        )
+    for version, checksum in applied.items():
+        if known[version].checksum != checksum:
+            raise MigrationError(
+                f"migration {version} ({known[version].name}) ran here with other contents "
+                "than this package ships: install the version that created the database, or "
+                "restore the file"
+            )
+    return [migration for migration in shipped if migration.version not in applied]
+
+
+def check_shape(stored: Mapping[str, Any] | None, wanted: VectorOptions) -> None:
+    """Compare the shape of the stored vectors with the one configured.
+
+    Raises:
+        NotSetUpError: if the database was set up without a vector index.
+        DimensionMismatchError: if they differ.
+    """
+    if stored is None:
+        raise NotSetUpError(
+            "this database was set up without a vector index: call store.setup() once with "
+            "this index; items that are there already are found by search once they are put again"
+        )
+    if stored != _shape(wanted):
+        raise DimensionMismatchError(
+            f"this database holds {stored['vector_type']} vectors of {stored['dims']} dimensions "
+            f"and the store is configured for {wanted.vector_type} of {wanted.dims}: open it "
+            f"with index['dims'] = {stored['dims']} and the model it was filled with, or give "
+            "the new model a schema_prefix of its own and put the memories there again"
+        )
+
+
+def _shape_vectors(options: StoreOptions) -> Flow[None]:
+    wanted = options.index.vector if options.index else None
+    (rows,) = yield Query((Call("settings", {"name": "vector"}),))
+    stored = rows[0][0] if rows else None
+    if rows and (wanted is None or stored == _shape(wanted)):
+        return
+    if stored is not None and wanted is not None:
+        ((any_row,),) = yield Query((Call("any_vector", {}),))
+        if any_row[0]:
+            check_shape(stored, wanted)
+    yield Script(sql.vector_tables(options, wanted))
+    shape = {"name": "vector", "value": json.dumps(_shape(wanted) if wanted else None)}
+    yield Query((Call("change_setting", shape),))
+
+
+def _shape(vector: VectorOptions) -> dict[str, Any]:
+    return {"dims": vector.dims, "vector_type": vector.vector_type}
+
+
+def state_call(options: StoreOptions) -> Call:
+    """The call that reads what `read_state` understands."""
+    vector = options.index.vector if options.index else None
+    params = {
+        "index": sql.ann_index_name(vector) if vector else "",
+        "schemas": [options.schema(tier) for tier in TIERS],
+    }
+    return Call("state", params)
+
+
+def read_state(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
+    """The tiers that have an HNSW index for the configured metric, after a check of shapes."""
+    (((stored, schemas),),) = yield Query((state_call(options),), commit=True)
+    if options.index is not None and options.index.vector is not None:
+        check_shape(stored, options.index.vector)
+    return tuple(tier for tier in TIERS if options.schema(tier) in schemas)
+
+
+def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
+    """Build the HNSW index of each tier that has outgrown exact search; the tiers built.
+
+    Writers are not blocked; a build that already runs elsewhere is left alone. A tier has outgrown exact search when one tenant has more than
+    `exact_limit` vectors in it.
+    """
+    vector = options.index.vector if options.index else None
+    if vector is None or not vector.ann:
+        return ()
+    have = yield from read_state(options)
+    schemas = {"schemas": [options.schema(tier) for tier in TIERS]}
+    calls = (Call("building", schemas), Call("largest_tenants", {}))
+    ((building,),), rows = yield Query(calls, commit=True)
+    if building:
+        return ()
+    outgrown = [Tier(tier) for tier, largest in rows if largest > options.exact_limit]
+    missing = tuple(tier for tier in TIERS if tier in outgrown and tier not in have)
+    for tier in missing:
+        for statement in sql.ann_index(options, vector, tier):
+            yield Script(statement, transactional=False)
+    return missing

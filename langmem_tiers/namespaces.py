@@ -1,0 +1,89 @@
+"""Namespaces as the database keeps them: a tenant, and the labels after it as one text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from langmem_tiers.config import MAX_KEY_BYTES, MAX_NAMESPACE_BYTES
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+
+_ABOVE_ALL = "\U0010ffff"
+"""No label begins with this last code point's successor, so it bounds every namespace."""
+
+
+class Place(NamedTuple):
+    """An exact namespace."""
+
+    tenant: str
+    namespace: str
+
+
+class Scope(NamedTuple):
+    """All namespaces under a prefix; `tenant` is None for those of every tenant."""
+
+    tenant: str | None
+    low: str
+    high: str
+
+
+def encode(labels: Sequence[str]) -> Place:
+    """Turn labels into the stored form: ("acme", "a", "b") becomes ("acme", "a.b.").
+
+    Raises:
+        InvalidInputError: for an empty namespace, one over 400 bytes of UTF-8, or labels that
+            are not valid Unicode.
+    """
+    if not labels:
+        raise InvalidInputError("a namespace needs at least one label: the tenant")
+    place = Place(labels[0], "".join(f"{label}." for label in labels[1:]))
+    size = utf8_bytes(place.tenant, "namespace") + utf8_bytes(place.namespace, "namespace")
+    if size > MAX_NAMESPACE_BYTES:
+        raise InvalidInputError(
+            f"the namespace has {size} bytes; use shorter labels, {MAX_NAMESPACE_BYTES} at most"
+        )
+    return place
+
+
+def decode(tenant: str, namespace: str) -> tuple[str, ...]:
+    """Turn the stored form back into labels."""
+    return (tenant, *namespace.split(".")[:-1])
+
+
+def scope(prefix: Sequence[str]) -> Scope:
+    """Bound the namespaces under a prefix of whole labels; the empty prefix is everything."""
+    if not prefix:
+        return Scope(None, "", _ABOVE_ALL)
+    tenant, namespace = encode(prefix)
+    # "/" follows "." in the C collation, so ["a.", "a/") holds exactly what begins with "a.".
+    return Scope(tenant, namespace, namespace[:-1] + "/" if namespace else _ABOVE_ALL)
+
+
+def check_key(key: object) -> str:
+    """Return a key that can be stored.
+
+    Raises:
+        InvalidTypeError: if it is not a string.
+        InvalidInputError: if it is over 1,024 bytes of UTF-8 or not valid Unicode.
+    """
+    if not isinstance(key, str):
+        raise InvalidTypeError(f"a key is a string, not {type(key).__name__}")
+    if (size := utf8_bytes(key, "key")) > MAX_KEY_BYTES:
+        raise InvalidInputError(
+            f"the key has {size} bytes; use a shorter one ({MAX_KEY_BYTES} at most) and keep "
+            "the rest in the value"
+        )
+    return key
+
+
+def utf8_bytes(text: str, what: str) -> int:
+    """Length in bytes of text that Postgres can hold: no lone surrogates, no NUL."""
+    if "\0" in text:
+        raise InvalidInputError(f"the {what} holds a NUL character, which Postgres cannot store")
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"the {what} holds a lone surrogate (position {error.start}): it is not valid "
+            "Unicode; decode it properly, or with errors='replace'"
+        ) from error

@@ -1,0 +1,107 @@
+"""Search filters, compiled to conditions that one static statement evaluates.
+
+A filter is a mapping from top-level keys to what must hold, all of it: a scalar or a list is
+compared as JSON, a mapping of `$` operators applies each, any other mapping matches a part of
+an object, recursively. `$gt`, `$gte`, `$lt` and `$lte` compare numbers as numbers and strings
+by code point, and never match across types. `$ne` also matches what lacks the key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from langmem_tiers.errors import InvalidFilterError, InvalidInputError
+from langmem_tiers.values import encode_value
+
+_COMPARISONS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
+_OPERATORS = ("$eq", "$ne", *_COMPARISONS)
+
+
+class Condition(NamedTuple):
+    """One thing that must hold of a value: an operator on what lies at a path of keys."""
+
+    path: tuple[str, ...]
+    op: str
+    operand: str
+
+
+def compile_filter(given: Mapping[str, Any] | None) -> list[Condition]:
+    """Compile a filter into its conditions.
+
+    Raises:
+        InvalidFilterError: for an unknown operator or an operand that is not JSON.
+    """
+    if given is None:
+        return []
+    if not isinstance(given, Mapping):
+        raise InvalidFilterError(f"a filter is a mapping, not {type(given).__name__}")
+    return [cond for key, wanted in given.items() for cond in _compile((_label(key),), wanted)]
+
+
+def filter_params(conditions: list[Condition]) -> dict[str, list[str]]:
+    """The parameters that the {filter} part of a statement reads."""
+    return {
+        "filter_paths": [text_array(condition.path) for condition in conditions],
+        "filter_ops": [condition.op for condition in conditions],
+        "filter_values": [condition.operand for condition in conditions],
+    }
+
+
+def _compile(path: tuple[str, ...], wanted: object) -> Iterator[Condition]:
+    if not isinstance(wanted, Mapping):
+        yield _equal(path, wanted, "eq")
+    elif any(isinstance(key, str) and key.startswith("$") for key in wanted):
+        for operator, operand in wanted.items():
+            yield _apply(path, operator, operand)
+    else:
+        yield Condition(path, "type", "object")
+        for key, part in wanted.items():
+            yield from _compile((*path, _label(key)), part)
+
+
+def _apply(path: tuple[str, ...], operator: object, operand: object) -> Condition:
+    if operator not in _OPERATORS:
+        raise InvalidFilterError(
+            f"unknown filter operator {operator!r}; known: {', '.join(_OPERATORS)}"
+        )
+    if operator in ("$eq", "$ne"):
+        return _equal(path, operand, operator[1:])
+    if isinstance(operand, float) and not math.isfinite(operand):
+        return _beyond(path, operator, operand)
+    return Condition(path, _COMPARISONS[operator], _json(operand))
+
+
+def _equal(path: tuple[str, ...], operand: object, op: str) -> Condition:
+    if isinstance(operand, float) and not math.isfinite(operand):
+        return Condition(path, "never" if op == "eq" else "always", "null")
+    return Condition(path, op, _json(operand))
+
+
+def _beyond(path: tuple[str, ...], operator: str, operand: float) -> Condition:
+    """Every number lies below infinity and above minus infinity; nothing compares to NaN."""
+    upward = operator in ("$lt", "$lte")
+    holds = not math.isnan(operand) and (operand > 0) == upward
+    return Condition(path, "type", "number") if holds else Condition(path, "never", "null")
+
+
+def _label(key: object) -> str:
+    if not isinstance(key, str):
+        raise InvalidFilterError(f"a filter key is a string, not {type(key).__name__}")
+    _json(key)
+    return key
+
+
+def _json(operand: object) -> str:
+    try:
+        text = encode_value({"operand": operand})
+    except InvalidInputError as error:
+        raise InvalidFilterError(f"a filter compares with JSON only: {error}") from error
+    return text[len('{"operand": ') : -1]
+
+
+def text_array(path: tuple[str, ...]) -> str:
+    """A Postgres text[] literal."""
+    quoted = (label.replace("\\", "\\\\").replace('"', '\\"') for label in path)
+    return "{" + ",".join(f'"{label}"' for label in quoted) + "}"

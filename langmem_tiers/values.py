@@ -1,0 +1,62 @@
+"""Values as Postgres keeps them: JSON that comes back equal."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.namespaces import utf8_bytes
+
+_STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?e\+\d+')
+
+
+def encode_value(value: Mapping[str, Any]) -> str:
+    """Write a value as JSON that `jsonb` gives back equal.
+
+    Raises:
+        InvalidTypeError: if it is no mapping, or holds what JSON has no form for.
+        InvalidInputError: for NaN, infinite numbers, NUL, lone surrogates, circular or
+            bottomless nesting.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(
+            f"a value is a mapping, not {type(value).__name__}; wrap it: {{'content': …}}"
+        )
+    try:
+        text = json.dumps(dict(value), ensure_ascii=False, allow_nan=False)
+    except TypeError as error:
+        raise InvalidTypeError(
+            f"the value is not JSON ({error}); convert it first, datetimes by .isoformat()"
+        ) from error
+    except ValueError as error:
+        raise InvalidInputError(f"the value is not JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidInputError("the value is nested too deeply; flatten it") from error
+    if "\\u0000" in text and _has_nul(value):
+        raise InvalidInputError("the value holds a NUL character, which Postgres cannot store")
+    utf8_bytes(text, "value")
+    return _spell_out_big_floats(text) if "e+" in text else text
+
+
+def _has_nul(value: object) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, Mapping):
+        return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return any(_has_nul(item) for item in value)
+    return False
+
+
+def _spell_out_big_floats(text: str) -> str:
+    """Keep 1e23 a float: jsonb would print it without a point, and it would return an int."""
+
+    def spell(match: re.Match[str]) -> str:
+        token = match[0]
+        return token if token.startswith('"') else f"{Decimal(float(token)):f}.0"
+
+    return _STRING_OR_BIG_FLOAT.sub(spell, text)

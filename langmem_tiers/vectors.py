@@ -1,0 +1,66 @@
+"""Vectors on their way into Postgres: checked, then packed in pgvector's binary form."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from langmem_tiers.config import Distance, VectorOptions
+from langmem_tiers.errors import EmbeddingError
+
+_MAX_HALF = 65504.0
+_SMALL = 2.0**-8
+
+
+@dataclass(frozen=True, slots=True)
+class PackedVector:
+    """A vector in the binary form of pgvector's `vector` or `halfvec`."""
+
+    data: bytes
+
+
+def pack_all(
+    vectors: Sequence[Iterable[float]], expected: int, options: VectorOptions
+) -> list[PackedVector | None]:
+    """Pack what a model returned for `expected` texts; None for a vector of length zero.
+
+    Raises:
+        EmbeddingError: for too few or too many vectors, wrong dimensions, or components that
+            are no finite numbers or do not fit the column.
+    """
+    if len(vectors) != expected:
+        raise EmbeddingError(
+            f"the embedding model returned {len(vectors)} vectors for {expected} texts; check "
+            "that `embed` returns one vector for each"
+        )
+    return [pack(vector, options) for vector in vectors]
+
+
+def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None:
+    """Pack one vector; None if it has no direction and the metric needs one."""
+    try:
+        numbers = [float(component) for component in vector]
+    except (TypeError, ValueError) as error:
+        raise EmbeddingError(f"the embedding model returned no vector of numbers: {error}") from error
+    if len(numbers) != options.dims:
+        raise EmbeddingError(
+            f"the embedding model returned {len(numbers)} dimensions where the index has "
+            f"{options.dims}; correct index['dims'] or use the model the store was set up with"
+        )
+    largest = max(map(abs, numbers))
+    if not math.isfinite(sum(numbers)) or not math.isfinite(largest):
+        raise EmbeddingError("the embedding model returned NaN or infinite numbers")
+    if options.distance is Distance.COSINE:
+        if largest == 0:
+            return None
+        if not _SMALL < largest < _MAX_HALF:
+            numbers = [number / largest for number in numbers]
+    elif largest > _MAX_HALF and options.vector_type == "halfvec":
+        raise EmbeddingError(
+            f"a component of {largest:g} does not fit halfvec (65504 at most); use "
+            'ann_index_config={"vector_type": "vector"} or normalise the embeddings'
+        )
+    letter = "e" if options.vector_type == "halfvec" else "f"
+    return PackedVector(struct.pack(f">HH{len(numbers)}{letter}", len(numbers), 0, *numbers))

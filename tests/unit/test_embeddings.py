@@ -1,0 +1,325 @@
+"""The local embedding model, read from its real files."""
+
+import asyncio
+import hashlib
+import importlib.util
+import logging
+import math
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.embeddings import Embeddings
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from langmem_tiers.embeddings import LocalEmbeddings
+from langmem_tiers.errors import (
+    EmbeddingError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingExtraError,
+)
+
+TEXT = "The quick brown fox jumps over the lazy dog."
+valid_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+
+
+def write_model(directory: Path, vectors: np.ndarray, words: str = "[UNK] red green") -> Path:
+    vocabulary = {word: row for row, word in enumerate(words.split())}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.enable_padding(length=8)
+    tokenizer.enable_truncation(2)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    save_file({"vectors": vectors}, str(directory / "model.safetensors"))
+    return directory
+
+
+@pytest.fixture
+def own_model(tmp_path: Path) -> Path:
+    return write_model(tmp_path, np.array([[0, 0], [1, 0], [0, 1]], dtype=np.float16))
+
+
+def test_it_is_a_langchain_embedding_model() -> None:
+    assert isinstance(LocalEmbeddings(), Embeddings)
+
+
+def test_a_known_text_has_its_known_vector() -> None:
+    vector = LocalEmbeddings().embed_query(TEXT)
+    expected = [0.030066146, -0.014712061, 0.0035833705, 0.0643503964]
+    assert vector[:4] == pytest.approx(expected, abs=1e-7)
+
+
+def test_dims_and_model_id_name_the_pinned_model() -> None:
+    embeddings = LocalEmbeddings()
+    assert embeddings.dims == len(embeddings.embed_query("x")) == 256
+    assert embeddings.model_id == "wordllama-l2-supercat-256@77ade99f"
+
+
+def test_nearer_in_meaning_is_nearer_in_space() -> None:
+    embeddings = LocalEmbeddings()
+    query, dog, tax = np.array(embeddings.embed_documents(["puppy dog", "a small dog", "tax law"]))
+    assert query @ dog > query @ tax
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(valid_text, max_size=8))
+def test_a_text_has_the_same_bits_whatever_batch_it_is_in(texts: list[str]) -> None:
+    embeddings = LocalEmbeddings()
+    assert embeddings.embed_documents(texts) == [embeddings.embed_query(text) for text in texts]
+
+
+@settings(max_examples=100, deadline=None)
+@given(valid_text)
+def test_a_vector_has_length_one_and_a_blank_text_none(text: str) -> None:
+    length = math.hypot(*LocalEmbeddings().embed_query(text))
+    assert length == pytest.approx(1 if text.strip() else 0, abs=1e-6)
+
+
+def test_components_are_float32_values() -> None:
+    vector = LocalEmbeddings().embed_query(TEXT)
+    assert np.array(vector, dtype=np.float32).tolist() == vector
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\u3000"])
+def test_blank_text_is_the_zero_vector(blank: str) -> None:
+    assert set(LocalEmbeddings().embed_query(blank)) == {0.0}
+
+
+def test_no_texts_give_no_vectors() -> None:
+    assert LocalEmbeddings().embed_documents([]) == []
+
+
+def test_the_end_of_a_megabyte_counts_and_takes_seconds_at_most() -> None:
+    embeddings = LocalEmbeddings()
+    text = "lorem ipsum dolor sit amet, " * 36_000
+    began = time.monotonic()
+    plain = embeddings.embed_query(text)
+    assert time.monotonic() - began < 5
+    assert embeddings.embed_query(text + "giraffe " * 2_000) != plain
+
+
+def test_three_thousand_short_texts_take_a_second_at_most() -> None:
+    embeddings = LocalEmbeddings()
+    assert embeddings.dims
+    texts = [f"Caroline: I went to support group number {i} yesterday" for i in range(3_000)]
+    began = time.monotonic()
+    embeddings.embed_documents(texts)
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "NUL \0 inside"])
+def test_text_that_cannot_be_stored_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError):
+        LocalEmbeddings().embed_documents(["fine", text])
+
+
+def test_what_is_not_text_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match="int"):
+        LocalEmbeddings().embed_documents([1])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 200])
+def test_async_gives_the_same_vectors(count: int) -> None:
+    embeddings = LocalEmbeddings()
+    texts = [f"text {i}" for i in range(count)]
+    assert asyncio.run(embeddings.aembed_documents(texts)) == embeddings.embed_documents(texts)
+    assert asyncio.run(embeddings.aembed_query(TEXT)) == embeddings.embed_query(TEXT)
+
+
+@pytest.mark.parametrize("texts", [["short"] * 100, ["long " * 50_000]])
+def test_much_text_leaves_the_event_loop_free(texts: list[str]) -> None:
+    async def ticks_meanwhile() -> int:
+        ticks = 0
+        work = asyncio.create_task(LocalEmbeddings().aembed_documents(texts))
+        while not work.done():
+            await asyncio.sleep(0)
+            ticks += 1
+        return ticks
+
+    assert LocalEmbeddings().dims
+    assert asyncio.run(ticks_meanwhile()) > 3
+
+
+def test_instances_and_threads_share_one_model() -> None:
+    script = """
+import sys, threading
+from safetensors import numpy as loader
+loads, real = [], loader.load
+loader.load = lambda data: (loads.append(1), real(data))[1]
+from langmem_tiers.embeddings import LocalEmbeddings
+threads = [threading.Thread(target=lambda: LocalEmbeddings().dims) for _ in range(8)]
+[t.start() for t in threads]; [t.join() for t in threads]
+assert len(loads) == 1, loads
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_threads_at_once_get_the_same_vectors() -> None:
+    embeddings = LocalEmbeddings()
+    texts = [f"a text about number {i}" for i in range(200)]
+    expected, found = embeddings.embed_documents(texts), []
+    threads = [
+        threading.Thread(target=lambda: found.append(embeddings.embed_documents(texts)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
+def test_it_is_silent_also_after_a_fork_and_imports_nothing_of_the_wheel() -> None:
+    script = """
+import logging, os, sys
+from langmem_tiers.embeddings import LocalEmbeddings
+LocalEmbeddings().embed_documents(["text"] * 500)
+if os.fork() == 0:
+    LocalEmbeddings().embed_documents(["text"] * 500)
+    sys.exit(0)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+assert "wordllama" not in sys.modules
+assert not logging.getLogger().handlers
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_nothing_is_read_before_the_first_use(tmp_path: Path) -> None:
+    embeddings = LocalEmbeddings(tmp_path / "not there yet")
+    (tmp_path / "not there yet").mkdir()
+    write_model(tmp_path / "not there yet", np.ones((3, 5), dtype=np.float32))
+    assert embeddings.dims == 5
+
+
+def test_a_model_of_ones_own_is_used_whole_and_unpadded(own_model: Path) -> None:
+    embeddings = LocalEmbeddings(own_model)
+    assert embeddings.embed_query("red red red green") == pytest.approx(
+        [3 / math.sqrt(10), 1 / math.sqrt(10)]
+    )
+
+
+def test_the_model_id_changes_with_either_file(own_model: Path, tmp_path: Path) -> None:
+    ids = {LocalEmbeddings(own_model).model_id}
+    for name, rows, words in [("a", 3, "[UNK] red green"), ("b", 3, "[UNK] green red")]:
+        (tmp_path / name).mkdir()
+        write_model(tmp_path / name, np.ones((rows, 2), dtype=np.float32), words)
+        (tmp_path / name).rename(own_model / "same-name")
+        ids.add(LocalEmbeddings(own_model / "same-name").model_id.replace("same-name", ""))
+        (own_model / "same-name").rename(tmp_path / f"done-{name}")
+    assert len({i.rpartition("@")[2] for i in ids}) >= 2
+
+
+def test_the_expected_sum_of_an_own_file_is_checked(own_model: Path) -> None:
+    actual = hashlib.sha256((own_model / "model.safetensors").read_bytes()).hexdigest()
+    assert LocalEmbeddings(own_model, sha256={"model.safetensors": actual.upper()}).dims == 2
+    with pytest.raises(EmbeddingError, match="not the expected file"):
+        assert LocalEmbeddings(own_model, sha256={"model.safetensors": "0" * 64}).dims
+    with pytest.raises(EmbeddingError, match="other.safetensors"):
+        assert LocalEmbeddings(own_model, sha256={"other.safetensors": actual}).dims
+
+
+def test_sums_without_a_path_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="path"):
+        LocalEmbeddings(sha256={})
+
+
+def test_a_changed_file_in_the_wheel_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    spec = importlib.util.find_spec("wordllama")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    real, copy = Path(spec.submodule_search_locations[0]), tmp_path / "wordllama"
+    for name in ("weights/l2_supercat_256.safetensors",
+                 "tokenizers/l2_supercat_tokenizer_config.json"):  # fmt: skip
+        (copy / name).parent.mkdir(parents=True)
+        (copy / name).write_bytes((real / name).read_bytes())
+    (copy / "__init__.py").touch()
+    with (copy / "weights/l2_supercat_256.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x7f")
+    done = _in_a_process_with(tmp_path, "print(LocalEmbeddings().dims)")
+    assert "EmbeddingError" in done
+    assert "--force-reinstall" in done
+    assert "path=" in done
+
+
+def _in_a_process_with(first_on_path: Path, statement: str) -> str:
+    script = f"from langmem_tiers.embeddings import LocalEmbeddings\n{statement}"
+    path = os.pathsep.join([str(first_on_path), str(Path.cwd())])
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("missing", ["wordllama", "tokenizers", "safetensors"])
+def test_a_missing_extra_is_named(missing: str) -> None:
+    hide = f"""
+import sys
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] == {missing!r}: raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hide())
+from importlib.machinery import PathFinder
+LocalEmbeddings().dims
+"""
+    if missing == "wordllama":
+        hide = """
+from importlib.machinery import PathFinder
+real = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name == 'wordllama' else real(name, *rest)
+LocalEmbeddings().dims
+"""
+    done = _in_a_process_with(Path.cwd(), hide)
+    assert MissingExtraError.__name__ in done
+    assert 'pip install "langmem-tiers[local]"' in done
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        np.ones((2, 2), dtype=np.float32),
+        np.ones(3, dtype=np.float32),
+        np.ones((3, 2), dtype=np.int64),
+    ],
+    ids=["fewer rows than tokens", "no matrix", "integers"],
+)
+def test_a_matrix_that_does_not_fit_is_refused(tmp_path: Path, vectors: np.ndarray) -> None:
+    with pytest.raises(EmbeddingError, match="choose another path"):
+        assert LocalEmbeddings(write_model(tmp_path, vectors)).dims
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_a_broken_file_is_refused(own_model: Path, name: str) -> None:
+    (own_model / name).write_bytes(b"\xff{}")
+    with pytest.raises(EmbeddingError, match=name) as caught:
+        assert LocalEmbeddings(own_model).dims
+    assert caught.value.__cause__ is not None
+
+
+def test_a_directory_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EmbeddingError, match=r"one tokenizer\.json"):
+        assert LocalEmbeddings(tmp_path).dims
+
+
+def test_it_can_be_pickled() -> None:
+    embeddings = LocalEmbeddings()
+    copy = pickle.loads(pickle.dumps(embeddings))
+    assert copy.embed_query(TEXT) == embeddings.embed_query(TEXT)
+
+
+def test_it_leaves_the_loggers_alone() -> None:
+    handlers = list(logging.getLogger().handlers)
+    assert LocalEmbeddings().embed_query(TEXT)
+    assert logging.getLogger().handlers == handlers

@@ -1,0 +1,687 @@
+"""What the readers of conversation and memory files promise."""
+
+import json
+import tempfile
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.load import dumpd
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    messages_to_dict,
+)
+
+from langmem_tiers.errors import ImportFileError, InvalidInputError
+from langmem_tiers.importers import (
+    BadRecord,
+    Format,
+    Record,
+    count_records,
+    detect_format,
+    read_records,
+)
+from langmem_tiers.importers.dates import utc_date
+
+LOCOMO = Path(__file__).parents[2] / "../shared/data/locomo/locomo-dev.json"
+
+
+def written(folder: Path, content: object, name: str = "chat.json") -> Path:
+    path = folder / name
+    text = content if isinstance(content, str) else json.dumps(content, indent=1)
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def good(items: Iterable[Record | BadRecord]) -> list[Record]:
+    found = list(items)
+    assert not [item for item in found if isinstance(item, BadRecord)]
+    return [item for item in found if isinstance(item, Record)]
+
+
+def bad(items: Iterable[Record | BadRecord]) -> list[BadRecord]:
+    return [item for item in items if isinstance(item, BadRecord)]
+
+
+def said(records: Iterable[Record]) -> list[tuple[str, str]]:
+    return [(record.value["speaker"], record.value["content"]) for record in records]
+
+
+def line_of(path: Path, text: str) -> int:
+    """Return the line where the object that holds a text on its own line starts."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, start=1) if text in line)
+
+
+# --- LoCoMo ---------------------------------------------------------------------------------
+
+
+def locomo(sample: str | None, *turns: object, date: object = "1:56 pm on 8 May, 2023") -> Any:
+    inner = {"speaker_a": "Ana", "session_1_date_time": date, "session_1": list(turns)}
+    return {"sample_id": sample, "conversation": inner}
+
+
+def turn(number: int, text: str = "Hello", **more: object) -> dict[str, object]:
+    return {"speaker": "Ana", "dia_id": f"D1:{number}", "text": text, **more}
+
+
+def test_a_locomo_turn_keeps_its_speaker_date_session_and_place(tmp_path: Path) -> None:
+    path = written(tmp_path, [locomo("conv.1", turn(1), turn(2, blip_caption="a dog"))])
+    first, second = good(read_records(path))
+    assert detect_format(path) is Format.LOCOMO
+    assert (first.tenant, first.namespace, first.key) == ("conv-1", ("_", "session_1"), "D1:1")
+    assert first.value == {
+        "content": "Hello",
+        "speaker": "Ana",
+        "occurred_at": "2023-05-08T13:56:00+00:00",
+        "session": "session_1",
+        "turn": 1,
+        "source": "locomo",
+    }
+    assert second.value["content"] == "Hello [image: a dog]"
+    assert second.value["image_caption"] == "a dog"
+
+
+def test_locomo_sessions_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    inner = {f"session_{number}": [turn(number)] for number in (10, 9, 1)}
+    records = good(read_records(written(tmp_path, [{"sample_id": "c", "conversation": inner}])))
+    assert [record.value["session"] for record in records] == [
+        "session_1",
+        "session_9",
+        "session_10",
+    ]
+    assert "occurred_at" not in records[0].value
+
+
+def test_one_tenant_for_two_locomo_conversations_loses_neither(tmp_path: Path) -> None:
+    path = written(tmp_path, [locomo("a", turn(1)), locomo("b", turn(1)), locomo(None, turn(1))])
+    records = good(read_records(path, tenant="acme"))
+    assert {record.tenant for record in records} == {"acme"}
+    assert [record.key for record in records] == ["a:D1:1", "b:D1:1", "conversation-3:D1:1"]
+    assert len({record.namespace for record in records}) == 3
+
+
+def test_a_bad_locomo_turn_is_told_by_its_line_and_the_others_are_read(tmp_path: Path) -> None:
+    turns = [turn(1), turn(2, text="  "), "no turn", turn(4, speaker=""), turn(1, text="again")]
+    path = written(tmp_path, [locomo("a", *turns)])
+    found = list(read_records(path))
+    assert [type(item) for item in found] == [Record] + 4 * [BadRecord]
+    lines = [item.line for item in bad(found)]
+    assert lines == [
+        line_of(path, '"D1:2"') - 2,
+        line_of(path, "no turn"),
+        line_of(path, '"D1:4"') - 2,
+        line_of(path, "again") - 3,
+    ]
+
+
+def test_a_locomo_session_with_an_unreadable_date_gives_only_bad_records(tmp_path: Path) -> None:
+    path = written(tmp_path, [locomo("a", turn(1), turn(2), date="some day in May")])
+    assert [item.line for item in bad(read_records(path))] == [8, 13]
+
+
+@pytest.mark.skipif(not LOCOMO.exists(), reason="the LoCoMo file is not there")
+def test_the_locomo_file_gives_every_turn_with_speaker_date_and_its_own_key() -> None:
+    records = good(read_records(LOCOMO))
+    assert len(records) == count_records(LOCOMO) == 2960
+    assert len({(record.tenant, record.key) for record in records}) == 2960
+    assert len({record.tenant for record in records}) == 5
+    for record in records:
+        assert record.value["speaker"]
+        assert datetime.fromisoformat(record.value["occurred_at"]).tzinfo == UTC
+    shared = good(read_records(LOCOMO, tenant="acme"))
+    assert len({record.key for record in shared}) == 2960
+
+
+# --- LangChain ------------------------------------------------------------------------------
+
+MESSAGES: list[BaseMessage] = [
+    SystemMessage("Be brief"),
+    HumanMessage("Weather in Paris?", name="ana", id="m1"),
+    AIMessage(
+        [{"type": "text", "text": "Let me look"}, {"type": "image_url", "image_url": {"url": "u"}}],
+        tool_calls=[{"name": "weather", "args": {"city": "Paris"}, "id": "c1"}],
+    ),
+    ToolMessage("Sunny", tool_call_id="c1", name="weather"),
+    AIMessage("It is sunny"),
+]
+SAID = [
+    ("system", "Be brief"),
+    ("user", "Weather in Paris?"),
+    ("assistant", 'Let me look\n[image]\n[calls weather({"city": "Paris"})]'),
+    ("tool", "Sunny"),
+    ("assistant", "It is sunny"),
+]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        messages_to_dict(MESSAGES),
+        dumpd(MESSAGES),
+        [message.model_dump() for message in MESSAGES],
+        {"messages": messages_to_dict(MESSAGES)},
+    ],
+    ids=["messages_to_dict", "dumpd", "model_dump", "state"],
+)
+def test_langchain_messages_keep_role_text_and_tool_calls(tmp_path: Path, raw: object) -> None:
+    path = written(tmp_path, raw)
+    records = good(read_records(path))
+    assert detect_format(path) is Format.LANGCHAIN
+    assert said(records) == SAID
+    assert [record.value["turn"] for record in records] == [1, 2, 3, 4, 5]
+    assert records[1].value["name"] == "ana"
+    assert records[1].value["message_id"] == "m1"
+
+
+def test_a_tool_call_that_is_also_a_content_block_is_written_once(tmp_path: Path) -> None:
+    block = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    message = AIMessage([block], tool_calls=[{"name": "look", "args": {}, "id": "c"}])
+    (record,) = good(read_records(written(tmp_path, messages_to_dict([message]))))
+    assert record.value["content"] == "[calls look({})]"
+
+
+def test_bad_langchain_messages_are_reported_where_they_start(tmp_path: Path) -> None:
+    raw = [
+        *messages_to_dict([HumanMessage("hi")]),
+        {"type": "human", "data": {"content": 7}},
+        {"type": "alien", "data": {"content": "x"}},
+        {"type": "ai", "data": {"content": " "}},
+        "text",
+    ]
+    path = written(tmp_path, raw)
+    found = list(read_records(path))
+    assert len(found) == 5
+    assert [item.line for item in bad(found)] == [
+        line_of(path, '"content": 7') - 3,
+        line_of(path, "alien") - 1,
+        line_of(path, '"content": " "') - 3,
+        line_of(path, ' "text"'),
+    ]
+    assert "content" in bad(found)[0].reason
+
+
+ODD: list[object] = [1, "x", ["x"], [{"name": 1}], [{"function": "f"}], {"a": 1}, [], None]
+
+
+@pytest.mark.parametrize("form", [Format.LANGCHAIN, Format.OPENAI])
+@pytest.mark.parametrize(
+    "field",
+    ["content", "tool_calls", "invalid_tool_calls", "additional_kwargs", "name", "id", "type"],
+)
+def test_an_odd_field_of_a_message_costs_no_other_message(
+    tmp_path: Path, form: Format, field: str
+) -> None:
+    raw: list[object] = []
+    for odd in ODD:
+        inside = {"content": "hi", "role": "ai", "tool_call_id": "c", field: odd}
+        raw += [
+            {"type": each, "data": inside} for each in ("human", "ai", "tool", "AIMessageChunk")
+        ]
+        raw += [{"type": "ai", **inside}, {"lc": 1, "type": "constructor", "id": ["AIMessage"]}]
+        raw += [{"lc": 1, "type": "constructor", "id": ["AIMessage"], "kwargs": inside}]
+    path = written(tmp_path, raw)
+    assert len(list(read_records(path, format=form))) == len(raw)
+
+
+# --- OpenAI ---------------------------------------------------------------------------------
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
+CHAT: list[dict[str, object]] = [
+    {"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "image_url"}]},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "content": "1", "tool_call_id": "c"},
+    {"role": "assistant", "content": None, "refusal": "I cannot"},
+]
+CHAT_SAID = [
+    ("user", "Hi\n[image]"),
+    ("assistant", '[calls f({"x": 1})]'),
+    ("tool", "1"),
+    ("assistant", "I cannot"),
+]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [CHAT, {"messages": CHAT}, "\n".join(map(json.dumps, CHAT)), json.dumps({"messages": CHAT})],
+    ids=["list", "object", "message a line", "conversation a line"],
+)
+def test_openai_messages_are_read_in_every_shape(tmp_path: Path, content: object) -> None:
+    path = written(tmp_path, content)
+    assert detect_format(path) is Format.OPENAI
+    assert said(good(read_records(path))) == CHAT_SAID
+
+
+def test_each_fine_tuning_line_is_a_session_of_its_own(tmp_path: Path) -> None:
+    lines = [{"messages": CHAT[:1]}, {"messages": CHAT[:1]}, {"id": "x.y", "messages": CHAT[:1]}]
+    path = written(tmp_path, "\n".join(map(json.dumps, lines)), name="my.tune.jsonl")
+    records = good(read_records(path))
+    assert {record.tenant for record in records} == {"my-tune"}
+    assert [record.namespace[1] for record in records] == ["my-tune-1", "my-tune-2", "x-y"]
+    assert records[2].value["session"] == "x.y"
+
+
+def test_a_conversation_s_date_is_that_of_messages_without_one(tmp_path: Path) -> None:
+    dated = {"role": "user", "content": "b", "timestamp": "2024-01-02T00:00:00+01:00"}
+    chat = {"created": 0, "messages": [{"role": "user", "content": "a"}, dated]}
+    first, second = good(read_records(written(tmp_path, chat)))
+    assert first.value["occurred_at"] == "1970-01-01T00:00:00+00:00"
+    assert second.value["occurred_at"] == "2024-01-01T23:00:00+00:00"
+
+
+def test_what_is_said_twice_in_one_conversation_is_kept_twice(tmp_path: Path) -> None:
+    ok = {"role": "user", "content": "ok"}
+    records = good(read_records(written(tmp_path, [ok, ok, ok])))
+    assert len({record.key for record in records}) == 3
+
+
+# --- ChatGPT --------------------------------------------------------------------------------
+
+
+def node(parent: str | None, role: str | None, text: str = "", **more: object) -> dict[str, Any]:
+    if role is None:
+        return {"message": None, "parent": parent, "children": []}
+    content = {"content_type": "text", "parts": [text]}
+    message = {"author": {"role": role}, "create_time": None, "content": content, **more}
+    return {"message": message, "parent": parent, "children": []}
+
+
+def conversation(**mapping: object) -> dict[str, object]:
+    return {"title": "Tea", "create_time": 0, "mapping": mapping, "current_node": "d"}
+
+
+def test_a_chatgpt_conversation_is_its_current_branch_in_order(tmp_path: Path) -> None:
+    tree = conversation(
+        root=node(None, None),
+        d=node("b", "assistant", "Green", create_time=86400.5, id="m-d"),
+        b=node("a", "user", "Which tea?", create_time=1),
+        c=node("a", "user", "Which coffee?"),
+        a=node("root", "system", ""),
+    )
+    path = written(tmp_path, [tree])
+    records = good(read_records(path))
+    assert detect_format(path) is Format.CHATGPT
+    assert said(records) == [("user", "Which tea?"), ("assistant", "Green")]
+    assert records[1].key == "m-d"
+    assert records[1].value["occurred_at"] == "1970-01-02T00:00:00.500000+00:00"
+    assert records[0].namespace == ("_", "chat-1")
+    assert records[0].value["title"] == "Tea"
+
+
+def test_chatgpt_s_other_kinds_of_content_are_readable(tmp_path: Path) -> None:
+    image = {"content_type": "image_asset_pointer", "asset_pointer": "x"}
+    thoughts = {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "hm"}]}
+    tree = conversation(
+        a=node(None, "user", content={"content_type": "multimodal_text", "parts": [image, "Look"]}),
+        b=node("a", "assistant", content={"content_type": "code", "text": "1 + 1"}),
+        c=node("b", "assistant", content=thoughts),
+        d=node("c", "tool", content={"content_type": "execution_output", "text": "2"}),
+    )
+    records = good(read_records(written(tmp_path, [tree])))
+    assert [record.value["content"] for record in records] == ["[image]\nLook", "1 + 1", "hm", "2"]
+
+
+@pytest.mark.parametrize(
+    ("tree", "reason"),
+    [
+        (conversation(d=node("d", "user", "x")), "ancestor"),
+        (conversation(a=node(None, "user", "x")), "not in its `mapping`"),
+        ({"mapping": {}}, "no `current_node`"),
+    ],
+)
+def test_a_broken_chatgpt_tree_is_one_bad_record(tmp_path: Path, tree: object, reason: str) -> None:
+    path = written(tmp_path, [conversation(d=node(None, "user", "x")), tree])
+    (found,) = bad(read_records(path))
+    assert reason in found.reason
+    assert found.line is not None
+    assert path.read_text(encoding="utf-8").splitlines()[found.line - 1] == " {"
+
+
+def test_a_blank_chatgpt_answer_is_a_bad_record_on_its_node_s_line(tmp_path: Path) -> None:
+    path = written(tmp_path, [conversation(a=node(None, "user", "x"), d=node("a", "assistant"))])
+    (found,) = bad(read_records(path))
+    assert found.line == line_of(path, '"d": {')
+
+
+# --- JSON Lines -----------------------------------------------------------------------------
+
+
+def test_a_json_line_keeps_every_field_it_has(tmp_path: Path) -> None:
+    line = {
+        "text": "Ana likes tea",
+        "id": 7,
+        "tenant": "acme.com",
+        "session": "s.1",
+        "speaker": "Ana",
+        "date": "2024-02-29",
+        "mood": {"good": True},
+    }
+    (record,) = good(read_records(written(tmp_path, json.dumps(line))))
+    assert (record.tenant, record.namespace, record.key) == ("acme-com", ("_", "s-1"), "7")
+    assert record.value == {
+        "content": "Ana likes tea",
+        "speaker": "Ana",
+        "occurred_at": "2024-02-29T00:00:00+00:00",
+        "session": "s.1",
+        "turn": 1,
+        "source": "jsonl",
+        "metadata": {"mood": {"good": True}},
+    }
+
+
+def test_metadata_is_not_wrapped_twice_nor_overwritten(tmp_path: Path) -> None:
+    lines = [
+        {"text": "a", "metadata": {"x": 1}, "y": 2},
+        {"text": "b", "metadata": {"y": 1}, "y": 2},
+    ]
+    first, second = good(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
+    assert first.value["metadata"] == {"x": 1, "y": 2}
+    assert second.value["metadata"] == {"metadata": {"y": 1}, "y": 2}
+
+
+BAD_LINES = [
+    "not json",
+    "[]",
+    "7",
+    '{"content": "x"} trailing',
+    '{"content": ""}',
+    '{"content": " \\t"}',
+    '{"content": 7}',
+    '{"note": "x"}',
+    '{"content": "a\\u0000b"}',
+    '{"content": "\\ud800"}',
+    '{"content": "x", "\\udfff": 1}',
+    '{"content": "x", "n": NaN}',
+    '{"content": "x", "n": 1e999}',
+    '{"content": "x", "date": "soon"}',
+    '{"content": "x", "date": ""}',
+    '{"content": "x", "date": true}',
+    '{"content": "x", "date": 1683554160000000}',
+    '{"content": "x", "date": "0001-01-01T00:00:00+14:00"}',
+    '{"content": "x", "key": " "}',
+    '{"content": "x", "key": ["a"]}',
+    '{"content": "x", "session": 1.5}',
+    '{"content": "x", "speaker": {}}',
+    '{"content": "x", "deep": ' + "[" * 200 + "]" * 200 + "}",
+    '{"content": "x", "deep": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    '{"content": "x", "n": ' + "9" * 5000 + "}",
+    '{"content": "again", "key": "taken"}',
+]
+
+
+@pytest.mark.parametrize("line", BAD_LINES, ids=range(len(BAD_LINES)))
+def test_a_bad_line_is_reported_with_its_number_and_costs_no_other(
+    tmp_path: Path, line: str
+) -> None:
+    first = '{"content": "first", "key": "taken"}'
+    path = written(tmp_path, f'{first}\r\n\r\n{line}\r\n{{"content": "last"}}')
+    found = list(read_records(path))
+    assert [type(item) for item in found] == [Record, BadRecord, Record]
+    assert [item.line for item in bad(found)] == [3]
+    assert all(item.reason for item in bad(found))
+
+
+def test_line_separators_inside_text_do_not_end_a_line(tmp_path: Path) -> None:
+    content = "one\u2028two\x85three\x0bfour"
+    line = json.dumps({"content": content}, ensure_ascii=False)
+    records = good(read_records(written(tmp_path, f"{line}\n{line}\n")))
+    assert [record.value["content"] for record in records] == [content, content]
+
+
+def test_json_lines_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path, "".join(f'{{"content": "{n}"}}\n' for n in range(10_000)))
+    records = read_records(path)
+    next(records)
+    with path.open("r+", encoding="utf-8") as file:
+        file.truncate(0)
+    assert len(list(records)) < 9_999
+
+
+def test_lines_added_to_a_file_change_no_earlier_key(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"content": "a"}\n{"content": "b"}\n')
+    before = {record.key for record in good(read_records(path))}
+    grown = written(tmp_path, '{"content": "new"}\n' + path.read_text(encoding="utf-8"))
+    assert before < {record.key for record in good(read_records(grown))}
+
+
+def test_an_array_of_such_objects_is_read_like_lines(tmp_path: Path) -> None:
+    path = written(tmp_path, '[\n{"content": "a"},\n{"content": ""},\n\n{"content": "c"}\n]\n')
+    found = list(read_records(path))
+    assert detect_format(path) is Format.JSONL
+    assert [item.line for item in bad(found)] == [3]
+    assert len(found) == 3
+
+
+plain = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+memories = st.fixed_dictionaries(
+    {"content": plain.filter(str.strip)},
+    optional={
+        "key": st.sampled_from(["k1", "k2", 3]),
+        "tenant": st.sampled_from(["acme", "a.b", ""]),
+        "session": plain,
+        "speaker": plain,
+        "occurred_at": st.datetimes().map(datetime.isoformat) | st.integers(0, 2**32),
+        "extra": json_values,
+    },
+)
+lines = st.lists(
+    memories.map(json.dumps) | json_values.map(json.dumps) | st.sampled_from(["", "x", "  "])
+)
+
+
+@settings(deadline=None)
+@given(lines)
+def test_every_line_is_accounted_for_and_reads_the_same_again(texts: list[str]) -> None:
+    filled = [number for number, text in enumerate(texts, start=1) if text.strip()]
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), "\n".join([*texts, '{"content": "last"}']), name="x.jsonl")
+        found = list(read_records(path, format=Format.JSONL))
+        assert found == list(read_records(path, format=Format.JSONL))
+        assert len(found) == count_records(path, format=Format.JSONL)
+    check_records(found)
+    if len(filled) > 0:
+        assert len(found) == len(filled) + 1
+        assert {item.line for item in bad(found)} <= {*filled, len(texts) + 1}
+
+
+def check_records(found: list[Record | BadRecord]) -> None:
+    records = [item for item in found if isinstance(item, Record)]
+    places = {(record.tenant, record.namespace, record.key) for record in records}
+    assert len(places) == len(records)
+    for record in records:
+        assert record.value["content"].strip()
+        assert all(
+            name and not {".", "\0"} & {*name} for name in (record.tenant, *record.namespace)
+        )
+        json.dumps(record.value, allow_nan=False).encode()
+        if "occurred_at" in record.value:
+            assert datetime.fromisoformat(record.value["occurred_at"]).tzinfo == UTC
+
+
+fields = st.sampled_from(
+    [
+        "content",
+        "text",
+        "role",
+        "type",
+        "data",
+        "messages",
+        "mapping",
+        "current_node",
+        "conversation",
+        "session_1",
+        "dia_id",
+        "speaker",
+        "lc",
+        "id",
+        "kwargs",
+        "author",
+        "parts",
+        "parent",
+        "message",
+        "name",
+        "tool_calls",
+        "function",
+        "user",
+        "human",
+        "ai",
+        "constructor",
+        "HumanMessage",
+        "AIMessage",
+        "args",
+        "input",
+        "title",
+        "date",
+        "create_time",
+        "metadata",
+    ]
+)
+shapes = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3) | fields | st.just(1),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(fields, inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(Format), st.lists(shapes, min_size=1, max_size=4))
+def test_no_shape_of_json_breaks_a_reader(form: Format, elements: list[object]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), elements)
+        found = list(read_records(path, format=form))
+        lines = path.read_text(encoding="utf-8").count("\n") + 1
+    check_records(found)
+    assert all(item.line is not None and 1 <= item.line <= lines for item in bad(found))
+
+
+# --- Files ----------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.lists(shapes, min_size=1, max_size=4), st.sampled_from([None, 0, 3]))
+def test_an_array_s_bad_elements_are_on_the_lines_they_start_on(
+    elements: list[object], indent: int | None
+) -> None:
+    expected, text = [], "["
+    for element in elements:
+        text += "\n\n "
+        expected.append(text.count("\n") + 1)
+        text += json.dumps({"no text": element}, indent=indent) + ","
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), text.removesuffix(",") + "\n]")
+        assert [item.line for item in bad(read_records(path, format=Format.JSONL))] == expected
+
+
+@pytest.mark.parametrize("end", ["", ",", ', {"content": "b"', "] x", ",]", '\n {"content": "b"}]'])
+def test_a_broken_document_gives_what_is_before_the_break_and_says_so(
+    tmp_path: Path, end: str
+) -> None:
+    path = written(tmp_path, f'[\n {{"content":\n "a"}}{end}')
+    first, last = list(read_records(path, format=Format.JSONL))
+    assert isinstance(first, Record)
+    assert isinstance(last, BadRecord)
+    assert last.line == (4 if end.startswith("\n") else 3)
+    assert "not JSON" in last.reason
+
+
+def test_a_first_bad_line_does_not_make_json_lines_a_document(tmp_path: Path) -> None:
+    for first in ("{", '{"content": "a"', "[1, 2", "oops", '["a"]'):
+        found = list(read_records(written(tmp_path, f'{first}\n{{"content": "b"}}\n')))
+        assert [type(item) for item in found] == [BadRecord, Record]
+
+
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "bom.jsonl"
+    for text in ('{"content": "a"}\n{"content": "b"}', '[\n{"content": "a"},\n{"content": "b"}]'):
+        path.write_bytes(text.encode("utf-8-sig"))
+        assert len(good(read_records(path))) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "empty"),
+        (b"\xef\xbb\xbf \n\r\n", "empty"),
+        (b'{"content": "a"}\n{"content": "\xe9"}', r"not UTF-8 text \(line 2\)"),
+        ('{"content": "a"}'.encode("utf-16"), "not UTF-8"),
+        (b"Dear diary,\ntoday I", "supported are locomo"),
+        (b'{"prompt": "a"}', "jsonl"),
+        (b"[]", "supported"),
+        (b"[link](there)\n[x", "supported"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_says_why(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    for read in (detect_format, read_records, count_records):
+        with pytest.raises(ImportFileError, match=reason):
+            read(path)
+
+
+def test_a_missing_file_and_a_directory_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(ImportFileError, match="does not exist"):
+        read_records(tmp_path / "none.json")
+    with pytest.raises(ImportFileError, match="is a directory"):
+        read_records(tmp_path)
+
+
+@pytest.mark.parametrize("tenant", ["", " ", "a.b", "a\0b", "langgraph"])
+def test_a_tenant_that_cannot_start_a_namespace_is_refused(tmp_path: Path, tenant: str) -> None:
+    path = written(tmp_path, '{"content": "a"}')
+    with pytest.raises(InvalidInputError, match="tenant"):
+        read_records(path, tenant=tenant)
+
+
+def test_a_given_tenant_wins_over_the_file_s(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"content": "a", "tenant": "theirs"}')
+    (record,) = good(read_records(path, tenant="ours"))
+    assert record.tenant == "ours"
+
+
+def test_a_file_s_name_becomes_a_legal_tenant(tmp_path: Path) -> None:
+    for name, tenant in (("a.b.jsonl", "a-b"), ("langgraph.json", "_langgraph")):
+        (record,) = good(read_records(written(tmp_path, '{"content": "a"}', name=name)))
+        assert record.tenant == tenant
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1:56 pm on 8 May, 2023", "2023-05-08T13:56:00+00:00"),
+        ("12:09 am on 13 September, 2023", "2023-09-13T00:09:00+00:00"),
+        ("12:30 PM on 1 January 2024", "2024-01-01T12:30:00+00:00"),
+        ("8 May, 2023", "2023-05-08T00:00:00+00:00"),
+        ("2023-05-08T13:56:00z", "2023-05-08T13:56:00+00:00"),
+        ("2023-05-08 13:56+02:00", "2023-05-08T11:56:00+00:00"),
+        ("1683554160", "2023-05-08T13:56:00+00:00"),
+        (1683554160.5, "2023-05-08T13:56:00.500000+00:00"),
+    ],
+)
+def test_dates_become_iso_8601_in_utc(text: object, expected: str) -> None:
+    assert utc_date(text) == expected
+
+
+@pytest.mark.parametrize("text", ["13:00 pm on 8 May, 2023", "8 Mai, 2023", "31 June, 2023", None])
+def test_a_date_that_is_none_is_refused(text: object) -> None:
+    with pytest.raises(InvalidInputError, match="ISO 8601"):
+        utc_date(text)
+
+
+@given(st.datetimes(timezones=st.timezones()).filter(lambda at: 2 < at.year < 9998))
+def test_every_iso_date_keeps_its_moment(moment: datetime) -> None:
+    assert datetime.fromisoformat(utc_date(moment.isoformat())) == moment.astimezone(UTC)
