@@ -54,7 +54,7 @@ types: $(VENV)/.dev-stamp ## Check types, strictly
 
 .PHONY: contracts
 contracts: $(VENV)/.dev-stamp ## Check that imports go down only
-	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/lint-imports --no-logo --no-cache
 
 .PHONY: format
 format: $(VENV)/.dev-stamp ## Rewrite the code in the house style
@@ -94,7 +94,7 @@ constraints: ## Refresh constraints.txt to the newest releases that pyproject.to
 
 .PHONY: clean
 clean: ## Remove the environment, caches and builds
-	@rm -rf $(VENV) $(VENV)-constraints build dist .hypothesis .import_linter_cache .mypy_cache \
+	@rm -rf $(VENV) $(VENV)-constraints build dist .hypothesis .mypy_cache \
 	  .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

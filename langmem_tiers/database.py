@@ -343,12 +343,16 @@ def _refuse_open(transaction_open: bool) -> None:  # noqa: FBT001 - the one fact
         raise RuntimeError("a flow must embed before its first query: no connection waits")
 
 
+def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
+
+
 def _rows(cursor: psycopg.Cursor[Any]) -> Rows:
-    return cursor.fetchall() if cursor.description else []
+    return cursor.fetchall() if _has_rows(cursor) else []
 
 
 async def _arows(cursor: psycopg.AsyncCursor[Any]) -> Rows:
-    return await cursor.fetchall() if cursor.description else []
+    return await cursor.fetchall() if _has_rows(cursor) else []
 
 
 class Database:

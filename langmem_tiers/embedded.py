@@ -54,8 +54,9 @@ class EmbeddedPostgres:
 
     The data survives the server. Any number of handles, in any number of processes, may be open
     on one directory: the first one starts the server, the last one stops it. A process that is
-    killed counts as gone; one that never calls `stop` stops its handles when it ends. A forked
-    child has no part in its parent's handles: it calls `start` for one of its own.
+    killed counts as gone (if it was the last one, its server runs on until the next handle on
+    the directory is stopped); one that never calls `stop` stops its handles when it ends. A
+    forked child has no part in its parent's handles: it calls `start` for one of its own.
 
     The server listens on a Unix socket only, in a directory nobody else can enter. Postgres
     refuses to run as root, so a root process runs it as the owner of the data, which for new

@@ -125,7 +125,11 @@ class LocalEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts without holding the event loop for long."""
+        """Embed texts without holding the event loop for long.
+
+        Other tasks run between the texts of a call, not within one: the tokenizer holds the
+        interpreter for about a second per megabyte of a single text.
+        """
         few = len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
         if few and self._key() in _loaded:
             return self.embed_documents(texts)

@@ -35,9 +35,9 @@ class Runner:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def is_async(self) -> bool:
-        """Whether the store was opened on an event loop."""
-        return self._adatabase is not None
+    def is_open(self) -> bool:
+        """Whether there is a connection to anything."""
+        return self._database is not None or self._adatabase is not None
 
     def open(self) -> None:
         """Connect, from blocking code. Does nothing if already open."""

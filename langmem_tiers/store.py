@@ -24,6 +24,7 @@ from langgraph.store.base import (
 )
 
 from langmem_tiers import migrate, ops, sql
+from langmem_tiers.accesses import AccessBuffer
 from langmem_tiers.config import (
     SHORT_TERM_TTL_MINUTES,
     Distance,
@@ -116,6 +117,7 @@ class TieredStore(BaseStore):
         self._clock = clock or _utc_now
         self._ann_tiers: Sequence[Tier] = ()
         self._state_expires = -math.inf
+        self._accesses = AccessBuffer()
         self._sweeper: ThreadSweeper | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._runner = Runner(_target(conn_string, index, self.options, pool_config), server, self._set_up)
@@ -206,11 +208,15 @@ class TieredStore(BaseStore):
     def close(self) -> None:
         """Stop the sweeper, close every connection, and let go of an embedded server."""
         self.stop_ttl_sweeper()
+        if self._runner.is_open:
+            self._runner.run(self._flush())
         self._runner.close()
 
     async def aclose(self) -> None:
         """Stop the sweeper, close every connection, and let go of an embedded server."""
         await self.astop_ttl_sweeper()
+        if self._runner.is_open:
+            await self._runner.arun(self._flush())
         await self._runner.aclose()
 
     def setup(self) -> None:
@@ -373,6 +379,8 @@ class TieredStore(BaseStore):
         reads = {i: ops.to_read(op) for i, op in enumerate(todo) if i not in writes}
         last = remembering.last_writes(writes.values())
         vectors = yield from remembering.embed(last, self.options)
+        if self._accesses.due:
+            yield from self._flush()
         answers = yield from self._read(list(reads.values()), tier, writes_follow=bool(last))
         if last:
             yield from remembering.apply(
@@ -390,14 +398,14 @@ class TieredStore(BaseStore):
             return []
         if any(isinstance(one, recalling.Search) and one.text for one in reads):
             yield from self._refresh_state()
-        return (
-            yield from recalling.read(
-                reads,
-                reading=self._reading(tier),
-                ann_tiers=self._ann_tiers,
-                writes_follow=writes_follow,
-            )
+        reading = self._reading(tier)
+        answers = yield from recalling.read(
+            reads, reading=reading, ann_tiers=self._ann_tiers, writes_follow=writes_follow
         )
+        got = [answer for answer in answers if isinstance(answer, recalling.Found)]
+        if got:
+            self._accesses.add(got, reading.now)
+        return answers
 
     def _result(self, answer: Any) -> Result:
         if isinstance(answer, recalling.Found):
@@ -414,6 +422,11 @@ class TieredStore(BaseStore):
             tiers=TIERS if tier is None else (tier,),
             omit_expired=ttl is None or ttl.get("omit_expired", False),
         )
+
+    def _flush(self) -> Flow[None]:
+        """Write the accesses counted so far."""
+        if calls := self._accesses.take():
+            yield Query(calls, commit=True)
 
     def _hybrid(
         self, prefix: tuple[str, ...], query: str, limit: int, given: dict[str, Any] | None
@@ -447,6 +460,7 @@ class TieredStore(BaseStore):
         return built
 
     def _stats(self, tenant: str | None) -> Flow[list[TierStats]]:
+        yield from self._flush()
         params = {"tenant": tenant, "schema_prefix": self.options.schema_prefix}
         (rows,) = yield Query((Call("stats", params),), commit=True)
         names = ("memories", "vectors", "tenants", "accesses", "expiring", "bytes")

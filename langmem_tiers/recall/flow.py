@@ -45,6 +45,12 @@ class Reading:
     tiers: Sequence[Tier] = TIERS
     omit_expired: bool = True
 
+    def sees(self, found: Found) -> bool:
+        """Whether a row read by key is in these tiers and not expired."""
+        return found.tier in self.tiers and not (
+            self.omit_expired and found.expires_at is not None and found.expires_at <= self.now
+        )
+
     @property
     def common(self) -> dict[str, Any]:
         """Parameters that most statements take."""
@@ -98,26 +104,20 @@ def read(
     """
     vectors = yield from _embed_queries(reads, reading.options)
     commit = not writes_follow
-    answers: list[Any] = [None] * len(reads)
-    gets = [(i, one) for i, one in enumerate(reads) if isinstance(one, Get)]
-    calls: list[tuple[int, Call]] = []
-    for i, one in enumerate(reads):
-        if isinstance(one, Search) and one.limit:
-            calls.append((i, _search_call(one, vectors.get(i), reading, ann_tiers)))
-        elif isinstance(one, ListNamespaces):
-            calls.append((i, _namespaces_call(one, reading)))
-        elif isinstance(one, Search):
-            answers[i] = []
-    leading = _leading_calls(gets, [call for _, call in calls], reading, relaxed=commit)
-    if not leading and not calls:
-        return answers
-    rows = yield Query((*leading, *(call for _, call in calls)), commit=commit)
-    if gets:
-        found = {(row[0], row[1], row[2]): Found(*row[:10]) for row in rows[len(leading) - 1]}
-        for i, one in gets:
-            answers[i] = found.get((*one.place, one.key))
-    for (i, call), answer in zip(calls, rows[len(leading) :], strict=True):
-        answers[i] = yield from _complete(reads[i], call, answer, vectors.get(i), reading, commit)
+    gets = [one for one in reads if isinstance(one, Get)]
+    calls = [_get_call(gets)] if gets else []
+    asked = [
+        (i, _call(one, vectors.get(i), reading, ann_tiers))
+        for i, one in enumerate(reads)
+        if not isinstance(one, Get)
+    ]
+    calls += [call for _, call in asked]
+    settings = _ann_settings(calls)
+    rows = yield Query((*settings, *calls), commit=commit)
+    del rows[: len(settings)]
+    answers = _got(reads, rows.pop(0), reading) if gets else [None] * len(reads)
+    for (i, call), answer in zip(asked, rows, strict=True):
+        answers[i] = yield from _complete(reads[i], call, answer, commit=commit)
     yield from _extend(reads, answers, reading, commit=commit)
     return answers
 
@@ -141,35 +141,43 @@ def _embed_queries(
     return {i: packed.get(text) for i, text in asked.items()}
 
 
-def _leading_calls(
-    gets: Sequence[tuple[int, Get]], calls: Sequence[Call], reading: Reading, *, relaxed: bool
-) -> list[Call]:
-    """What goes before the searches: settings for HNSW, then all gets in one statement."""
-    leading = []
+def _ann_settings(calls: Sequence[Call]) -> list[Call]:
+    """What goes before searches by HNSW."""
     ann = [call for call in calls if call.name.startswith("search_ann")]
-    if ann:
-        width = max(EF_SEARCH, *(call.params["candidates"] for call in ann))
-        ef_search = str(min(width, _MAX_EF_SEARCH))
-        leading.append(Call("ann_settings", {"ef_search": ef_search}))
-    if gets:
-        leading.append(_get_call([one for _, one in gets], reading, relaxed=relaxed))
-    return leading
+    if not ann:
+        return []
+    width = max(EF_SEARCH, *(call.params["candidates"] for call in ann))
+    return [Call("ann_settings", {"ef_search": str(min(width, _MAX_EF_SEARCH))})]
 
 
-def _get_call(gets: Sequence[Get], reading: Reading, *, relaxed: bool) -> Call:
-    common = {**reading.common, "now": reading.now, "relaxed": relaxed}
-    distinct = list(dict.fromkeys((*one.place, one.key) for one in gets))
-    if len(distinct) == 1:
-        tenant, namespace, key = distinct[0]
-        return Call("get", {**common, "tenant": tenant, "namespace": namespace, "key": key})
+def _get_call(gets: Sequence[Get]) -> Call:
+    """All gets in one statement."""
+    if len(gets) == 1:
+        tenant, namespace = gets[0].place
+        return Call("get", {"tenant": tenant, "namespace": namespace, "key": gets[0].key})
+    distinct = dict.fromkeys((*one.place, one.key) for one in gets)
     tenants, namespaces, keys = (list(column) for column in zip(*distinct, strict=True))
-    columns = {"tenants": tenants, "namespaces": namespaces, "keys": keys}
-    return Call("get_many", {**common, **columns})
+    return Call("get_many", {"tenants": tenants, "namespaces": namespaces, "keys": keys})
 
 
-def _search_call(
-    one: Search, vector: PackedVector | None, reading: Reading, ann_tiers: Sequence[Tier]
+def _got(reads: Sequence[Read], rows: Sequence[Row], reading: Reading) -> list[Any]:
+    """The answer of each get; None for other reads and for what is not visible."""
+    found = {(row[0], row[1], row[2]): Found(*row) for row in rows}
+    answers: list[Any] = []
+    for one in reads:
+        hit = found.get((*one.place, one.key)) if isinstance(one, Get) else None
+        answers.append(hit if hit and reading.sees(hit) else None)
+    return answers
+
+
+def _call(
+    one: Search | ListNamespaces,
+    vector: PackedVector | None,
+    reading: Reading,
+    ann_tiers: Sequence[Tier],
 ) -> Call:
+    if isinstance(one, ListNamespaces):
+        return _namespaces_call(one, reading)
     name = "search_newest"
     if vector is not None:
         ann = any(tier in ann_tiers for tier in reading.tiers)
@@ -178,12 +186,14 @@ def _search_call(
 
 
 def statement_name(name: str, scope: Scope) -> str:
+    """The statement for that scope: one tenant's, or everybody's."""
     return name if scope.tenant is not None else f"{name}_everywhere"
 
 
 def search_params(
     one: Search, vector: PackedVector | None, reading: Reading
 ) -> dict[str, Any]:
+    """The parameters of every search statement."""
     wanted = one.limit + one.offset
     return {
         **reading.common,
@@ -200,18 +210,11 @@ def search_params(
     }
 
 
-def _complete(
-    one: Read,
-    call: Call,
-    rows: list[Row],
-    vector: PackedVector | None,
-    reading: Reading,
-    commit: bool,  # noqa: FBT001 - passed on as it came
-) -> Flow[list[Any]]:
+def _complete(one: Read, call: Call, rows: list[Row], *, commit: bool) -> Flow[list[Any]]:
     """Turn rows into answers; ask the exact search for what HNSW left out."""
-    if isinstance(one, ListNamespaces):
+    if not isinstance(one, Search):
         return [row[0] for row in rows]
-    if call.name.startswith("search_ann") and isinstance(one, Search) and len(rows) < one.limit:
+    if call.name.startswith("search_ann") and len(rows) < one.limit:
         again = replace(call, name=statement_name("search_exact", one.scope))
         (rows,) = yield Query((again,), commit=commit)
     return [Found(*row) for row in rows]

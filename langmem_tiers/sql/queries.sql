@@ -3,45 +3,35 @@
 -- is loaded twice: for one tenant and a range of its namespaces, and as NAME_everywhere.
 
 -- name: get
--- One memory by namespace and key, wherever it lives; counts the access. The count may be
--- lost in a crash: unless something else is written beside it, its commit is not waited for.
-WITH found AS MATERIALIZED (
-    SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
-           m.tier::text, m.expires_at, m.ttl_minutes, m.id
-    FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s
-      AND m.tier = ANY (%(tiers)s::{memory}.tier[])
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-), counted AS (
-    INSERT INTO {memory}.usage AS u (tenant, id, access_count, last_accessed_at)
-    SELECT f.tenant, f.id, 1, %(now)s::timestamptz FROM found f
-    ON CONFLICT (tenant, id) DO UPDATE
-    SET access_count = u.access_count + 1,
-        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at)
-)
-SELECT f.*, CASE WHEN %(relaxed)s THEN set_config('synchronous_commit', 'off', true) END
-FROM found f;
+-- One memory by namespace and key, in whichever tier it lives. Whether it has expired is for
+-- the caller to see: the fewer parameters, the faster.
+SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id
+FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s;
 
 -- name: get_many
 -- The same for many keys. Rows are matched to the keys by namespace and key, not by order.
-WITH found AS MATERIALIZED (
-    SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
-           m.tier::text, m.expires_at, m.ttl_minutes, m.id
-    FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
-             AS w (tenant, namespace, key)
-    JOIN {memory}.memories m
-      ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
-    WHERE m.tier = ANY (%(tiers)s::{memory}.tier[])
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-), counted AS (
-    INSERT INTO {memory}.usage AS u (tenant, id, access_count, last_accessed_at)
-    SELECT f.tenant, f.id, 1, %(now)s::timestamptz FROM found f ORDER BY f.tenant, f.id
-    ON CONFLICT (tenant, id) DO UPDATE
-    SET access_count = u.access_count + 1,
-        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at)
-)
-SELECT f.*, CASE WHEN %(relaxed)s THEN set_config('synchronous_commit', 'off', true) END
-FROM found f;
+SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id
+FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
+         AS w (tenant, namespace, key)
+JOIN {memory}.memories m
+  ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key;
+
+-- name: count_accesses
+-- Add up what was read since the last time. These counts may be lost in a crash, so their
+-- commit is not waited for.
+INSERT INTO {memory}.usage AS u (tenant, id, access_count, last_accessed_at)
+SELECT a.tenant, a.id, a.accesses, a.last_accessed_at
+FROM unnest(%(tenants)s::text[], %(ids)s::bigint[], %(counts)s::int[], %(times)s::timestamptz[])
+         AS a (tenant, id, accesses, last_accessed_at)
+WHERE EXISTS (SELECT FROM {memory}.memories m WHERE m.tenant = a.tenant AND m.id = a.id)
+ORDER BY a.tenant, a.id
+ON CONFLICT (tenant, id) DO UPDATE
+SET access_count = u.access_count + excluded.access_count,
+    last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at)
+RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: extend
 -- Slide the expiry of memories that were just read. A row that another writer holds is left

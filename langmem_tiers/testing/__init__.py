@@ -5,8 +5,8 @@ every rule of the `BaseStore` contract is checked through `batch` and through `a
 `run_check` runs one rule without pytest.
 """
 
-from langmem_tiers.testing.check import Check, IndexNeeds, OpenedStore, StoreFactory
-from langmem_tiers.testing.driver import Mode, StoreDriver
+from langmem_tiers.testing.check import OpenedStore, StoreFactory
+from langmem_tiers.testing.driver import Mode
 from langmem_tiers.testing.embeddings import TrigramEmbeddings
 from langmem_tiers.testing.run import CheckResult, check_names, run_check
 from langmem_tiers.testing.suite import BaseStoreConformance
@@ -14,12 +14,9 @@ from langmem_tiers.testing.table import conformance_table
 
 __all__ = [
     "BaseStoreConformance",
-    "Check",
     "CheckResult",
-    "IndexNeeds",
     "Mode",
     "OpenedStore",
-    "StoreDriver",
     "StoreFactory",
     "TrigramEmbeddings",
     "check_names",

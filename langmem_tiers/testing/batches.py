@@ -153,6 +153,6 @@ async def a_bad_operation_keeps_nothing_of_its_batch(store: StoreDriver) -> None
 async def a_bad_read_keeps_nothing_of_its_batch(store: StoreDriver) -> None:
     """An unknown filter operator in a search leaves the puts beside it unwritten."""
     await store.put(NS, "k", {"n": 1})
-    ops = [PutOp(NS, "good", {"n": 1}), SearchOp(NS, filter={"n": {"$what": 1}})]
+    ops: list[Op] = [PutOp(NS, "good", {"n": 1}), SearchOp(NS, filter={"n": {"$what": 1}})]
     await refused(store.batch(ops), ValueError, what="batch with an unknown operator")
     equal(await store.keys(NS), ["k"], "keys afterwards")

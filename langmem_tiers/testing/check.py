@@ -20,11 +20,11 @@ OpenedStore = AbstractContextManager[BaseStore] | AbstractAsyncContextManager[Ba
 class StoreFactory(Protocol):
     """Opens a fresh, empty store for one check.
 
-    `index` and `ttl` are as LangGraph's own stores take them, or None. The context manager may
-    be sync or async; one that is both is entered async.
+    `index` (a dict) and `ttl` are as LangGraph's own stores take them, or None. The context
+    manager may be sync or async; one that is both is entered async.
     """
 
-    def __call__(self, *, index: dict[str, Any] | None, ttl: TTLConfig | None) -> OpenedStore:
+    def __call__(self, *, index: Any, ttl: TTLConfig | None) -> OpenedStore:
         """Return a context manager whose `with` or `async with` yields the store."""
         ...
 

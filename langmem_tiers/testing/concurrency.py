@@ -42,7 +42,8 @@ async def readers_beside_writers_see_whole_values(store: StoreDriver) -> None:
     writes = [store.put(NS, "k", _whole(n)) for n in range(1, WRITERS)]
     reads = [store.value(NS, "k") for _ in range(WRITERS)]
     seen = (await asyncio.gather(*writes, *reads))[len(writes) :]
-    true(all(value in map(_whole, range(WRITERS)) for value in seen), f"values: {seen!r:.200}")
+    whole = [_whole(n) for n in range(WRITERS)]
+    true(all(value in whole for value in seen), f"values: {seen!r:.200}")
 
 
 @check()

@@ -22,7 +22,7 @@ class StoreDriver:
         self.store = store
         self.mode = mode
 
-    async def put(  # noqa: PLR0913
+    async def put(
         self,
         namespace: Namespace,
         key: Any,

@@ -44,7 +44,7 @@ async def several_filter_keys_are_anded(store: StoreDriver) -> None:
 async def true_is_not_one(store: StoreDriver) -> None:
     """A boolean equals only a boolean, also inside lists and objects."""
     await _fill(store, t=True, one=1, f=False, zero=0, list_t=[True], list_one=[1])
-    await _finds(store, True, "t")
+    await _finds(store, {"$eq": True}, "t")
     await _finds(store, 1, "one")
     await _finds(store, {"$eq": False}, "f")
     await _finds(store, [1], "list_one")
@@ -164,7 +164,7 @@ async def dotted_filter_keys_are_literal(store: StoreDriver) -> None:
 
 @check()
 async def filter_keys_are_not_code(store: StoreDriver) -> None:
-    """Quotes, percent signs, braces and comment marks in filter keys and values match themselves."""
+    """Quotes, percent signs, braces and comments in filter keys and values match themselves."""
     odd = ["it's", '"', "'; DROP TABLE store; --", "%s", "{a,b}", "\\", "a->>'b'"]
     for key in odd:
         await store.put(NS, key, {key: key})

@@ -73,8 +73,8 @@ async def the_langgraph_root_is_for_raw_operations(store: StoreDriver) -> None:
 @check()
 async def search_prefix_matches_whole_labels(store: StoreDriver) -> None:
     """A prefix finds its own namespace and those below, not names that begin alike."""
-    for namespace in (("foo",), ("foo", "a"), ("foo", "a", "b"), ("foobar",), ("fo",), ("x", "foo")):
-        await store.put(namespace, "/".join(namespace), {"n": 1})
+    for path in ("foo", "foo/a", "foo/a/b", "foobar", "fo", "x/foo"):
+        await store.put(tuple(path.split("/")), path, {"n": 1})
     equal(sorted(await store.keys(("foo",))), ["foo", "foo/a", "foo/a/b"], "under foo")
     equal(sorted(await store.keys(("foo", "a"))), ["foo/a", "foo/a/b"], "under foo, a")
 

@@ -103,7 +103,7 @@ async def max_depth_zero_is_the_empty_namespace(store: StoreDriver) -> None:
 
 @check()
 async def namespace_pages_come_after_cutting(store: StoreDriver) -> None:
-    """limit and offset count the namespaces that are left after cutting and merging."""
+    """`limit` and `offset` count the namespaces that are left after cutting and merging."""
     await _plant(store)
     pages = [await store.list_namespaces(max_depth=2, limit=2, offset=at) for at in (0, 2, 4, 6)]
     wanted = [[("a", "b"), ("a", "c")], [("b", "a"), ("users", "123")], [("users", "456")], []]

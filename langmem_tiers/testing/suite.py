@@ -10,7 +10,7 @@ from langmem_tiers.testing.run import CHECKS, claims, run_or_raise
 if TYPE_CHECKING:
     import pytest
 
-Test = Callable[["BaseStoreConformance", StoreFactory, Mode], None]
+_Test = Callable[["BaseStoreConformance", StoreFactory, Mode], None]
 
 
 class BaseStoreConformance:
@@ -53,7 +53,7 @@ class BaseStoreConformance:
         )
 
 
-def _as_test(each: Check) -> Test:
+def _as_test(each: Check) -> _Test:
     def test(self: BaseStoreConformance, make_store: StoreFactory, mode: Mode) -> None:  # noqa: ARG001
         run_or_raise(each, make_store, mode)
 

@@ -36,7 +36,7 @@ CREATE TABLE {working}.memories PARTITION OF {memory}.memories FOR VALUES IN ('w
 CREATE TABLE {long_term}.memories PARTITION OF {memory}.memories FOR VALUES IN ('long_term');
 
 -- Newest first within a tenant, for search without a query.
-CREATE INDEX memories_newest ON {memory}.memories (tenant, updated_at DESC, namespace, key);
+CREATE INDEX memories_newest ON {memory}.memories (tenant, updated_at DESC);
 -- What the sweeper removes.
 CREATE INDEX memories_expiring ON {memory}.memories (expires_at) WHERE expires_at IS NOT NULL;
 -- Words; each tsvector also holds its tenant as a lexeme, so that one index narrows by both.

@@ -1,0 +1,1 @@
+"""Measurements of this package beside its peers; each module prints tables and plots."""

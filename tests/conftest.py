@@ -1,0 +1,77 @@
+"""What tests share: one Postgres for the run, a fresh database for each test that asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import EmbeddedPostgres, TieredStore
+from langmem_tiers.testing import TrigramEmbeddings
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server: LANGMEM_TIERS_TEST_DSN if set, else the embedded one (LANGMEM_TIERS_TEST_PG)."""
+    if dsn := os.environ.get("LANGMEM_TIERS_TEST_DSN"):
+        yield dsn
+        return
+    version = int(os.environ.get("LANGMEM_TIERS_TEST_PG", "18"))
+    path = tmp_path_factory.mktemp("postgres") / "data"
+    with EmbeddedPostgres(path, version=version) as server:  # type: ignore[arg-type]
+        yield server.url
+
+
+@pytest.fixture
+def new_database(server_url: str) -> Iterator[Callable[[], str]]:
+    """Make empty databases; each call returns a connection string. Dropped after the test."""
+    made: list[str] = []
+
+    def make() -> str:
+        name = f"test_{os.getpid()}_{next(_numbers)}"
+        with psycopg.connect(server_url, autocommit=True) as conn:
+            conn.execute(f"CREATE DATABASE {name}".encode())
+        made.append(name)
+        return psycopg.conninfo.make_conninfo(server_url, dbname=name)
+
+    yield make
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        for name in made:
+            conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def database_url(new_database: Callable[[], str]) -> str:
+    """An empty database."""
+    return new_database()
+
+
+@pytest.fixture
+def index() -> dict[str, Any]:
+    """A small deterministic index over the field "text"."""
+    embeddings = TrigramEmbeddings()
+    return {"dims": embeddings.dims, "embed": embeddings, "fields": ["text"]}
+
+
+@pytest.fixture
+def store(database_url: str, index: dict[str, Any]) -> Iterator[TieredStore]:
+    """A store set up on an empty database, opened blocking."""
+    with TieredStore.from_conn_string(database_url, index=index) as opened:
+        opened.setup()
+        yield opened
+
+
+@pytest.fixture
+def locomo() -> Path:
+    """The evaluation conversations, where they are present beside the checkout."""
+    path = Path("../shared/data/locomo/locomo-dev.json")
+    if not path.exists():
+        pytest.skip("evaluation data is not part of the project")
+    return path

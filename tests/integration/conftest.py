@@ -1,0 +1,78 @@
+"""What integration tests share: databases that are set up, stores opened and called each way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import count
+from typing import cast
+
+import psycopg
+import pytest
+
+from langmem_tiers import TieredStore
+from langmem_tiers.testing import Mode, StoreDriver
+from tests.support.opening import Clock, Opened, Opener, text_index
+
+_numbers = count()
+_WAYS = [(opened, mode) for opened in ("sync", "async") for mode in ("batch", "abatch")]
+
+
+@pytest.fixture(scope="session")
+def template(server_url: str) -> Iterator[str]:
+    """The name of a database that is set up for `text_index` and holds nothing."""
+    name = f"template_{os.getpid()}"
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name}".encode())
+    url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
+    with TieredStore(url, index=text_index()) as store:
+        store.setup()
+    yield name
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def new_url(server_url: str, template: str) -> Iterator[Callable[[], str]]:
+    """Make databases that are set up; each call returns a connection string."""
+    made: list[str] = []
+    with psycopg.connect(server_url, autocommit=True) as conn:
+
+        def make() -> str:
+            made.append(f"ready_{os.getpid()}_{next(_numbers)}")
+            conn.execute(f"CREATE DATABASE {made[-1]} TEMPLATE {template}".encode())
+            return psycopg.conninfo.make_conninfo(server_url, dbname=made[-1])
+
+        yield make
+        for name in made:
+            conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def url(new_url: Callable[[], str]) -> str:
+    """A database that is set up for `text_index` and holds nothing."""
+    return new_url()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that stands still until the test moves it."""
+    return Clock()
+
+
+@pytest.fixture(params=_WAYS, ids=lambda way: f"opened-{way[0]}-{way[1]}")
+def open_store(
+    request: pytest.FixtureRequest, new_url: Callable[[], str], clock: Clock
+) -> Opener:
+    """Opens stores, blocking and async, called by `batch` and by `abatch`."""
+    opened, mode = request.param
+    return Opener(
+        opened=cast("Opened", opened), mode=cast("Mode", mode), new_url=new_url, clock=clock
+    )
+
+
+@pytest.fixture
+async def driver(open_store: Opener, url: str) -> AsyncIterator[StoreDriver]:
+    """An empty store on `url`, indexed over "text", opened and called each way."""
+    async with open_store(url=url, index=text_index()) as opened:
+        yield opened

@@ -1,0 +1,238 @@
+"""Nothing acknowledged is lost, and nothing is half there, when a process is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import EmbeddedPostgres, TieredStore
+from langmem_tiers.errors import DatabaseUnavailableError, TieredMemoryError
+from tests.support.invariants import broken_rows, values
+from tests.support.servers import kill, own_server, sessions, wait_until
+
+NAMESPACE = ("acme", "stream")
+WRITERS = 4
+KEYS = 20
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
+    with own_server(tmp_path) as started:
+        yield started
+
+
+class Stream:
+    """One writer's puts: what it tried, what was acknowledged, what it was told instead."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.number = 0
+        self.acknowledged: dict[str, int] = {}
+        self.tried: dict[str, set[int]] = {}
+        self.errors: list[BaseException] = []
+
+    def next_put(self) -> tuple[str, dict[str, Any]]:
+        self.number += 1
+        key = f"{self.name}-{self.number % KEYS}"
+        self.tried.setdefault(key, set()).add(self.number)
+        return key, {"text": f"put {self.number} of {self.name}", "number": self.number}
+
+    def write(self, store: TieredStore, stop: threading.Event) -> None:
+        while not stop.is_set():
+            key, value = self.next_put()
+            try:
+                store.put(NAMESPACE, key, value)
+            except TieredMemoryError as error:
+                self.errors.append(error)
+            else:
+                self.acknowledge(key)
+
+    async def awrite(self, store: TieredStore, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            key, value = self.next_put()
+            try:
+                await store.aput(NAMESPACE, key, value)
+            except TieredMemoryError as error:
+                self.errors.append(error)
+            else:
+                self.acknowledge(key)
+
+    def acknowledge(self, key: str) -> None:
+        self.acknowledged[key] = self.number
+        self.tried[key] = {self.number}
+
+    def check(self, stored: dict[str, dict[str, Any]]) -> None:
+        for key in self.acknowledged:
+            assert stored[key]["number"] in self.tried[key]
+
+
+def crash(
+    server: EmbeddedPostgres, streams: list[Stream], rng: random.Random, probe: Callable[[], None]
+) -> None:
+    """Kill the server at some moment of the streams, start it, wait until all write again."""
+    time.sleep(rng.uniform(0.05, 0.4))
+    kill(server)
+    probe()
+    server.start()
+    before = [max(one.acknowledged.values(), default=0) for one in streams]
+    tried = [one.number for one in streams]
+
+    def all_write_again() -> bool:
+        now = [max(one.acknowledged.values(), default=0) for one in streams]
+        return all(
+            a > max(b, c) for a, b, c in zip(now, before, tried, strict=True)
+        )
+
+    wait_until(all_write_again)
+
+
+def check_streams(server: EmbeddedPostgres, streams: list[Stream], kills: int) -> None:
+    stored = values(server.url)
+    for one in streams:
+        one.check(stored)
+    assert broken_rows(server.url) == {}
+    errors = [error for one in streams for error in one.errors]
+    assert {type(error) for error in errors} <= {DatabaseUnavailableError}, errors
+    assert all(error.__cause__ is not None for error in errors)
+    assert kills == 0 or sum(len(one.acknowledged) for one in streams) > 0
+
+
+def survive_kills_with_threads(
+    server: EmbeddedPostgres, index: dict[str, Any], kills: int, seed: int
+) -> None:
+    rng, stop = random.Random(seed), threading.Event()
+    streams = [Stream(f"writer{i}") for i in range(WRITERS)]
+    with TieredStore.from_conn_string(server.url, index=index) as store:
+        store.setup()
+        threads = [threading.Thread(target=one.write, args=(store, stop)) for one in streams]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(kills):
+                crash(server, streams, rng, lambda: unavailable(store))
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+    check_streams(server, streams, kills)
+
+
+def unavailable(store: TieredStore) -> None:
+    with pytest.raises(DatabaseUnavailableError):
+        store.put(NAMESPACE, "probe", {"text": "while the server is down"})
+
+
+async def survive_kills_with_tasks(
+    server: EmbeddedPostgres, index: dict[str, Any], kills: int, seed: int
+) -> None:
+    rng, stop = random.Random(seed), asyncio.Event()
+    streams = [Stream(f"writer{i}") for i in range(WRITERS)]
+    async with TieredStore.from_conn_string(server.url, index=index) as store:
+        await store.asetup()
+        tasks = [asyncio.create_task(one.awrite(store, stop)) for one in streams]
+        try:
+            for _ in range(kills):
+                await asyncio.to_thread(crash, server, streams, rng, lambda: unavailable(store))
+        finally:
+            stop.set()
+            await asyncio.gather(*tasks)
+    check_streams(server, streams, kills)
+
+
+def test_threads_lose_no_acknowledged_put_when_the_server_is_killed(
+    server: EmbeddedPostgres, index: dict[str, Any]
+) -> None:
+    survive_kills_with_threads(server, index, kills=3, seed=1)
+
+
+async def test_tasks_lose_no_acknowledged_put_when_the_server_is_killed(
+    server: EmbeddedPostgres, index: dict[str, Any]
+) -> None:
+    await survive_kills_with_tasks(server, index, kills=2, seed=2)
+
+
+@pytest.mark.proof
+def test_threads_lose_nothing_in_a_hundred_kills_of_the_server(
+    server: EmbeddedPostgres, index: dict[str, Any]
+) -> None:
+    survive_kills_with_threads(server, index, kills=100, seed=3)
+
+
+@pytest.mark.proof
+async def test_tasks_lose_nothing_in_a_hundred_kills_of_the_server(
+    server: EmbeddedPostgres, index: dict[str, Any]
+) -> None:
+    await survive_kills_with_tasks(server, index, kills=100, seed=4)
+
+
+BATCHES = """
+import sys
+from itertools import count
+from langgraph.store.base import PutOp
+from langmem_tiers import TieredStore
+from langmem_tiers.testing import TrigramEmbeddings
+
+embeddings = TrigramEmbeddings()
+index = {"dims": embeddings.dims, "embed": embeddings, "fields": ["text"]}
+with TieredStore.from_conn_string(sys.argv[1], index=index) as store:
+    for turn in count(int(sys.argv[2])):
+        store.batch([
+            PutOp(("acme", "batch"), str(i), {"text": f"turn {turn}, {i}", "turn": turn})
+            for i in range(500)
+        ])
+        print(turn, flush=True)
+"""
+
+
+def kill_client_mid_batch(url: str, first_turn: int, delay: float) -> int:
+    """Let a process write batches and kill it; the last turn it saw acknowledged."""
+    command = [sys.executable, "-W", "error", "-c", BATCHES, url, str(first_turn)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stdout is not None
+        last = int(process.stdout.readline())
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        with suppress(ValueError):
+            for line in process.stdout:
+                last = int(line)
+    wait_until(lambda: sessions(url) == 0)
+    return last
+
+
+def survive_client_kills(url: str, index: dict[str, Any], kills: int, seed: int) -> None:
+    rng, last = random.Random(seed), 0
+    with TieredStore.from_conn_string(url, index=index) as store:
+        store.setup()
+    for _ in range(kills):
+        last = kill_client_mid_batch(url, last + 1, rng.uniform(0, 0.6))
+        with psycopg.connect(url) as conn:
+            query = "SELECT (value ->> 'turn')::int, count(*) FROM memory.memories GROUP BY 1"
+            turns = conn.execute(query).fetchall()
+        assert turns in ([(last, 500)], [(last + 1, 500)])
+        last = turns[0][0]
+    assert broken_rows(url) == {}
+
+
+def test_a_batch_of_a_killed_client_is_there_whole_or_not_at_all(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    survive_client_kills(database_url, index, kills=3, seed=5)
+
+
+@pytest.mark.proof
+def test_a_hundred_killed_clients_leave_no_half_batch(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    survive_client_kills(database_url, index, kills=100, seed=6)

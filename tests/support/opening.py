@@ -1,0 +1,110 @@
+"""Stores on ready databases, opened either way, at a time that the test sets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import psycopg
+from langgraph.store.base import TTLConfig
+
+from langmem_tiers import TieredStore
+from langmem_tiers.testing import Mode, StoreDriver, TrigramEmbeddings
+
+Opened = Literal["sync", "async"]
+
+DIMS = 64
+
+
+class Clock:
+    """Tells the time that the test has set."""
+
+    def __init__(self) -> None:
+        """Begin at a fixed moment."""
+        self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, **delta: float) -> None:
+        """Let time pass, by the arguments of timedelta."""
+        self.now += timedelta(**delta)
+
+
+def text_index(**options: Any) -> dict[str, Any]:
+    """An index over the field "text" unless told otherwise; deterministic embeddings."""
+    return {"dims": DIMS, "embed": TrigramEmbeddings(DIMS), "fields": ["text"], **options}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opener:
+    """Opens stores in one way, and calls them in one way."""
+
+    opened: Opened
+    mode: Mode
+    new_url: Callable[[], str]
+    clock: Clock
+
+    @asynccontextmanager
+    async def __call__(
+        self,
+        *,
+        url: str = "",
+        index: Mapping[str, Any] | None = None,
+        ttl: TTLConfig | None = None,
+        **options: Any,
+    ) -> AsyncIterator[StoreDriver]:
+        """A store on `url`, else on a database of its own; set up for its index."""
+        store = TieredStore.from_conn_string(
+            url or self.new_url(), index=index, ttl=ttl, **{"clock": self.clock, **options}
+        )
+        async with opened_store(store, self.opened):
+            if index is not None or options.get("schema_prefix"):
+                await store.asetup()
+            yield StoreDriver(store, self.mode)
+
+
+@asynccontextmanager
+async def opened_store(store: TieredStore, opened: Opened) -> AsyncIterator[TieredStore]:
+    """Open a store blocking, or on the running loop."""
+    if opened == "async":
+        async with store:
+            yield store
+        return
+    await asyncio.to_thread(store.__enter__)
+    try:
+        yield store
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+def tiered(driver: StoreDriver) -> TieredStore:
+    """The store that a driver drives."""
+    assert isinstance(driver.store, TieredStore)
+    return driver.store
+
+
+def in_tier(driver: StoreDriver, tier: str) -> StoreDriver:
+    """A driver of one tier's view."""
+    return StoreDriver(tiered(driver).tier(tier), driver.mode)
+
+
+def tables(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Every stored row of a store, by table, in order."""
+    found = {}
+    with psycopg.connect(url) as conn:
+        for name in ("memories", "vectors", "usage"):
+            rows = conn.execute(f"SELECT t::text FROM memory.{name} t ORDER BY 1".encode())
+            found[name] = rows.fetchall()
+    return found
+
+
+def tier_of(url: str, key: str) -> list[str]:
+    """The tiers in which memories of that key stand."""
+    query = "SELECT tier::text FROM memory.memories WHERE key = %s ORDER BY 1"
+    with psycopg.connect(url) as conn:
+        return [row[0] for row in conn.execute(query, [key])]
