@@ -80,6 +80,8 @@ def utf8_bytes(text: str, what: str) -> int:
     """Length in bytes of text that Postgres can hold: no lone surrogates, no NUL."""
     if "\0" in text:
         raise InvalidInputError(f"the {what} holds a NUL character, which Postgres cannot store")
+    if text.isascii():
+        return len(text)
     try:
         return len(text.encode())
     except UnicodeEncodeError as error:

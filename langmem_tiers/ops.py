@@ -25,7 +25,7 @@ from langgraph.store.base import (
 from langmem_tiers.config import MAX_FIELD_BYTES, Distance, IndexOptions, StoreOptions
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.memory import TIERS, Tier
-from langmem_tiers.namespaces import check_key, decode, encode, scope, utf8_bytes
+from langmem_tiers.namespaces import Place, check_key, decode, encode, scope, utf8_bytes
 from langmem_tiers.recall.filters import compile_filter, text_array
 from langmem_tiers.recall.flow import Found, Get, ListNamespaces, Read, Search
 from langmem_tiers.remember.flow import Write
@@ -33,6 +33,9 @@ from langmem_tiers.values import encode_value
 
 _MAX_TTL_MINUTES = 1e9
 _MAX_ROWS = 2**31 - 1
+
+_NOWHERE = Place("", "")
+"""Where get looks for the empty namespace: nothing can be stored there."""
 
 _tokens = lru_cache(maxsize=1024)(tokenize_path)
 
@@ -46,9 +49,8 @@ def to_read(op: Op) -> Read:
     """
     if isinstance(op, GetOp):
         _check_labels(op, op.namespace)
-        if not op.namespace:
-            raise InvalidInputError("get needs a namespace of at least one label")
-        return Get(place=encode(op.namespace), key=check_key(op.key), refresh=bool(op.refresh_ttl))
+        place = encode(op.namespace) if op.namespace else _NOWHERE
+        return Get(place=place, key=check_key(op.key), refresh=bool(op.refresh_ttl))
     if isinstance(op, SearchOp):
         return _search(op)
     if isinstance(op, ListNamespacesOp):
@@ -122,7 +124,7 @@ def to_search_item(found: Found, distance: Distance) -> SearchItem:
 
 
 def _check_labels(op: Op, labels: Sequence[str]) -> None:
-    if isinstance(labels, str) or not isinstance(labels, Sequence):
+    if not isinstance(labels, tuple | list):
         raise InvalidTypeError(
             f"a namespace is a tuple of labels, such as ('acme', 'notes'), not {labels!r}"
         )

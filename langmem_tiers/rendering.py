@@ -6,10 +6,13 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from langmem_tiers.importers import BadRecord
 from langmem_tiers.importing import Imported
@@ -34,7 +37,7 @@ def plain(text: object) -> str:
 
 def print_json(document: object) -> None:
     """Print one JSON document; times are ISO 8601."""
-    print(json.dumps(document, ensure_ascii=False, indent=2, default=str))  # noqa: T201
+    print(json.dumps(document, ensure_ascii=False, indent=2, default=datetime.isoformat))  # noqa: T201
 
 
 def why(match: Match) -> str:
@@ -53,13 +56,13 @@ def size(count: float) -> str:
 
 
 def match_table(matches: Sequence[Match]) -> Table:
-    """The memories found, best first, with their whole text."""
-    table = _table("#", "score", "tier", "key", "speaker", "date", "text", "why", right=2)
+    """The memories found, best first: where each stands and its whole text."""
+    table = _table("#", "score", "why", "memory")
     for rank, one in enumerate(matches, start=1):
-        said = one.value.get("content", json.dumps(one.value, ensure_ascii=False))
-        speaker, date = one.value.get("speaker", ""), str(one.value.get("occurred_at", ""))[:10]
-        cells = (rank, f"{one.score:.2f}", one.tier, one.key, speaker, date, said, why(one))
-        table.add_row(*map(plain, cells), end_section=True)
+        memory = Text(f"{plain(_heading(one))}\n", style="bold")
+        memory.append(plain(_said(one)), style="not bold")
+        table.add_row(str(rank), f"{one.score:.2f}", why(one).replace(", ", "\n"), memory)
+        table.add_section()
     return table
 
 
@@ -103,6 +106,17 @@ def stats_table(tiers: Sequence[TierStats]) -> Table:
     return table
 
 
+def stats_document(
+    tenant: str | None,
+    tiers: Sequence[TierStats],
+    sizes: Sequence[RelationSize] | None,
+    total: int,
+) -> dict[str, Any]:
+    """The same as JSON, with every table and index if they are given; sizes are in bytes."""
+    document = {"tenant": tenant, "tiers": [asdict(one) for one in tiers], "bytes": total}
+    return document if sizes is None else document | {"sizes": [asdict(one) for one in sizes]}
+
+
 def sizes_table(sizes: Sequence[RelationSize]) -> Table:
     """Every table and index with its size."""
     table = _table("relation", "kind", "size")
@@ -112,12 +126,22 @@ def sizes_table(sizes: Sequence[RelationSize]) -> Table:
     return table
 
 
+def _heading(one: Match) -> str:
+    facts = (one.value.get("speaker"), str(one.value.get("occurred_at", ""))[:10])
+    return "  ".join((one.tier, one.key, *(str(fact) for fact in facts if fact)))
+
+
+def _said(one: Match) -> str:
+    said = one.value.get("content")
+    return said if isinstance(said, str) else json.dumps(one.value, ensure_ascii=False)
+
+
 def _place(one: BadRecord) -> str:
     return "record" if one.line is None else f"line {one.line}"
 
 
-def _table(*names: str, right: int = 0) -> Table:
-    table = Table(header_style="bold")
-    for number, name in enumerate(names):
-        table.add_column(name, justify="right" if number < right else "left", overflow="fold")
+def _table(*names: str) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
     return table

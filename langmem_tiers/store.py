@@ -375,27 +375,29 @@ class TieredStore(BaseStore):
 
     def _batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
         todo = list(given)
+        if not any(isinstance(op, PutOp) for op in todo):
+            answers = yield from self._read([ops.to_read(op) for op in todo], tier)
+            return [self._result(answer) for answer in answers]
         writes = {i: ops.to_write(op, self.options) for i, op in _puts(todo)}
         reads = {i: ops.to_read(op) for i, op in enumerate(todo) if i not in writes}
         last = remembering.last_writes(writes.values())
         vectors = yield from remembering.embed(last, self.options)
-        if self._accesses.due:
-            yield from self._flush()
-        answers = yield from self._read(list(reads.values()), tier, writes_follow=bool(last))
-        if last:
-            yield from remembering.apply(
-                last, vectors, options=self.options, now=self._clock(), tier=tier
-            )
+        answers = yield from self._read(list(reads.values()), tier, writes_follow=True)
+        yield from remembering.apply(
+            last, vectors, options=self.options, now=self._clock(), tier=tier
+        )
         results: list[Result] = [None] * len(todo)
         for i, answer in zip(reads, answers, strict=True):
             results[i] = self._result(answer)
         return results
 
     def _read(
-        self, reads: Sequence[recalling.Read], tier: Tier | None, *, writes_follow: bool
+        self, reads: Sequence[recalling.Read], tier: Tier | None, *, writes_follow: bool = False
     ) -> Flow[list[Any]]:
         if not reads:
             return []
+        if self._accesses.due:
+            yield from self._flush()
         if any(isinstance(one, recalling.Search) and one.text for one in reads):
             yield from self._refresh_state()
         reading = self._reading(tier)
@@ -571,7 +573,9 @@ def _target(
     vector = options.index.vector if options.index else None
     return Target(
         conninfo=conn_string,
-        statements=sql.statements(options, vector),
+        statements={
+            name: text.encode() for name, text in sql.statements(options, vector).items()
+        },
         embeddings=ensure_embeddings(index["embed"]) if index and vector else None,
         vector_type=vector.vector_type if vector else None,
         pool=pool_config or {},

@@ -36,8 +36,7 @@ class Found(NamedTuple):
     distance: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(NamedTuple):
     """What holds for every read of one call."""
 
     options: StoreOptions
@@ -60,8 +59,7 @@ class Reading:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Get:
+class Get(NamedTuple):
     """Ask for one memory by key."""
 
     place: Place
@@ -102,23 +100,40 @@ def read(
 
     With `writes_follow` the transaction stays open, for the writes of the same batch.
     """
-    vectors = yield from _embed_queries(reads, reading.options)
     commit = not writes_follow
     gets = [one for one in reads if isinstance(one, Get)]
-    calls = [_get_call(gets)] if gets else []
+    if len(gets) == len(reads):
+        (rows,) = yield Query((_get_call(gets),), commit=commit)
+        answers = _got(reads, rows, reading)
+    else:
+        answers = yield from _read_all(reads, gets, reading, ann_tiers, commit=commit)
+    if due := _due(reads, answers, reading.now):
+        yield Query((_extend_call(due, reading, relaxed=commit),), commit=commit)
+    return answers
+
+
+def _read_all(
+    reads: Sequence[Read],
+    gets: Sequence[Get],
+    reading: Reading,
+    ann_tiers: Sequence[Tier],
+    *,
+    commit: bool,
+) -> Flow[list[Any]]:
+    """Answer reads of any kind, in one round trip unless HNSW leaves something out."""
+    vectors = yield from _embed_queries(reads, reading.options)
     asked = [
         (i, _call(one, vectors.get(i), reading, ann_tiers))
         for i, one in enumerate(reads)
         if not isinstance(one, Get)
     ]
-    calls += [call for _, call in asked]
+    calls = [*([_get_call(gets)] if gets else []), *(call for _, call in asked)]
     settings = _ann_settings(calls)
     rows = yield Query((*settings, *calls), commit=commit)
     del rows[: len(settings)]
     answers = _got(reads, rows.pop(0), reading) if gets else [None] * len(reads)
     for (i, call), answer in zip(asked, rows, strict=True):
         answers[i] = yield from _complete(reads[i], call, answer, commit=commit)
-    yield from _extend(reads, answers, reading, commit=commit)
     return answers
 
 
@@ -233,21 +248,15 @@ def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
     return Call("list_namespaces", params)
 
 
-def _extend(
-    reads: Sequence[Read], answers: Sequence[Any], reading: Reading, *, commit: bool
-) -> Flow[None]:
-    """Slide the expiry of what was just read, where a tenth of its life has passed."""
-    due = {
-        (found.tenant, found.id)
-        for one, answer in zip(reads, answers, strict=True)
-        if not isinstance(one, ListNamespaces) and one.refresh and answer
-        for found in (answer if isinstance(answer, list) else [answer])
-        if _is_due(found, reading.now)
-    }
-    if due:
-        tenants, ids = (list(column) for column in zip(*sorted(due), strict=True))
-        params = {"tenants": tenants, "ids": ids, "now": reading.now, "relaxed": commit}
-        yield Query((Call("extend", params),), commit=commit)
+def _due(reads: Sequence[Read], answers: Sequence[Any], now: datetime) -> list[tuple[str, int]]:
+    """What was just read and has lost a tenth of its life, by tenant and id."""
+    due = set()
+    for one, answer in zip(reads, answers, strict=True):
+        if answer and not isinstance(one, ListNamespaces) and one.refresh:
+            for found in answer if isinstance(one, Search) else (answer,):
+                if found.ttl_minutes is not None and _is_due(found, now):
+                    due.add((found.tenant, found.id))
+    return sorted(due)
 
 
 def _is_due(found: Found, now: datetime) -> bool:
@@ -255,3 +264,13 @@ def _is_due(found: Found, now: datetime) -> bool:
         return False
     life = timedelta(minutes=found.ttl_minutes)
     return now + life - found.expires_at > life * _SLIDE_AFTER
+
+
+def _extend_call(due: Sequence[tuple[str, int]], reading: Reading, *, relaxed: bool) -> Call:
+    params = {
+        "tenants": [tenant for tenant, _ in due],
+        "ids": [memory_id for _, memory_id in due],
+        "now": reading.now,
+        "relaxed": relaxed,
+    }
+    return Call("extend", params)

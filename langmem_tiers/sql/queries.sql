@@ -65,7 +65,8 @@ LIMIT 1;
 
 -- name: put
 -- Update each memory where it lives, or insert it into the tier asked for. `ttl` is minutes:
--- NULL takes the tier's own, Infinity never expires.
+-- NULL takes the tier's own, Infinity never expires. Ids are given in the order of keys, so
+-- that ties of one batch are broken by key.
 WITH input AS MATERIALIZED (
     SELECT i.tenant, i.namespace, i.key, i.value::jsonb AS value, i.ttl,
            CASE WHEN i.text <> '' THEN to_tsvector(%(language)s::regconfig, i.text)
@@ -101,7 +102,8 @@ JOIN life ON life.tier = %(tier)s::{memory}.tier
 WHERE NOT EXISTS (
     SELECT FROM updated u
     WHERE u.tenant = i.tenant AND u.namespace = i.namespace AND u.key = i.key
-);
+)
+ORDER BY i.tenant, i.namespace, i.key;
 
 -- name: delete_vectors
 -- Forget the vectors of these memories, before their new ones are written.
@@ -189,7 +191,7 @@ CROSS JOIN LATERAL (
     FROM {memory}.memories m
     WHERE m.tier = t.tier AND {m_scope} AND {filter}
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-    ORDER BY m.updated_at DESC, m.namespace, m.key
+    ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
     LIMIT %(wanted)s
 ) hit
 ORDER BY hit.updated_at DESC, hit.tenant, hit.namespace, hit.key
@@ -235,8 +237,9 @@ WITH near AS MATERIALIZED (
     ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
     LIMIT %(wanted)s
 )
-SELECT * FROM near UNION ALL SELECT * FROM rest
-ORDER BY distance NULLS LAST, updated_at DESC, tenant, namespace, id
+SELECT r.* FROM (SELECT * FROM near UNION ALL SELECT * FROM rest) r
+ORDER BY r.distance NULLS LAST, CASE WHEN r.distance IS NULL THEN r.updated_at END DESC,
+         r.tenant, r.namespace, CASE WHEN r.distance IS NULL THEN r.key END, r.id
 LIMIT %(limit)s OFFSET %(offset)s;
 
 -- name: ann_settings

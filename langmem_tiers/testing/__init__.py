@@ -6,7 +6,7 @@ every rule of the `BaseStore` contract is checked through `batch` and through `a
 """
 
 from langmem_tiers.testing.check import OpenedStore, StoreFactory
-from langmem_tiers.testing.driver import Mode
+from langmem_tiers.testing.driver import Mode, StoreDriver
 from langmem_tiers.testing.embeddings import TrigramEmbeddings
 from langmem_tiers.testing.run import CheckResult, check_names, run_check
 from langmem_tiers.testing.suite import BaseStoreConformance
@@ -17,6 +17,7 @@ __all__ = [
     "CheckResult",
     "Mode",
     "OpenedStore",
+    "StoreDriver",
     "StoreFactory",
     "TrigramEmbeddings",
     "check_names",

@@ -12,7 +12,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.testing import Mode, StoreDriver
-from tests.support.opening import Clock, Opened, Opener, text_index
+from tests.support.opening import Clock, Opened, Opener, empty, text_index
 
 _numbers = count()
 _WAYS = [(opened, mode) for opened in ("sync", "async") for mode in ("batch", "abatch")]
@@ -48,10 +48,22 @@ def new_url(server_url: str, template: str) -> Iterator[Callable[[], str]]:
             conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
+@pytest.fixture(scope="session")
+def shared_url(server_url: str, template: str) -> Iterator[str]:
+    """One database for all tests that leave nothing but rows behind."""
+    name = template.replace("template", "shared")
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+    yield psycopg.conninfo.make_conninfo(server_url, dbname=name)
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
 @pytest.fixture
-def url(new_url: Callable[[], str]) -> str:
+def url(shared_url: str) -> str:
     """A database that is set up for `text_index` and holds nothing."""
-    return new_url()
+    empty(shared_url)
+    return shared_url
 
 
 @pytest.fixture

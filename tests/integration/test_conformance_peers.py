@@ -242,7 +242,7 @@ def _factory(opens: Opens, url: str) -> StoreFactory:
 @pytest.fixture(scope="session")
 def verdicts(server: "PostgresServer") -> Iterator[Verdicts]:
     """Run every store in every mode, each on a database of its own, several at a time."""
-    with ThreadPoolExecutor(max_workers=4) as threads:
+    with ThreadPoolExecutor(max_workers=8) as threads:
         yield {
             (name, mode): threads.submit(
                 _failed_checks, peer, _new_database(server, name, mode), mode

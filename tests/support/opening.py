@@ -56,14 +56,15 @@ class Opener:
         url: str = "",
         index: Mapping[str, Any] | None = None,
         ttl: TTLConfig | None = None,
+        setup: bool = False,
         **options: Any,
     ) -> AsyncIterator[StoreDriver]:
-        """A store on `url`, else on a database of its own; set up for its index."""
+        """A store on `url`, else on a database of its own; `setup` for other than text_index."""
         store = TieredStore.from_conn_string(
             url or self.new_url(), index=index, ttl=ttl, **{"clock": self.clock, **options}
         )
         async with opened_store(store, self.opened):
-            if index is not None or options.get("schema_prefix"):
+            if setup:
                 await store.asetup()
             yield StoreDriver(store, self.mode)
 
@@ -91,6 +92,13 @@ def tiered(driver: StoreDriver) -> TieredStore:
 def in_tier(driver: StoreDriver, tier: str) -> StoreDriver:
     """A driver of one tier's view."""
     return StoreDriver(tiered(driver).tier(tier), driver.mode)
+
+
+def empty(url: str) -> None:
+    """Remove every row of a store."""
+    with psycopg.connect(url) as conn:
+        for name in ("memories", "vectors", "usage"):
+            conn.execute(f"DELETE FROM memory.{name}".encode())
 
 
 def tables(url: str) -> dict[str, list[tuple[Any, ...]]]:

@@ -1,0 +1,204 @@
+"""A small LangGraph graph that remembers in one thread and recalls in another.
+
+`build_graph` is the example to read; `show` runs it on a Postgres of its own and prints what
+was stored where, what was recalled and why. No key, no server, no language model.
+"""
+
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypedDict, cast
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import Tier
+from langmem_tiers.rendering import why
+from langmem_tiers.store import TieredStore
+
+USER = "ada"
+FACTS = (
+    "My sister Ines lives in Lisbon.",
+    "I am allergic to peanuts.",
+    "The staging server is called heron-42.",
+)
+MOOD = "I am tired today and want short answers."
+QUESTIONS = (
+    "What food must I avoid because of an allergy?",
+    "Where does my sister live?",
+    "What is heron-42?",
+)
+
+
+class State(TypedDict, total=False):
+    """One turn of a conversation."""
+
+    said: str
+    answer: str
+    recalled: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Who is talking, and in which tier new memories start."""
+
+    user: str
+    tier: Tier = Tier.WORKING
+
+
+Graph: TypeAlias = CompiledStateGraph[State, Context, State, State]
+
+
+def build_graph(store: TieredStore) -> Graph:
+    """A graph with two nodes: questions are answered from memory, all else is remembered.
+
+    Example:
+        ```python
+        from langmem_tiers import TieredStore
+        from langmem_tiers.demo import Context, build_graph
+
+        with TieredStore.embedded("./.memory") as store:
+            graph = build_graph(store)
+            ada = Context(user="ada")
+            for thread, said in (("1", "I live in Lisbon."), ("2", "Where do I live?")):
+                config = {"configurable": {"thread_id": thread}}
+                print(graph.invoke({"said": said}, config, context=ada)["answer"])
+        ```
+    """
+    builder = StateGraph(State, context_schema=Context)
+    builder.add_node("remember", remember)
+    builder.add_node("recall", recall)
+    builder.add_conditional_edges(START, route)
+    builder.add_edge("remember", END)
+    builder.add_edge("recall", END)
+    return builder.compile(store=store, checkpointer=InMemorySaver())
+
+
+def route(state: State) -> Literal["remember", "recall"]:
+    """Send questions to recall and everything else to remember."""
+    return "recall" if state["said"].endswith("?") else "remember"
+
+
+def remember(state: State, runtime: Runtime[Context]) -> State:
+    """Store what was said, word for word. The key comes from the words: saying it twice is once."""
+    user, tier = runtime.context.user, runtime.context.tier
+    key = uuid.uuid5(uuid.NAMESPACE_OID, state["said"]).hex[:8]
+    value = {"content": state["said"], "speaker": user}
+    _store(runtime).tier(tier).put((user, "told"), key, value)
+    return {"answer": f"Noted in {tier}, as {key}."}
+
+
+def recall(state: State, runtime: Runtime[Context]) -> State:
+    """Answer with the memory that is nearest to the question, in whichever tier it is."""
+    user = runtime.context.user
+    matches = _store(runtime).hybrid_search((user, "told"), query=state["said"], limit=1)
+    if not matches:
+        return {"answer": "You have told me nothing yet."}
+    (best,) = matches
+    recalled = {"key": best.key, "tier": best.tier.value, "score": best.score, "why": why(best)}
+    return {"answer": f'You told me: "{best.value["content"]}"', "recalled": recalled}
+
+
+def _store(runtime: Runtime[Context]) -> TieredStore:
+    return cast("TieredStore", runtime.store)
+
+
+def show(console: Console, directory: Path | None = None) -> None:
+    """Run the graph and print what happens, on a Postgres in a new directory.
+
+    Args:
+        console: where to print.
+        directory: where the data is kept; None for a temporary one that is removed.
+
+    Raises:
+        InvalidInputError: the directory has something in it already.
+        MissingExtraError: an extra is missing; the message has the install command.
+    """
+    with _new(directory) as path, TieredStore.embedded(path) as store:
+        graph = build_graph(store)
+        console.print(_told(graph), _asked(graph), _moved(store, graph))
+    if directory is not None:
+        url = f"embedded:{directory}"
+        console.print(f'Kept. Try: langmem-tiers search --url "{url}" --tenant {USER} "sister"')
+
+
+def _told(graph: Graph) -> Panel:
+    table = _table("tier", "key", "the user said")
+    for said, tier in (*((fact, Tier.WORKING) for fact in FACTS), (MOOD, Tier.SHORT_TERM)):
+        answer = _turn(graph, "monday", said, tier)["answer"]
+        key = answer.removesuffix(".").rpartition(" ")[2]
+        table.add_row(tier, key, said)
+    return _panel("1. Thread “monday”: remembered word for word", table)
+
+
+def _asked(graph: Graph) -> Panel:
+    table = _table("question and answer", "tier", "score", "why")
+    for question in QUESTIONS:
+        _add_answer(table, question, _turn(graph, "friday", question))
+    return _panel("2. Thread “friday”, which saw none of it: recalled from the store", table)
+
+
+def _moved(store: TieredStore, graph: Graph) -> Panel:
+    namespace, key = (USER, "told"), _key_of(store, MOOD)
+    table = _table("tier", "key", "created", "expires")
+    before = store.tier(Tier.SHORT_TERM).get(namespace, key)
+    table.add_row(Tier.SHORT_TERM, key, "at first", "one hour after it was last read")
+    for tier in (Tier.WORKING, Tier.LONG_TERM):
+        store.move(namespace, key, tier)
+        item = store.tier(tier).get(namespace, key)
+        same = item is not None and before is not None and item.created_at == before.created_at
+        table.add_row(tier, key, "the same" if same else "anew", "never")
+    answers = _table("question and answer", "tier", "score", "why")
+    question = "Should answers be short?"
+    _add_answer(answers, question, _turn(graph, "sunday", question))
+    title = "3. A memory moves up; its namespace, key and age stay, so it is still found"
+    return _panel(title, Group(table, "", answers))
+
+
+def _turn(graph: Graph, thread: str, said: str, tier: Tier = Tier.WORKING) -> dict[str, Any]:
+    context = Context(user=USER, tier=tier)
+    return graph.invoke({"said": said}, {"configurable": {"thread_id": thread}}, context=context)
+
+
+def _key_of(store: TieredStore, said: str) -> str:
+    (item,) = store.search((USER, "told"), filter={"content": said})
+    return item.key
+
+
+def _add_answer(table: Table, question: str, state: dict[str, Any]) -> None:
+    recalled = state["recalled"]
+    score = f"{recalled['score']:.2f}"
+    table.add_row(f"{question}\n{state['answer']}", recalled["tier"], score, recalled["why"])
+
+
+@contextmanager
+def _new(directory: Path | None) -> Iterator[Path]:
+    if directory is None:
+        with tempfile.TemporaryDirectory(prefix="langmem-tiers-") as name:
+            yield Path(name) / "memory"
+        return
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InvalidInputError(
+            f"{directory} is not empty: name a directory that is, or that does not exist yet"
+        )
+    yield directory
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in names:
+        table.add_column(name)
+    return table
+
+
+def _panel(title: str, content: Table | Group) -> Panel:
+    return Panel(content, title=title, title_align="left", padding=(1, 2))

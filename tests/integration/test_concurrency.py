@@ -1,0 +1,231 @@
+"""Many writers at the same keys: nothing is lost, doubled, half written or deadlocked."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.store.base import GetOp, PutOp
+
+from langmem_tiers import TieredStore
+from tests.support.invariants import access_counts, broken_rows, values
+from tests.support.servers import sessions
+from tests.support.traffic import COUNTED, NAMESPACE, Worker, prepare, run_process
+
+WORKERS = 16
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def workers(steps: int) -> list[Worker]:
+    return [Worker(f"w{i}", steps) for i in range(WORKERS)]
+
+
+def check(url: str, done: Sequence[Worker]) -> None:
+    assert broken_rows(url) == {}
+    stored = values(url)
+    for one in done:
+        assert one.own == 0 or stored[one.own_key]["number"] == one.own
+    expected: Counter[str] = sum((one.gets for one in done), Counter())
+    counts = access_counts(url)
+    assert {key: counts.get(key, 0) for key in COUNTED} == {key: expected[key] for key in COUNTED}
+
+
+def with_threads(store: TieredStore, url: str, steps: int) -> None:
+    prepare(store)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        check(url, list(pool.map(lambda one: one.run(store), workers(steps))))
+
+
+async def with_tasks(url: str, index: dict[str, Any], steps: int) -> None:
+    async with TieredStore.from_conn_string(url, index=index) as store:
+        await store.asetup()
+        await asyncio.to_thread(prepare, store)
+        done = await asyncio.gather(*(one.arun(store) for one in workers(steps)))
+    check(url, done)
+
+
+def with_processes(store: TieredStore, url: str, steps: int) -> None:
+    prepare(store)
+    names = [[f"w{i}" for i in range(first, WORKERS, 4)] for first in range(4)]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(4, mp_context=spawn) as pool:
+        done = pool.map(run_process, [url] * 4, names, [steps] * 4)
+        check(url, [one for several in done for one in several])
+
+
+def test_sixteen_threads_at_ten_keys_lose_nothing(store: TieredStore, database_url: str) -> None:
+    with_threads(store, database_url, steps=40)
+
+
+async def test_sixteen_tasks_at_ten_keys_lose_nothing(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    await with_tasks(database_url, index, steps=40)
+
+
+def test_four_processes_at_ten_keys_lose_nothing(store: TieredStore, database_url: str) -> None:
+    with_processes(store, database_url, steps=20)
+
+
+@pytest.mark.proof
+def test_sixteen_threads_lose_nothing_for_long(store: TieredStore, database_url: str) -> None:
+    with_threads(store, database_url, steps=1000)
+
+
+@pytest.mark.proof
+async def test_sixteen_tasks_lose_nothing_for_long(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    await with_tasks(database_url, index, steps=1000)
+
+
+@pytest.mark.proof
+def test_four_processes_lose_nothing_for_long(store: TieredStore, database_url: str) -> None:
+    with_processes(store, database_url, steps=1000)
+
+
+def test_updates_of_a_key_get_strictly_later_times_even_if_the_clock_stands_still(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    times = 10
+    with TieredStore.from_conn_string(database_url, index=index, clock=lambda: NOON) as store:
+        store.setup()
+
+        def write(name: int) -> None:
+            for i in range(times):
+                store.put(NAMESPACE, "one", {"text": f"{name} {i}"})
+
+        with ThreadPoolExecutor(WORKERS) as pool:
+            list(pool.map(write, range(WORKERS)))
+        item = store.get(NAMESPACE, "one")
+    assert item is not None
+    assert item.created_at == NOON
+    assert item.updated_at == NOON + timedelta(microseconds=WORKERS * times - 1)
+
+
+def test_a_batch_that_reads_what_another_deletes_is_never_a_deadlock(
+    store: TieredStore, database_url: str
+) -> None:
+    def read_one_delete_other(mine: str, other: str) -> None:
+        for i in range(30):
+            store.batch([GetOp(NAMESPACE, mine), PutOp(NAMESPACE, other, None)])
+            store.batch([GetOp(NAMESPACE, other), PutOp(NAMESPACE, mine, {"text": f"{i}"})])
+
+    pairs = [("a", "b"), ("b", "a"), ("a", "a"), ("b", "b")] * 2
+    with ThreadPoolExecutor(len(pairs)) as pool:
+        list(pool.map(lambda pair: read_one_delete_other(*pair), pairs))
+    assert broken_rows(database_url) == {}
+
+
+def test_a_read_of_what_is_just_deleted_leaves_no_counter(
+    store: TieredStore, database_url: str
+) -> None:
+    def read() -> None:
+        for _ in range(300):
+            store.get(NAMESPACE, "x")
+
+    def rewrite() -> None:
+        for i in range(100):
+            store.put(NAMESPACE, "x", {"text": str(i)})
+            store.delete(NAMESPACE, "x")
+
+    with ThreadPoolExecutor(6) as pool:
+        for done in [pool.submit(work) for work in [read, read, read, read, rewrite, rewrite]]:
+            done.result()
+    assert broken_rows(database_url) == {}
+
+
+# Setup
+
+
+def at_once(work: Callable[[int], None], count: int = WORKERS) -> None:
+    barrier = threading.Barrier(count)
+
+    def meet_and_work(number: int) -> None:
+        barrier.wait()
+        work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(meet_and_work, range(count)))
+
+
+def test_sixteen_setups_of_an_empty_database_all_succeed(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    def set_up(number: int) -> None:
+        with TieredStore.from_conn_string(
+            database_url, index=index, pool_config={"max_size": 1}
+        ) as store:
+            store.setup()
+            store.put(NAMESPACE, str(number), {"text": "set up"})
+
+    at_once(set_up)
+    assert len(values(database_url)) == WORKERS
+    assert broken_rows(database_url) == {}
+
+
+def test_sixteen_setups_of_one_store_all_succeed(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    with TieredStore.from_conn_string(database_url, index=index) as store:
+
+        def set_up(number: int) -> None:
+            store.setup()
+            store.put(NAMESPACE, str(number), {"text": "set up"})
+
+        at_once(set_up)
+    assert len(values(database_url)) == WORKERS
+    assert sessions(database_url) == 0
+
+
+async def test_sixteen_async_setups_of_one_store_all_succeed(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    async def set_up(store: TieredStore, number: int) -> None:
+        await store.asetup()
+        await store.aput(NAMESPACE, str(number), {"text": "set up"})
+
+    async with TieredStore.from_conn_string(database_url, index=index) as store:
+        await asyncio.gather(*(set_up(store, number) for number in range(WORKERS)))
+    assert len(values(database_url)) == WORKERS
+    assert sessions(database_url) == 0
+
+
+@pytest.mark.parametrize("same_store", [True, False])
+def test_setup_beside_running_traffic_disturbs_nobody(
+    store: TieredStore, database_url: str, index: dict[str, Any], *, same_store: bool
+) -> None:
+    prepare(store)
+    with (
+        TieredStore.from_conn_string(database_url, index=index) as other,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        running = [pool.submit(one.run, store) for one in workers(30)[:4]]
+        setter = store if same_store else other
+        while not all(one.done() for one in running):
+            setter.setup()
+        check(database_url, [one.result() for one in running])
+
+
+def test_two_index_builds_at_once_leave_one_valid_index(
+    store: TieredStore, database_url: str, index: dict[str, Any]
+) -> None:
+    store.batch([PutOp(NAMESPACE, str(i), {"text": f"number {i}"}) for i in range(600)])
+
+    def build(_: int) -> None:
+        with TieredStore.from_conn_string(database_url, index=index, exact_limit=500) as other:
+            other.optimize()
+
+    at_once(build, 4)
+    query = """SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+               WHERE c.relname LIKE 'vectors_hnsw%' AND c.relkind = 'i'"""
+    with psycopg.connect(database_url) as conn:
+        assert conn.execute(query).fetchall() == [(True,)]

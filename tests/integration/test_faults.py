@@ -1,0 +1,339 @@
+"""What a caller is told when Postgres, the pool or the embedding model fails."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.store.base import GetOp, Op, PutOp, SearchOp
+
+from langmem_tiers import EmbeddedPostgres, TieredStore
+from langmem_tiers.errors import (
+    DatabaseUnavailableError,
+    NotSetUpError,
+    PoolExhaustedError,
+    TieredMemoryError,
+)
+from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.invariants import broken_rows, values
+from tests.support.servers import blocked, own_server, sessions, wait_until
+
+NAMESPACE = ("acme", "faults")
+ONE_CONNECTION = {"min_size": 1, "max_size": 1, "timeout": 0.2}
+
+
+def puts(turn: int, count: int = 20) -> list[Op]:
+    return [
+        PutOp(NAMESPACE, str(i), {"text": f"turn {turn}, {i}", "turn": turn}) for i in range(count)
+    ]
+
+
+def index_of(embeddings: TrigramEmbeddings) -> dict[str, Any]:
+    return {"dims": embeddings.dims, "embed": embeddings, "fields": ["text"]}
+
+
+@pytest.fixture
+def small(database_url: str, index: dict[str, Any]) -> Iterator[TieredStore]:
+    """A store with a pool of one connection."""
+    with TieredStore.from_conn_string(
+        database_url, index=index, pool_config=ONE_CONNECTION
+    ) as store:
+        store.setup()
+        store.put(NAMESPACE, "old", {"text": "was here before"})
+        yield store
+
+
+# A pool that is busy
+
+
+def test_a_busy_pool_is_reported_quickly_with_what_to_do(
+    small: TieredStore, database_url: str
+) -> None:
+    with psycopg.connect(database_url) as conn, ThreadPoolExecutor() as pool:
+        conn.execute("LOCK TABLE memory.memories")
+        slow = pool.submit(small.get, NAMESPACE, "old")
+        wait_until(lambda: blocked(database_url))
+        start = time.monotonic()
+        with pytest.raises(PoolExhaustedError, match="max_size") as caught:
+            small.put(NAMESPACE, "new", {"text": "finds no connection"})
+        assert time.monotonic() - start < 1.5
+        assert caught.value.__cause__ is not None
+        conn.rollback()
+        item = slow.result(timeout=10)
+    assert item is not None
+    small.put(NAMESPACE, "new", {"text": "finds one again"})
+    assert set(values(database_url)) == {"old", "new"}
+
+
+async def test_a_busy_async_pool_is_reported_quickly_with_what_to_do(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    async with TieredStore.from_conn_string(
+        database_url, index=index, pool_config=ONE_CONNECTION
+    ) as store:
+        await store.asetup()
+        async with await psycopg.AsyncConnection.connect(database_url) as conn:
+            await conn.execute("LOCK TABLE memory.memories")
+            slow = asyncio.create_task(store.aput(NAMESPACE, "a", {"text": "slow"}))
+            await asyncio.to_thread(wait_until, lambda: blocked(database_url))
+            with pytest.raises(PoolExhaustedError, match="max_size"):
+                await store.aget(NAMESPACE, "a")
+            await conn.rollback()
+            await slow
+        assert await store.aget(NAMESPACE, "a") is not None
+
+
+# A server that is not there, or not for us
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def absent_servers(tmp_path: Path) -> list[str]:
+    return [
+        f"postgresql://postgres@127.0.0.1:{free_port()}/postgres",
+        f"host={tmp_path} dbname=postgres user=postgres",
+    ]
+
+
+def test_an_absent_server_is_reported_at_open_in_two_seconds(tmp_path: Path) -> None:
+    for url in absent_servers(tmp_path):
+        start = time.monotonic()
+        with (
+            pytest.raises(DatabaseUnavailableError, match="check that it runs"),
+            TieredStore.from_conn_string(url),
+        ):
+            pass
+        assert time.monotonic() - start < 2
+
+
+async def test_an_absent_server_is_reported_at_async_open_in_two_seconds(tmp_path: Path) -> None:
+    for url in absent_servers(tmp_path):
+        start = time.monotonic()
+        with pytest.raises(DatabaseUnavailableError, match="check that it runs"):
+            async with TieredStore.from_conn_string(url):
+                pass
+        assert time.monotonic() - start < 2
+
+
+def test_an_absent_server_is_reported_at_first_use(tmp_path: Path) -> None:
+    for url in absent_servers(tmp_path):
+        store = TieredStore.from_conn_string(url)
+        with pytest.raises(DatabaseUnavailableError):
+            store.get(NAMESPACE, "a")
+        store.close()
+
+
+def test_an_absent_database_is_named(server_url: str) -> None:
+    url = psycopg.conninfo.make_conninfo(server_url, dbname="no_such_database")
+    with (
+        pytest.raises(DatabaseUnavailableError, match=r"no_such_database.*connection string"),
+        TieredStore.from_conn_string(url),
+    ):
+        pass
+
+
+def test_a_wrong_password_is_reported_and_not_repeated(tmp_path: Path) -> None:
+    with own_server(tmp_path) as server:
+        url = locked_role(server)
+        with TieredStore.from_conn_string(url("right")):
+            pass
+        with pytest.raises(DatabaseUnavailableError, match="connection string") as caught:
+            TieredStore.from_conn_string(url("wrong-secret")).get(NAMESPACE, "a")
+        assert "wrong-secret" not in str(caught.value)
+
+
+def locked_role(server: EmbeddedPostgres) -> Callable[[str], str]:
+    """A role that needs a password; answers the URL for one."""
+    rules = server.path / "data" / "pg_hba.conf"
+    rules.write_text("local all locked scram-sha-256\n" + rules.read_text())
+    with psycopg.connect(server.url, autocommit=True) as conn:
+        conn.execute("CREATE ROLE locked LOGIN PASSWORD 'right'")
+        conn.execute("SELECT pg_reload_conf()")
+
+    def url(password: str) -> str:
+        return psycopg.conninfo.make_conninfo(server.url, user="locked", password=password)
+
+    def asks_for_password() -> bool:
+        try:
+            psycopg.connect(url("none")).close()
+        except psycopg.OperationalError:
+            return True
+        return False
+
+    wait_until(asks_for_password)
+    return url
+
+
+# A database without tables
+
+CALLS: dict[str, Callable[[TieredStore], object]] = {
+    "get": lambda store: store.get(NAMESPACE, "a"),
+    "gets": lambda store: store.batch([GetOp(NAMESPACE, "a"), GetOp(NAMESPACE, "b")]),
+    "put": lambda store: store.put(NAMESPACE, "a", {"text": "x"}),
+    "unindexed put": lambda store: store.put(NAMESPACE, "a", {"text": "x"}, index=False),
+    "delete": lambda store: store.delete(NAMESPACE, "a"),
+    "search": lambda store: store.search(NAMESPACE, query="x"),
+    "newest": lambda store: store.search(NAMESPACE),
+    "everywhere": lambda store: store.search((), query="x"),
+    "namespaces": lambda store: store.list_namespaces(),
+    "hybrid": lambda store: store.hybrid_search(NAMESPACE, query="x"),
+    "move": lambda store: store.move(NAMESPACE, "a", "long_term"),
+    "tier put": lambda store: store.tier("long_term").put(NAMESPACE, "a", {"text": "x"}),
+    "sweep": lambda store: store.sweep_ttl(),
+    "stats": lambda store: store.stats(),
+    "optimize": lambda store: store.optimize(),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_on_an_empty_database_says_to_set_it_up(
+    database_url: str, index: dict[str, Any], name: str
+) -> None:
+    with TieredStore.from_conn_string(database_url, index=index) as store:
+        with pytest.raises(NotSetUpError, match=r"setup\(\)"):
+            CALLS[name](store)
+        store.setup()
+        CALLS[name](store)
+
+
+# Embeddings that fail
+
+
+class FailingEmbeddings(TrigramEmbeddings):
+    """Fails on any text with "poison" in it."""
+
+    def embed_query(self, text: str) -> list[float]:
+        if "poison" in text:
+            raise LookupError("the model refuses this text")
+        return super().embed_query(text)
+
+
+def test_a_failing_model_is_visible_and_nothing_is_written(database_url: str) -> None:
+    with TieredStore.from_conn_string(database_url, index=index_of(FailingEmbeddings())) as store:
+        store.setup()
+        store.batch(puts(1))
+        poisoned = [*puts(2)[:10], PutOp(NAMESPACE, "x", {"text": "poison"}), *puts(2)[10:]]
+        with pytest.raises(LookupError, match="refuses"):
+            store.batch([GetOp(NAMESPACE, "0"), *poisoned])
+        with pytest.raises(LookupError, match="refuses"):
+            store.search(NAMESPACE, query="poison")
+        assert {value["turn"] for value in values(database_url).values()} == {1}
+        assert len(store.search(NAMESPACE, query="turn")) == 10
+
+
+async def test_a_failing_model_is_visible_and_nothing_is_written_async(database_url: str) -> None:
+    async with TieredStore.from_conn_string(
+        database_url, index=index_of(FailingEmbeddings())
+    ) as store:
+        await store.asetup()
+        with pytest.raises(LookupError, match="refuses"):
+            await store.abatch([*puts(1), PutOp(NAMESPACE, "x", {"text": "poison"})])
+        with pytest.raises(LookupError, match="refuses"):
+            await store.asearch(NAMESPACE, query="poison")
+        assert values(database_url) == {}
+
+
+class AskingEmbeddings(TrigramEmbeddings):
+    """Looks its settings up in the store that it embeds for."""
+
+    store: TieredStore
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.store.get(("settings",), "model")
+        return super().embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        self.store.get(("settings",), "model")
+        return super().embed_query(text)
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        await self.store.aget(("settings",), "model")
+        return TrigramEmbeddings().embed_documents(texts)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        await self.store.aget(("settings",), "model")
+        return TrigramEmbeddings().embed_query(text)
+
+
+def test_embedding_holds_no_connection(database_url: str) -> None:
+    embeddings = AskingEmbeddings()
+    with TieredStore.from_conn_string(
+        database_url, index=index_of(embeddings), pool_config=ONE_CONNECTION
+    ) as store:
+        embeddings.store = store
+        store.setup()
+        store.put(NAMESPACE, "a", {"text": "one connection is enough"})
+        assert [item.key for item in store.search(NAMESPACE, query="one")] == ["a"]
+        assert store.hybrid_search(NAMESPACE, query="one")
+        read, _ = store.batch(
+            [SearchOp(NAMESPACE, query="one"), PutOp(NAMESPACE, "b", {"text": "and another"})]
+        )
+        assert [item.key for item in read] == ["a"]  # type: ignore[union-attr]
+
+
+async def test_embedding_holds_no_connection_async(database_url: str) -> None:
+    embeddings = AskingEmbeddings()
+    async with TieredStore.from_conn_string(
+        database_url, index=index_of(embeddings), pool_config=ONE_CONNECTION
+    ) as store:
+        embeddings.store = store
+        await store.asetup()
+        await store.aput(NAMESPACE, "a", {"text": "one connection is enough"})
+        assert [item.key for item in await store.asearch(NAMESPACE, query="one")] == ["a"]
+
+
+# Nothing is left behind
+
+
+def test_close_leaves_no_thread_and_no_connection(database_url: str, index: dict[str, Any]) -> None:
+    before = set(threading.enumerate())
+    with TieredStore.from_conn_string(database_url, index=index) as store:
+        store.setup()
+        store.start_ttl_sweeper()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda turn: store.batch(puts(turn)), range(16)))
+        assert sessions(database_url) > 0
+    wait_until(lambda: sessions(database_url) == 0)
+    assert set(threading.enumerate()) - before == set()
+
+
+async def test_aclose_leaves_no_task_and_no_connection(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    threads = set(threading.enumerate())
+    async with TieredStore.from_conn_string(database_url, index=index) as store:
+        await store.asetup()
+        await store.astart_ttl_sweeper()
+        await asyncio.gather(*(store.abatch(puts(turn)) for turn in range(16)))
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await asyncio.to_thread(wait_until, lambda: sessions(database_url) == 0)
+    left = set(threading.enumerate()) - threads
+    assert [one.name for one in left if not one.name.startswith("asyncio")] == []
+
+
+def test_a_failed_open_leaves_no_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    for url in absent_servers(tmp_path):
+        with pytest.raises(TieredMemoryError), TieredStore.from_conn_string(url):
+            pass
+    assert set(threading.enumerate()) - before == set()
+
+
+def test_a_closed_store_can_be_used_again(small: TieredStore, database_url: str) -> None:
+    small.close()
+    assert sessions(database_url) == 0
+    assert small.get(NAMESPACE, "old") is not None
+    small.close()
+    assert broken_rows(database_url) == {}
