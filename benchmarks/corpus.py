@@ -6,7 +6,7 @@ contender pays the same for an embedding: the price of a dictionary.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,18 @@ class Memory:
         return str(self.value["text"])
 
 
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question that a tenant asks about all of its memories."""
+
+    tenant: int
+    text: str
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        return (tenant_label(self.tenant),)
+
+
 class LookupEmbeddings(Embeddings):
     """Answers with vectors that were made beforehand."""
 
@@ -61,7 +73,7 @@ class LookupEmbeddings(Embeddings):
 
 
 class Corpus:
-    """`size` stored memories of 100 tenants, memories to put besides, and queries.
+    """`size` stored memories of 100 tenants, spare ones to put besides, and queries.
 
     Memory `i` belongs to tenant `i % 100`. Every tenant has memories of every topic, so a
     namespace is a fair sample of all vectors, not a cluster of its own.
@@ -69,46 +81,36 @@ class Corpus:
 
     def __init__(self, size: int, dims: int, *, spare: int, queries: int, seed: int = 7) -> None:
         rng = np.random.default_rng([seed, size, dims])
-        self.size, self.spare = size, spare
-        self.vectors = _vectors(size + spare, dims, rng)
-        self.memories = list(_memories(size + spare, rng))
-        self.queries = [f"question {number}" for number in range(queries)]
+        self.size, self.dims = size, dims
+        self._matrix = _vectors(size + spare, dims, rng)
+        memories = list(_memories(size + spare, rng))
+        self.stored, self.spare = memories[:size], memories[size:]
         self.embeddings = LookupEmbeddings()
-        self._tenants = rng.integers(TENANTS, size=queries)
-        self._ask(rng)
+        self.embeddings.vectors.update(
+            (memory.text, self.vector(size + row).tolist()) for row, memory in enumerate(self.spare)
+        )
+        self.queries = self._questions(queries, rng)
 
-    def tenant_of(self, query: int) -> str:
-        """The tenant that asks a query."""
-        return _tenant(int(self._tenants[query]))
+    def vector(self, row: int) -> Matrix:
+        """The vector of a memory."""
+        vector: Matrix = self._matrix[row]
+        return vector
 
-    def nearest(self, query: int, limit: int) -> set[str]:
-        """Keys of the nearest stored memories of the query's tenant, by exact cosine."""
-        rows = np.arange(int(self._tenants[query]), self.size, TENANTS)
-        scores = self.vectors[rows] @ self._query_vectors[query]
-        best = rows[np.argsort(-scores)[:limit]]
-        return {self.memories[row].key for row in best}
+    def nearest(self, query: Query, limit: int) -> set[str]:
+        """Keys of the stored memories of the query's tenant that are nearest by exact cosine."""
+        rows = np.arange(query.tenant, self.size, TENANTS)
+        scores = self._matrix[rows] @ np.array(self.embeddings.vectors[query.text], np.float32)
+        return {self.stored[row].key for row in rows[np.argsort(-scores)[:limit]]}
 
-    def stored(self) -> list[Memory]:
-        return self.memories[: self.size]
-
-    def spares(self) -> list[Memory]:
-        """Memories that are not stored yet."""
-        return self.memories[self.size :]
-
-    def lend_vectors(self, memories: Iterable[tuple[int, Memory]]) -> None:
-        """Let the embeddings know the texts of these memories."""
-        for row, memory in memories:
-            self.embeddings.vectors[memory.text] = self.vectors[row].tolist()
-
-    def _ask(self, rng: np.random.Generator) -> None:
+    def _questions(self, count: int, rng: np.random.Generator) -> list[Query]:
         """Each query is a question near one of its tenant's memories."""
-        per_tenant = self.size // TENANTS
-        targets = self._tenants + TENANTS * rng.integers(per_tenant, size=len(self.queries))
-        noise = rng.standard_normal((len(targets), self.vectors.shape[1]), dtype=np.float32)
-        self._query_vectors = _unit(self.vectors[targets] + _QUERY_NOISE * _unit(noise))
-        lists = self._query_vectors.tolist()
-        self.embeddings.vectors.update(zip(self.queries, lists, strict=True))
-        self.lend_vectors(enumerate(self.spares(), self.size))
+        targets = rng.integers(self.size, size=count)
+        noise = _unit(rng.standard_normal((count, self.dims), dtype=np.float32))
+        vectors = _unit(self._matrix[targets] + _QUERY_NOISE * noise).tolist()
+        queries = [Query(int(row) % TENANTS, f"question {n}") for n, row in enumerate(targets)]
+        for query, vector in zip(queries, vectors, strict=True):
+            self.embeddings.vectors[query.text] = vector
+        return queries
 
 
 def _vectors(count: int, dims: int, rng: np.random.Generator) -> Matrix:
@@ -136,7 +138,7 @@ def _memories(count: int, rng: np.random.Generator) -> Iterator[Memory]:
         chosen = ranks[end - length : end].tolist()
         text = " ".join(words[rank] for rank in chosen)
         yield Memory(
-            namespace=(_tenant(row % TENANTS), "notes"),
+            namespace=(tenant_label(row % TENANTS), "notes"),
             key=f"{row:08x}-memory",
             value={
                 "text": f"{text} {row}",
@@ -148,7 +150,8 @@ def _memories(count: int, rng: np.random.Generator) -> Iterator[Memory]:
         )
 
 
-def _tenant(number: int) -> str:
+def tenant_label(number: int) -> str:
+    """The first label of a tenant's namespaces."""
     return f"tenant-{number:03}"
 
 

@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from langmem_tiers.config import StoreOptions
 from langmem_tiers.flow import Call
 from langmem_tiers.recall.flow import Found
+from langmem_tiers.remember.flow import lock_call
 
 FLUSH_SECONDS = 1.0
 FLUSH_ENTRIES = 1000
@@ -26,7 +28,8 @@ class AccessBuffer:
     def __init__(self) -> None:
         """Begin empty."""
         self._lock = threading.Lock()
-        self._pending: dict[tuple[str, int], tuple[int, datetime]] = {}
+        self._pending: dict[tuple[str, int], tuple[int, Found]] = {}
+        self._last = datetime.min
         self._since = 0.0
 
     def add(self, found: Iterable[Found], now: datetime) -> None:
@@ -34,9 +37,10 @@ class AccessBuffer:
         with self._lock:
             if not self._pending:
                 self._since = time.monotonic()
+            self._last = now
             for one in found:
-                count, _ = self._pending.get((one.tenant, one.id), (0, now))
-                self._pending[one.tenant, one.id] = (count + 1, now)
+                count, _ = self._pending.get((one.tenant, one.id), (0, one))
+                self._pending[one.tenant, one.id] = (count + 1, one)
 
     @property
     def due(self) -> bool:
@@ -46,17 +50,22 @@ class AccessBuffer:
         waited = time.monotonic() - self._since
         return waited >= FLUSH_SECONDS or len(self._pending) >= FLUSH_ENTRIES
 
-    def take(self) -> tuple[Call, ...]:
-        """Hand over everything as a call to run, or nothing if there is nothing."""
+    def take(self, options: StoreOptions) -> tuple[Call, ...]:
+        """Hand over everything as calls to run, or nothing if there is nothing.
+
+        The keys are locked as writers lock them: no counter outlives a deletion meanwhile.
+        """
         with self._lock:
             pending, self._pending = self._pending, {}
+            last = self._last
         if not pending:
             return ()
-        keys = sorted(pending)
+        read = [pending[key] for key in sorted(pending)]
         params: dict[str, Any] = {
-            "tenants": [tenant for tenant, _ in keys],
-            "ids": [memory_id for _, memory_id in keys],
-            "counts": [pending[key][0] for key in keys],
-            "times": [pending[key][1] for key in keys],
+            "tenants": [one.tenant for _, one in read],
+            "ids": [one.id for _, one in read],
+            "counts": [count for count, _ in read],
+            "now": last,
         }
-        return (Call("count_accesses", params),)
+        keys = ((one.tenant, one.namespace, one.key) for _, one in read)
+        return lock_call(keys, options), Call("count_accesses", params)

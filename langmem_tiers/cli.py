@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -13,10 +12,12 @@ import typer
 from typer.core import TyperGroup
 
 from langmem_tiers.errors import InvalidInputError, MissingExtraError, TieredMemoryError
-from langmem_tiers.importers import Format
 
 if TYPE_CHECKING:
+    from langmem_tiers.importers import Format
     from langmem_tiers.store import TieredStore
+
+_FORMATS = "locomo, langchain, openai, chatgpt or jsonl"
 
 _FAILED = 2
 _INTERRUPTED = 130
@@ -58,6 +59,8 @@ _Json: TypeAlias = Annotated[
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"langmem-tiers {version('langmem-tiers')}")
         raise typer.Exit
 
@@ -94,7 +97,7 @@ def import_file(
     file: Annotated[Path, typer.Argument(help="Conversations or memories; see docs/cli.md.")],
     *,
     format: Annotated[  # noqa: A002 - the word users know
-        Format | None, typer.Option(help="The file's format; told by its contents if left out.")
+        str | None, typer.Option(help=f"{_FORMATS}; told by its contents if left out.")
     ] = None,
     tenant: Annotated[
         str | None, typer.Option(help="Whose memories they are, whatever the file says.")
@@ -111,11 +114,11 @@ def import_file(
     from langmem_tiers.importers import count_records, detect_format, read_records
     from langmem_tiers.importing import import_records
 
-    form = format or detect_format(file)
+    form = _format(format) if format else detect_format(file)
     items = read_records(file, format=form, tenant=tenant)
     total = count_records(file, format=form)
     with _opened(url, lexical=lexical) as store:
-        with _progress(f"Importing {file.name} ({form})", total) as advance:
+        with rendering.progress(f"Importing {file.name} ({form})", total) as advance:
             imported = import_records(store, items, advance=advance)
         store.optimize()
     if as_json:
@@ -123,7 +126,7 @@ def import_file(
     else:
         out = rendering.console()
         out.print(rendering.imported_table(imported))
-        out.print(f"{imported.memories:,} memories of {len(imported.tenants):,} tenants imported.")
+        out.print(f"Memories imported: {imported.memories:,}")
     if imported.bad:
         _report_bad(len(imported.bad), rendering.bad_record_lines(imported.bad))
     if imported.bad and strict:
@@ -221,6 +224,14 @@ def _opened(url: str, *, lexical: bool = False, index: bool = True) -> Iterator[
         yield store
 
 
+def _format(name: str) -> Format:
+    from langmem_tiers.importers import Format
+
+    if name not in tuple(Format):
+        raise InvalidInputError(f"there is no format {name!r}: use one of {', '.join(Format)}")
+    return Format(name)
+
+
 def _prefix(tenant: str, namespace: str) -> tuple[str, ...]:
     prefix = (tenant, *(namespace.split(".") if namespace else ()))
     if "." in tenant or not all(prefix):
@@ -229,21 +240,6 @@ def _prefix(tenant: str, namespace: str) -> tuple[str, ...]:
             "--tenant acme --namespace project.session"
         )
     return prefix
-
-
-@contextmanager
-def _progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
-    """Show a bar with count and rate on standard error, if that is a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from langmem_tiers.rendering import console
-
-    err = console(stderr=True)
-    rate = TextColumn("{task.speed:,.0f} a second")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate)
-    with Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda count: bar.update(task, advance=count)
 
 
 def _report_bad(count: int, lines: list[str]) -> None:

@@ -99,10 +99,11 @@ class StoreOptions:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        if self.schema_prefix and not _PREFIX.fullmatch(self.schema_prefix):
+        reserved = self.schema_prefix.startswith("pg_")
+        if reserved or (self.schema_prefix and not _PREFIX.fullmatch(self.schema_prefix)):
             raise ConfigurationError(
                 f"schema_prefix {self.schema_prefix!r} must be 1 to 40 lower-case letters, "
-                "digits or underscores and start with a letter or an underscore"
+                "digits or underscores, start with a letter or an underscore, and not with pg_"
             )
         if any(not minutes > 0 for minutes in self.tier_ttl.values()):
             raise ConfigurationError("a tier's TTL is a positive number of minutes")

@@ -49,14 +49,23 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Run a script of statements without parameters. Answered with nothing."""
+    """Run a script without parameters in the flow's transaction. Answered with nothing."""
 
     text: str
-    transactional: bool = True
-    """False for what Postgres refuses inside a transaction, such as CREATE INDEX CONCURRENTLY."""
 
 
-Effect: TypeAlias = Embed | Query | Script
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Run statements that Postgres refuses inside a transaction, one after another.
+
+    Only one process at a time does: answered with False, at once, where another one is at it.
+    """
+
+    statements: tuple[str, ...]
+    lock: int
+
+
+Effect: TypeAlias = Embed | Query | Script | Build
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

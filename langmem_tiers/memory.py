@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Tier(StrEnum):
@@ -21,6 +21,21 @@ class Tier(StrEnum):
 
 TIERS: tuple[Tier, ...] = tuple(Tier)
 """All tiers in the order in which `get` looks."""
+
+
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+class Moment(NamedTuple):
+    """When a call happens, and whether what has expired by then is still to be seen."""
+
+    now: datetime
+    omit_expired: bool = True
+
+    @property
+    def alive_at(self) -> datetime:
+        """Memories that expire later than this are visible."""
+        return self.now if self.omit_expired else _BEGINNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,14 @@ from typing import Any
 from langmem_tiers import sql
 from langmem_tiers.config import StoreOptions, VectorOptions
 from langmem_tiers.errors import DimensionMismatchError, MigrationError, NotSetUpError
-from langmem_tiers.flow import Call, Flow, Query, Script
+from langmem_tiers.flow import Build, Call, Flow, Query, Script
 from langmem_tiers.memory import TIERS, Tier
 
 SETUP_LOCK = 0x6C616E676D656D
 """Key of the advisory lock that setups wait on (the bytes of "langmem")."""
+
+BUILD_LOCK = SETUP_LOCK + 1
+"""Key of the advisory lock that index builds skip over."""
 
 _LOCK = Call("lock_setup", {"lock": SETUP_LOCK})
 
@@ -121,21 +124,18 @@ def read_state(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
 def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
     """Build the HNSW index of each tier that has outgrown exact search; the tiers built.
 
-    Writers are not blocked; a build that already runs elsewhere is left alone. A tier has outgrown exact search when one tenant has more than
+    Writers are not blocked; where another process builds already, nothing is done. A tier has outgrown exact search when one tenant has more than
     `exact_limit` vectors in it.
     """
     vector = options.index.vector if options.index else None
     if vector is None or not vector.ann:
         return ()
     have = yield from read_state(options)
-    schemas = {"schemas": [options.schema(tier) for tier in TIERS]}
-    calls = (Call("building", schemas), Call("largest_tenants", {}))
-    ((building,),), rows = yield Query(calls, commit=True)
-    if building:
-        return ()
+    (rows,) = yield Query((Call("largest_tenants", {}),), commit=True)
     outgrown = [Tier(tier) for tier, largest in rows if largest > options.exact_limit]
     missing = tuple(tier for tier in TIERS if tier in outgrown and tier not in have)
-    for tier in missing:
-        for statement in sql.ann_index(options, vector, tier):
-            yield Script(statement, transactional=False)
-    return missing
+    if not missing:
+        return ()
+    statements = [line for tier in missing for line in sql.ann_index(options, vector, tier)]
+    built = yield Build(tuple(statements), BUILD_LOCK)
+    return missing if built else ()

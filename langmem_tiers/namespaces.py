@@ -8,8 +8,8 @@ from typing import NamedTuple
 from langmem_tiers.config import MAX_KEY_BYTES, MAX_NAMESPACE_BYTES
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 
-_ABOVE_ALL = "\U0010ffff"
-"""No label begins with this last code point's successor, so it bounds every namespace."""
+_ABOVE_ALL = "\U0010ffff" * (MAX_NAMESPACE_BYTES // 4 + 1)
+"""Sorts above every namespace: the last code point, more often than one can hold it."""
 
 
 class Place(NamedTuple):

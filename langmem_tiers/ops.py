@@ -85,8 +85,7 @@ def to_search(
     filter: Mapping[str, Any] | None,  # noqa: A002 - LangGraph's word
 ) -> Search:
     """Check and translate a search by words."""
-    op = SearchOp(tuple(prefix), filter=dict(filter) if filter else None, limit=limit, query=query)
-    return _search(op)
+    return _search(SearchOp(prefix, filter=filter, limit=limit, query=query))  # type: ignore[arg-type]
 
 
 def to_tier(name: object) -> Tier:
@@ -149,7 +148,6 @@ def _search(op: SearchOp) -> Search:
 
 def _list_namespaces(op: ListNamespacesOp) -> ListNamespaces:
     conditions = [_match(condition) for condition in op.match_conditions or ()]
-    validate_op_namespace(op)
     tenants = {labels[0] for kind, labels in conditions if kind == "prefix" and labels}
     depth = op.max_depth
     return ListNamespaces(
@@ -162,15 +160,20 @@ def _list_namespaces(op: ListNamespacesOp) -> ListNamespaces:
 
 
 def _match(condition: MatchCondition) -> tuple[str, tuple[str, ...]]:
+    if not isinstance(condition, MatchCondition) or not isinstance(condition.path, str | tuple | list):
+        raise InvalidTypeError(
+            f"a match condition is MatchCondition('prefix' or 'suffix', labels), not {condition!r}"
+        )
     if condition.match_type not in ("prefix", "suffix"):
         raise InvalidInputError(
             f"unknown match type {condition.match_type!r}: use 'prefix' or 'suffix'"
         )
     path = condition.path
     labels = (path,) if isinstance(path, str) else tuple(path)
+    if labels:
+        _check_labels(GetOp(labels, ""), labels)
     for label in labels:
-        if isinstance(label, str):
-            utf8_bytes(label, "namespace")
+        utf8_bytes(label, "namespace")
     return condition.match_type, labels
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -33,6 +35,23 @@ def console(*, stderr: bool = False) -> Console:
 def plain(text: object) -> str:
     """Text without control characters, which a memory could steer the terminal with."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text))
+
+
+class _Rate(ProgressColumn):
+    """How many are done in a second, once that is known."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.0f} a second")
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
+    """Show a bar with count and rate on standard error, if that is a terminal."""
+    err = console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, _Rate(), console=err, disable=not err.is_terminal) as bar:
+        task = bar.add_task(plain(title), total=total)
+        yield lambda count: bar.update(task, advance=count)
 
 
 def print_json(document: object) -> None:

@@ -30,6 +30,7 @@ class Runner:
         self._server = server
         self._prepare = prepare
         self._opening = threading.Lock()
+        self._aopening = asyncio.Lock()
         self._database: Database | None = None
         self._adatabase: AsyncDatabase | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -47,35 +48,46 @@ class Runner:
                 database.open()
                 self._database = database
                 if self._server is not None:
-                    self._set_up(database)
+                    run(self._prepare(), database.session())
 
     async def aopen(self) -> None:
         """Connect on the running loop. Does nothing if already open."""
-        if self._database is None and self._adatabase is None:
-            database = AsyncDatabase(await asyncio.to_thread(self._started))
-            await database.open()
-            self._adatabase, self._loop = database, asyncio.get_running_loop()
-            if self._server is not None:
-                await arun(self._prepare(), database.session())
-                await database.reopen()
+        async with self._aopening:
+            if self._database is None and self._adatabase is None:
+                database = AsyncDatabase(await asyncio.to_thread(self._started))
+                await database.open()
+                self._adatabase, self._loop = database, asyncio.get_running_loop()
+                if self._server is not None:
+                    await arun(self._prepare(), database.session())
+
+    def refuse_own_loop(self) -> None:
+        """Raise InvalidStateError where a blocking call would block the store's own loop."""
+        if self._loop is not None and self._loop is _running_loop():
+            raise asyncio.InvalidStateError(
+                "this store was opened async and would block its own event loop: use the "
+                "a-method (aget, asearch, aput, aclose, …), or call from another thread"
+            )
 
     def close(self) -> None:
         """Close every connection and let go of an embedded server."""
-        if self._on_own_loop():
-            raise asyncio.InvalidStateError("this store was opened async: await store.aclose()")
+        self.refuse_own_loop()
         if self._adatabase is not None and self._loop is not None:
             asyncio.run_coroutine_threadsafe(self.aclose(), self._loop).result()
         if self._database is not None:
-            self._database.close()
-            self._database = None
-            self._stop()
+            database, self._database = self._database, None
+            try:
+                database.close()
+            finally:
+                self._stop()
 
     async def aclose(self) -> None:
         """Close every connection and let go of an embedded server."""
         if self._adatabase is not None:
-            await self._adatabase.close()
-            self._adatabase = self._loop = None
-            await asyncio.to_thread(self._stop)
+            database, self._adatabase, self._loop = self._adatabase, None, None
+            try:
+                await database.close()
+            finally:
+                await asyncio.to_thread(self._stop)
         elif self._database is not None:
             await asyncio.to_thread(self.close)
 
@@ -87,11 +99,7 @@ class Runner:
                 would block.
         """
         if self._database is None:
-            if self._on_own_loop():
-                raise asyncio.InvalidStateError(
-                    "this store was opened async and would block its own event loop: use the "
-                    "a-method (aget, asearch, aput, …), or call from another thread"
-                )
+            self.refuse_own_loop()
             if self._adatabase is not None and self._loop is not None:
                 return asyncio.run_coroutine_threadsafe(self.arun(flow), self._loop).result()
             self.open()
@@ -101,7 +109,8 @@ class Runner:
         """Run a flow, awaiting."""
         if self._database is not None:
             return await asyncio.to_thread(run, flow, self._database.session())
-        await self.aopen()
+        if self._adatabase is None:
+            await self.aopen()
         if self._adatabase is None or self._loop is None:
             return await asyncio.to_thread(self.run, flow)
         if asyncio.get_running_loop() is self._loop:
@@ -109,40 +118,23 @@ class Runner:
         handed_over = asyncio.run_coroutine_threadsafe(self.arun(flow), self._loop)
         return await asyncio.wrap_future(handed_over)
 
-    def reopen(self) -> None:
-        """Reconnect, so that connections know what setup has created."""
-        if self._database is not None:
-            self._database.reopen()
-        elif self._adatabase is not None and self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._adatabase.reopen(), self._loop).result()
-
-    async def areopen(self) -> None:
-        """Reconnect, so that connections know what setup has created."""
-        if self._adatabase is not None:
-            await self._adatabase.reopen()
-        elif self._database is not None:
-            await asyncio.to_thread(self._database.reopen)
-
     def _sync(self) -> Database:
         if self._database is None:
             raise asyncio.InvalidStateError("the store was closed while it was in use")
         return self._database
-
-    def _on_own_loop(self) -> bool:
-        try:
-            return self._loop is not None and asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            return False
 
     def _started(self) -> Target:
         if self._server is None:
             return self._target
         return replace(self._target, conninfo=self._server.start())
 
-    def _set_up(self, database: Database) -> None:
-        run(self._prepare(), database.session())
-        database.reopen()
-
     def _stop(self) -> None:
         if self._server is not None:
             self._server.stop()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -36,7 +36,7 @@ from langmem_tiers.database import Target
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.flow import Call, Flow, Query
-from langmem_tiers.memory import TIERS, Match, RelationSize, Tier, TierStats
+from langmem_tiers.memory import TIERS, Match, Moment, RelationSize, Tier, TierStats
 from langmem_tiers.recall import flow as recalling
 from langmem_tiers.recall import hybrid, match
 from langmem_tiers.remember import flow as remembering
@@ -207,17 +207,22 @@ class TieredStore(BaseStore):
 
     def close(self) -> None:
         """Stop the sweeper, close every connection, and let go of an embedded server."""
+        self._runner.refuse_own_loop()
         self.stop_ttl_sweeper()
-        if self._runner.is_open:
-            self._runner.run(self._flush())
-        self._runner.close()
+        try:
+            if self._runner.is_open:
+                self._runner.run(self._flush())
+        finally:
+            self._runner.close()
 
     async def aclose(self) -> None:
         """Stop the sweeper, close every connection, and let go of an embedded server."""
         await self.astop_ttl_sweeper()
-        if self._runner.is_open:
-            await self._runner.arun(self._flush())
-        await self._runner.aclose()
+        try:
+            if self._runner.is_open:
+                await self._runner.arun(self._flush())
+        finally:
+            await self._runner.aclose()
 
     def setup(self) -> None:
         """Create or migrate the schema; safe to call any number of times, from anywhere.
@@ -227,12 +232,10 @@ class TieredStore(BaseStore):
             DimensionMismatchError: if it holds vectors of another size or type.
         """
         self._runner.run(self._set_up())
-        self._runner.reopen()
 
     async def asetup(self) -> None:
         """Create or migrate the schema; see `setup`."""
         await self._runner.arun(self._set_up())
-        await self._runner.areopen()
 
     # LangGraph's contract: everything else of BaseStore is written on these two
 
@@ -319,9 +322,9 @@ class TieredStore(BaseStore):
         return await self._runner.arun(self._sizes())
 
     def optimize(self) -> tuple[Tier, ...]:
-        """Build the HNSW index of each tier that has outgrown exact search; the tiers built.
+        """Tidy up, and build the HNSW index of each tier that has outgrown exact search.
 
-        Until then searches are exact, and slower the larger the tenant. Writers are not
+        Answers the tiers whose index was built. Until then searches are exact, and slower the larger the tenant. Writers are not
         blocked. The sweeper and `setup` do this by themselves.
         """
         return self._runner.run(self._optimize())
@@ -381,10 +384,11 @@ class TieredStore(BaseStore):
         writes = {i: ops.to_write(op, self.options) for i, op in _puts(todo)}
         reads = {i: ops.to_read(op) for i, op in enumerate(todo) if i not in writes}
         last = remembering.last_writes(writes.values())
+        yield from self._refresh_state()
         vectors = yield from remembering.embed(last, self.options)
         answers = yield from self._read(list(reads.values()), tier, writes_follow=True)
         yield from remembering.apply(
-            last, vectors, options=self.options, now=self._clock(), tier=tier
+            last, vectors, options=self.options, moment=self._moment(), tier=tier
         )
         results: list[Result] = [None] * len(todo)
         for i, answer in zip(reads, answers, strict=True):
@@ -398,7 +402,7 @@ class TieredStore(BaseStore):
             return []
         if self._accesses.due:
             yield from self._flush()
-        if any(isinstance(one, recalling.Search) and one.text for one in reads):
+        if any(isinstance(one, recalling.Search) for one in reads):
             yield from self._refresh_state()
         reading = self._reading(tier)
         answers = yield from recalling.read(
@@ -406,7 +410,7 @@ class TieredStore(BaseStore):
         )
         got = [answer for answer in answers if isinstance(answer, recalling.Found)]
         if got:
-            self._accesses.add(got, reading.now)
+            self._accesses.add(got, reading.moment.now)
         return answers
 
     def _result(self, answer: Any) -> Result:
@@ -417,17 +421,16 @@ class TieredStore(BaseStore):
         return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
 
     def _reading(self, tier: Tier | None) -> recalling.Reading:
+        tiers = TIERS if tier is None else (tier,)
+        return recalling.Reading(options=self.options, moment=self._moment(), tiers=tiers)
+
+    def _moment(self) -> Moment:
         ttl = self.ttl_config
-        return recalling.Reading(
-            options=self.options,
-            now=self._clock(),
-            tiers=TIERS if tier is None else (tier,),
-            omit_expired=ttl is None or ttl.get("omit_expired", False),
-        )
+        return Moment(self._clock(), ttl is None or ttl.get("omit_expired", False))
 
     def _flush(self) -> Flow[None]:
         """Write the accesses counted so far."""
-        if calls := self._accesses.take():
+        if calls := self._accesses.take(self.options):
             yield Query(calls, commit=True)
 
     def _hybrid(
@@ -441,7 +444,7 @@ class TieredStore(BaseStore):
         one = ops.to_write(PutOp(namespace, key, None), self.options)
         return (
             yield from remembering.move(
-                one.place, key, options=self.options, now=self._clock(), tier=_tier(tier)
+                one.place, key, options=self.options, moment=self._moment(), tier=_tier(tier)
             )
         )
 
@@ -457,6 +460,7 @@ class TieredStore(BaseStore):
         self._state_expires = time.monotonic() + _STATE_SECONDS
 
     def _optimize(self) -> Flow[tuple[Tier, ...]]:
+        yield Query((Call("purge_usage", {}),), commit=True)
         built = yield from migrate.build_ann_indexes(self.options)
         self._state_expires = -math.inf
         return built

@@ -28,6 +28,7 @@ def encode_value(value: Mapping[str, Any]) -> str:
         )
     try:
         text = json.dumps(dict(value), ensure_ascii=False, allow_nan=False)
+        nul = "\\u0000" in text and _has_nul(value)
     except TypeError as error:
         raise InvalidTypeError(
             f"the value is not JSON ({error}); convert it first, datetimes by .isoformat()"
@@ -36,7 +37,7 @@ def encode_value(value: Mapping[str, Any]) -> str:
         raise InvalidInputError(f"the value is not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidInputError("the value is nested too deeply; flatten it") from error
-    if "\\u0000" in text and _has_nul(value):
+    if nul:
         raise InvalidInputError("the value holds a NUL character, which Postgres cannot store")
     utf8_bytes(text, "value")
     return _spell_out_big_floats(text) if "e+" in text else text

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from langmem_tiers.config import Distance, VectorOptions
 from langmem_tiers.errors import EmbeddingError
 
-_MAX_HALF = 65504.0
+_MAX = {"halfvec": 65504.0, "vector": 3.4e38}
 _SMALL = 2.0**-8
 
 
@@ -22,7 +22,7 @@ class PackedVector:
 
 
 def pack_all(
-    vectors: Sequence[Iterable[float]], expected: int, options: VectorOptions
+    vectors: Iterable[Iterable[float]], expected: int, options: VectorOptions
 ) -> list[PackedVector | None]:
     """Pack what a model returned for `expected` texts; None for a vector of length zero.
 
@@ -30,6 +30,10 @@ def pack_all(
         EmbeddingError: for too few or too many vectors, wrong dimensions, or components that
             are no finite numbers or do not fit the column.
     """
+    try:
+        vectors = list(vectors)
+    except TypeError as error:
+        raise EmbeddingError(f"the embedding model returned no list of vectors: {error}") from error
     if len(vectors) != expected:
         raise EmbeddingError(
             f"the embedding model returned {len(vectors)} vectors for {expected} texts; check "
@@ -42,7 +46,7 @@ def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None
     """Pack one vector; None if it has no direction and the metric needs one."""
     try:
         numbers = [float(component) for component in vector]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise EmbeddingError(f"the embedding model returned no vector of numbers: {error}") from error
     if len(numbers) != options.dims:
         raise EmbeddingError(
@@ -55,12 +59,12 @@ def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None
     if options.distance is Distance.COSINE:
         if largest == 0:
             return None
-        if not _SMALL < largest < _MAX_HALF:
+        if not _SMALL < largest < _MAX["halfvec"]:
             numbers = [number / largest for number in numbers]
-    elif largest > _MAX_HALF and options.vector_type == "halfvec":
+    elif largest > _MAX[options.vector_type]:
         raise EmbeddingError(
-            f"a component of {largest:g} does not fit halfvec (65504 at most); use "
-            'ann_index_config={"vector_type": "vector"} or normalise the embeddings'
+            f"a component of {largest:g} does not fit {options.vector_type} "
+            f"({_MAX[options.vector_type]:g} at most): normalise the embeddings"
         )
     letter = "e" if options.vector_type == "halfvec" else "f"
     return PackedVector(struct.pack(f">HH{len(numbers)}{letter}", len(numbers), 0, *numbers))

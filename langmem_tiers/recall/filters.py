@@ -37,7 +37,10 @@ def compile_filter(given: Mapping[str, Any] | None) -> list[Condition]:
         return []
     if not isinstance(given, Mapping):
         raise InvalidFilterError(f"a filter is a mapping, not {type(given).__name__}")
-    return [cond for key, wanted in given.items() for cond in _compile((_label(key),), wanted)]
+    try:
+        return [one for key, wanted in given.items() for one in _compile((_label(key),), wanted)]
+    except RecursionError as error:
+        raise InvalidFilterError("the filter is nested too deeply; flatten it") from error
 
 
 def filter_params(conditions: list[Condition]) -> dict[str, list[str]]:

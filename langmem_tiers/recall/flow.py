@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.config import EF_SEARCH, StoreOptions
 from langmem_tiers.flow import Call, Embed, Flow, Query, Row
-from langmem_tiers.memory import TIERS, Tier
+from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, Scope
 from langmem_tiers.recall.filters import Condition, filter_params
 from langmem_tiers.vectors import PackedVector, pack_all
 
-_BEGINNING = datetime.min
 _SLIDE_AFTER = 0.1
 """Share of its life that must have passed before a read writes a new expiry."""
 _MAX_EF_SEARCH = 1000
@@ -40,22 +39,20 @@ class Reading(NamedTuple):
     """What holds for every read of one call."""
 
     options: StoreOptions
-    now: datetime
+    moment: Moment
     tiers: Sequence[Tier] = TIERS
-    omit_expired: bool = True
 
     def sees(self, found: Found) -> bool:
         """Whether a row read by key is in these tiers and not expired."""
-        return found.tier in self.tiers and not (
-            self.omit_expired and found.expires_at is not None and found.expires_at <= self.now
-        )
+        alive = found.expires_at is None or found.expires_at > self.moment.alive_at
+        return alive and found.tier in self.tiers
 
     @property
     def common(self) -> dict[str, Any]:
         """Parameters that most statements take."""
         return {
             "tiers": [tier.value for tier in self.tiers],
-            "alive_at": self.now if self.omit_expired else _BEGINNING.replace(tzinfo=self.now.tzinfo),
+            "alive_at": self.moment.alive_at,
         }
 
 
@@ -107,7 +104,7 @@ def read(
         answers = _got(reads, rows, reading)
     else:
         answers = yield from _read_all(reads, gets, reading, ann_tiers, commit=commit)
-    if due := _due(reads, answers, reading.now):
+    if due := _due(reads, answers, reading.moment.now):
         yield Query((_extend_call(due, reading, relaxed=commit),), commit=commit)
     return answers
 
@@ -270,7 +267,7 @@ def _extend_call(due: Sequence[tuple[str, int]], reading: Reading, *, relaxed: b
     params = {
         "tenants": [tenant for tenant, _ in due],
         "ids": [memory_id for _, memory_id in due],
-        "now": reading.now,
+        "now": reading.moment.now,
         "relaxed": relaxed,
     }
     return Call("extend", params)

@@ -11,7 +11,7 @@ from typing import Any
 from langmem_tiers.config import StoreOptions
 from langmem_tiers.errors import TierConflictError
 from langmem_tiers.flow import Call, Embed, Flow, Query
-from langmem_tiers.memory import TIERS, Tier
+from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.vectors import PackedVector, pack_all
 
@@ -47,7 +47,7 @@ def apply(
     vectors: Mapping[str, PackedVector | None],
     *,
     options: StoreOptions,
-    now: datetime,
+    moment: Moment,
     tier: Tier | None,
 ) -> Flow[None]:
     """Apply puts and deletions, one a key, all or none.
@@ -59,10 +59,14 @@ def apply(
     """
     puts = [one for one in writes if one.value is not None]
     deletions = [one for one in writes if one.value is None]
-    lock = lock_call(writes, options)
-    calls = [*_delete_calls(deletions, tier), *_put_calls(puts, vectors, options, now, tier)]
+    lock = lock_call(((*one.place, one.key) for one in writes), options)
+    calls = [
+        *_delete_calls(deletions, [tier] if tier else TIERS),
+        *(_delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
+        *_put_calls(puts, vectors, options, moment.now, tier),
+    ]
     if tier is not None and puts:
-        _, conflicts = yield Query((lock, _conflicts_call(puts, tier)))
+        _, conflicts = yield Query((lock, _conflicts_call(puts, tier, moment)))
         if conflicts:
             raise _conflict(conflicts[0], tier)
         yield Query(tuple(calls), commit=True)
@@ -71,19 +75,19 @@ def apply(
 
 
 def move(
-    place: Place, key: str, *, options: StoreOptions, now: datetime, tier: Tier
+    place: Place, key: str, *, options: StoreOptions, moment: Moment, tier: Tier
 ) -> Flow[bool]:
     """Move a memory to another tier; False if it is not there, or there already."""
-    one = Write(place=place, key=key, value=None)
     params = {
         "tenant": place.tenant,
         "namespace": place.namespace,
         "key": key,
         "tier": tier.value,
         "ttl": options.tier_ttl.get(tier),
-        "now": now,
+        "now": moment.now,
+        "alive_at": moment.alive_at,
     }
-    answers = yield Query((lock_call([one], options), Call("move", params)), commit=True)
+    answers = yield Query((lock_call([(*place, key)], options), Call("move", params)), commit=True)
     return bool(answers[1][0][0])
 
 
@@ -97,11 +101,9 @@ def sweep(*, now: datetime, limit: int = 500) -> Flow[int]:
             return total
 
 
-def lock_call(writes: Sequence[Write], options: StoreOptions) -> Call:
-    """The call that makes writers of the same keys wait for each other."""
-    buckets = {
-        zlib.crc32("\0".join((*one.place, one.key)).encode()) % LOCK_BUCKETS for one in writes
-    }
+def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Call:
+    """The call that makes writers of the same (tenant, namespace, key) wait for each other."""
+    buckets = {zlib.crc32("\0".join(key).encode()) % LOCK_BUCKETS for key in keys}
     lock = zlib.crc32(options.schema("memory").encode()) - 2**31
     return Call("lock_keys", {"lock": lock, "buckets": sorted(buckets)})
 
@@ -161,14 +163,19 @@ def _vectors_call(rows: Sequence[tuple[Write, str, PackedVector]]) -> Call:
     return Call("put_vectors", params)
 
 
-def _delete_calls(deletions: Sequence[Write], tier: Tier | None) -> Iterator[Call]:
-    if deletions:
-        tiers = [tier.value] if tier else [each.value for each in TIERS]
-        yield Call("delete", {**_keys(deletions), "tiers": tiers})
+def _delete_calls(
+    writes: Sequence[Write], tiers: Sequence[Tier], *, expired_by: datetime | None = None
+) -> Iterator[Call]:
+    """Remove memories; with `expired_by`, only the dead that a put must not bring back."""
+    if writes:
+        narrowed = {"tiers": [tier.value for tier in tiers], "expired_by": expired_by}
+        yield Call("delete", {**_keys(writes), **narrowed})
 
 
-def _conflicts_call(puts: Sequence[Write], tier: Tier) -> Call:
-    return Call("conflicts", {**_keys(puts), "tier": tier.value})
+def _conflicts_call(puts: Sequence[Write], tier: Tier, moment: Moment) -> Call:
+    return Call(
+        "conflicts", {**_keys(puts), "tier": tier.value, "alive_at": moment.alive_at}
+    )
 
 
 def _conflict(row: tuple[Any, ...], tier: Tier) -> TierConflictError:

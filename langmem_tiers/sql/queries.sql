@@ -23,9 +23,8 @@ JOIN {memory}.memories m
 -- Add up what was read since the last time. These counts may be lost in a crash, so their
 -- commit is not waited for.
 INSERT INTO {memory}.usage AS u (tenant, id, access_count, last_accessed_at)
-SELECT a.tenant, a.id, a.accesses, a.last_accessed_at
-FROM unnest(%(tenants)s::text[], %(ids)s::bigint[], %(counts)s::int[], %(times)s::timestamptz[])
-         AS a (tenant, id, accesses, last_accessed_at)
+SELECT a.tenant, a.id, a.accesses, %(now)s::timestamptz
+FROM unnest(%(tenants)s::text[], %(ids)s::bigint[], %(counts)s::int[]) AS a (tenant, id, accesses)
 WHERE EXISTS (SELECT FROM {memory}.memories m WHERE m.tenant = a.tenant AND m.id = a.id)
 ORDER BY a.tenant, a.id
 ON CONFLICT (tenant, id) DO UPDATE
@@ -61,6 +60,7 @@ FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
 JOIN {memory}.memories m
   ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
 WHERE m.tier <> %(tier)s::{memory}.tier
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 LIMIT 1;
 
 -- name: put
@@ -124,13 +124,14 @@ JOIN {memory}.memories m
   ON m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key;
 
 -- name: delete
--- Remove memories with everything that hangs on them.
+-- Remove memories with everything that hangs on them; with `expired_by`, only those dead then.
 WITH gone AS (
     DELETE FROM {memory}.memories m
     USING unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
               AS w (tenant, namespace, key)
     WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
       AND m.tier = ANY (%(tiers)s::{memory}.tier[])
+      AND (%(expired_by)s::timestamptz IS NULL OR m.expires_at <= %(expired_by)s::timestamptz)
     RETURNING m.tenant, m.tier, m.namespace, m.id
 ), vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
@@ -174,6 +175,7 @@ WITH moved AS (
         expires_at = %(now)s::timestamptz + %(ttl)s::float8 * interval '1 minute'
     WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s
       AND m.tier <> %(tier)s::{memory}.tier
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
     RETURNING m.tenant, m.namespace, m.id
 ), vectors AS (
     UPDATE {memory}.vectors v SET tier = %(tier)s::{memory}.tier FROM moved g
@@ -434,10 +436,9 @@ SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
            WHERE c.relname = %(index)s AND n.nspname = ANY (%(schemas)s::text[]) AND i.indisvalid
        );
 
--- name: building
--- Whether an index of this store is being built right now.
-SELECT EXISTS (
-    SELECT FROM pg_stat_progress_create_index p
-    JOIN pg_class c ON c.oid = p.relid JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = ANY (%(schemas)s::text[])
+-- name: purge_usage
+-- Counters whose memory was removed while another process counted a read of it.
+DELETE FROM {memory}.usage u
+WHERE NOT EXISTS (
+    SELECT FROM {memory}.memories m WHERE m.tenant = u.tenant AND m.id = u.id
 );

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ from langgraph.store.base import GetOp, PutOp
 
 from langmem_tiers import TieredStore
 from tests.support.invariants import access_counts, broken_rows, values
-from tests.support.servers import sessions
+from tests.support.servers import blocked, sessions, wait_until
 from tests.support.traffic import COUNTED, NAMESPACE, Worker, prepare, run_process
 
 WORKERS = 16
@@ -41,7 +42,9 @@ def check(url: str, done: Sequence[Worker]) -> None:
 def with_threads(store: TieredStore, url: str, steps: int) -> None:
     prepare(store)
     with ThreadPoolExecutor(WORKERS) as pool:
-        check(url, list(pool.map(lambda one: one.run(store), workers(steps))))
+        done = list(pool.map(lambda one: one.run(store), workers(steps)))
+    store.stats()
+    check(url, done)
 
 
 async def with_tasks(url: str, index: dict[str, Any], steps: int) -> None:
@@ -111,35 +114,42 @@ def test_updates_of_a_key_get_strictly_later_times_even_if_the_clock_stands_stil
     assert item.updated_at == NOON + timedelta(microseconds=WORKERS * times - 1)
 
 
-def test_a_batch_that_reads_what_another_deletes_is_never_a_deadlock(
-    store: TieredStore, database_url: str
+def test_a_batch_that_reads_what_another_writes_is_never_a_deadlock(
+    database_url: str, index: dict[str, Any]
 ) -> None:
-    def read_one_delete_other(mine: str, other: str) -> None:
-        for i in range(30):
-            store.batch([GetOp(NAMESPACE, mine), PutOp(NAMESPACE, other, None)])
-            store.batch([GetOp(NAMESPACE, other), PutOp(NAMESPACE, mine, {"text": f"{i}"})])
+    seconds = count()
 
-    pairs = [("a", "b"), ("b", "a"), ("a", "a"), ("b", "b")] * 2
-    with ThreadPoolExecutor(len(pairs)) as pool:
-        list(pool.map(lambda pair: read_one_delete_other(*pair), pairs))
+    def work(mine: str, other: str) -> None:
+        for i in range(30):
+            store.batch([GetOp(NAMESPACE, mine), PutOp(NAMESPACE, other, {"text": f"{i}"}, ttl=1)])
+            store.batch([PutOp(NAMESPACE, key, {"text": f"{i}"}, ttl=1) for key in (mine, other)])
+            store.batch([GetOp(NAMESPACE, other), PutOp(NAMESPACE, mine, None)])
+
+    pairs = [("a", "b"), ("b", "a"), ("a", "c"), ("c", "b")] * 2
+    with TieredStore.from_conn_string(
+        database_url, index=index, clock=lambda: NOON + timedelta(seconds=10 * next(seconds))
+    ) as store:
+        store.setup()
+        with ThreadPoolExecutor(len(pairs)) as pool:
+            list(pool.map(lambda pair: work(*pair), pairs))
     assert broken_rows(database_url) == {}
 
 
-def test_a_read_of_what_is_just_deleted_leaves_no_counter(
+def test_counting_an_access_of_what_is_just_deleted_leaves_no_counter(
     store: TieredStore, database_url: str
 ) -> None:
-    def read() -> None:
-        for _ in range(300):
-            store.get(NAMESPACE, "x")
-
-    def rewrite() -> None:
-        for i in range(100):
-            store.put(NAMESPACE, "x", {"text": str(i)})
-            store.delete(NAMESPACE, "x")
-
-    with ThreadPoolExecutor(6) as pool:
-        for done in [pool.submit(work) for work in [read, read, read, read, rewrite, rewrite]]:
-            done.result()
+    store.batch([PutOp(NAMESPACE, key, {"text": key}) for key in ("first", "second")])
+    store.batch([GetOp(NAMESPACE, key) for key in ("first", "second")])
+    with psycopg.connect(database_url) as conn, ThreadPoolExecutor() as pool:
+        conn.execute("""INSERT INTO memory.usage (tenant, id)
+                        SELECT tenant, id FROM memory.memories WHERE key = 'first'""")
+        flush = pool.submit(store.stats)
+        wait_until(lambda: blocked(database_url))
+        delete = pool.submit(store.delete, NAMESPACE, "second")
+        wait_until(lambda: delete.done() or blocked(database_url, 2))
+        conn.rollback()
+        flush.result()
+        delete.result()
     assert broken_rows(database_url) == {}
 
 
@@ -172,9 +182,7 @@ def test_sixteen_setups_of_an_empty_database_all_succeed(
     assert broken_rows(database_url) == {}
 
 
-def test_sixteen_setups_of_one_store_all_succeed(
-    database_url: str, index: dict[str, Any]
-) -> None:
+def test_sixteen_setups_of_one_store_all_succeed(database_url: str, index: dict[str, Any]) -> None:
     with TieredStore.from_conn_string(database_url, index=index) as store:
 
         def set_up(number: int) -> None:
@@ -212,6 +220,7 @@ def test_setup_beside_running_traffic_disturbs_nobody(
         setter = store if same_store else other
         while not all(one.done() for one in running):
             setter.setup()
+        store.stats()
         check(database_url, [one.result() for one in running])
 
 

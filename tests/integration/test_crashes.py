@@ -25,6 +25,8 @@ from tests.support.servers import kill, own_server, sessions, wait_until
 NAMESPACE = ("acme", "stream")
 WRITERS = 4
 KEYS = 20
+PAUSE_SECONDS = 0.05
+"""How long a writer waits after an error, as a caller would."""
 
 
 @pytest.fixture
@@ -56,6 +58,7 @@ class Stream:
                 store.put(NAMESPACE, key, value)
             except TieredMemoryError as error:
                 self.errors.append(error)
+                stop.wait(PAUSE_SECONDS)
             else:
                 self.acknowledge(key)
 
@@ -66,6 +69,7 @@ class Stream:
                 await store.aput(NAMESPACE, key, value)
             except TieredMemoryError as error:
                 self.errors.append(error)
+                await asyncio.sleep(PAUSE_SECONDS)
             else:
                 self.acknowledge(key)
 
@@ -91,9 +95,7 @@ def crash(
 
     def all_write_again() -> bool:
         now = [max(one.acknowledged.values(), default=0) for one in streams]
-        return all(
-            a > max(b, c) for a, b, c in zip(now, before, tried, strict=True)
-        )
+        return all(a > max(b, c) for a, b, c in zip(now, before, tried, strict=True))
 
     wait_until(all_write_again)
 
@@ -112,7 +114,7 @@ def check_streams(server: EmbeddedPostgres, streams: list[Stream], kills: int) -
 def survive_kills_with_threads(
     server: EmbeddedPostgres, index: dict[str, Any], kills: int, seed: int
 ) -> None:
-    rng, stop = random.Random(seed), threading.Event()
+    rng, stop = random.Random(seed), threading.Event()  # noqa: S311 - seeded, not secret
     streams = [Stream(f"writer{i}") for i in range(WRITERS)]
     with TieredStore.from_conn_string(server.url, index=index) as store:
         store.setup()
@@ -137,7 +139,7 @@ def unavailable(store: TieredStore) -> None:
 async def survive_kills_with_tasks(
     server: EmbeddedPostgres, index: dict[str, Any], kills: int, seed: int
 ) -> None:
-    rng, stop = random.Random(seed), asyncio.Event()
+    rng, stop = random.Random(seed), asyncio.Event()  # noqa: S311 - seeded, not secret
     streams = [Stream(f"writer{i}") for i in range(WRITERS)]
     async with TieredStore.from_conn_string(server.url, index=index) as store:
         await store.asetup()
@@ -212,7 +214,7 @@ def kill_client_mid_batch(url: str, first_turn: int, delay: float) -> int:
 
 
 def survive_client_kills(url: str, index: dict[str, Any], kills: int, seed: int) -> None:
-    rng, last = random.Random(seed), 0
+    rng, last = random.Random(seed), 0  # noqa: S311 - seeded, not secret
     with TieredStore.from_conn_string(url, index=index) as store:
         store.setup()
     for _ in range(kills):
@@ -236,3 +238,15 @@ def test_a_hundred_killed_clients_leave_no_half_batch(
     database_url: str, index: dict[str, Any]
 ) -> None:
     survive_client_kills(database_url, index, kills=100, seed=6)
+
+
+def test_a_store_can_be_closed_when_its_server_is_gone(
+    server: EmbeddedPostgres, index: dict[str, Any]
+) -> None:
+    before = set(threading.enumerate())
+    with TieredStore.from_conn_string(server.url, index=index) as store:
+        store.setup()
+        store.put(NAMESPACE, "a", {"text": "read and counted"})
+        assert store.get(NAMESPACE, "a") is not None
+        kill(server)
+    assert set(threading.enumerate()) - before == set()

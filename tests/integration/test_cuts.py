@@ -77,7 +77,7 @@ def test_a_terminated_session_writes_all_or_nothing(
 
 def cut_at_many_places(url: str, index: dict[str, Any], cuts: int, seed: int) -> int:
     """Cut the connection after every kind of message; how many cuts hit a batch."""
-    rng, hits, stored = random.Random(seed), 0, 0
+    rng, hits, stored = random.Random(seed), 0, 0  # noqa: S311 - seeded, not secret
     with (
         CuttingProxy(url) as proxy,
         TieredStore.from_conn_string(proxy.url, index=index, pool_config=POOL) as store,

@@ -60,10 +60,16 @@ class CuttingProxy:
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(self._upstream)
                 self._sockets += [client, server]
-                self._spawn(self._pump, client, server, True)
-                self._spawn(self._pump, server, client, False)
+                self._spawn(self._pump_up, client, server)
+                self._spawn(self._pump_down, server, client)
 
-    def _pump(self, source: socket.socket, target: socket.socket, upwards: bool) -> None:  # noqa: FBT001
+    def _pump_up(self, source: socket.socket, target: socket.socket) -> None:
+        self._pump(source, target, upwards=True)
+
+    def _pump_down(self, source: socket.socket, target: socket.socket) -> None:
+        self._pump(source, target, upwards=False)
+
+    def _pump(self, source: socket.socket, target: socket.socket, *, upwards: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 allowed = self._allowed(len(data), upwards=upwards)

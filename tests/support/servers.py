@@ -53,14 +53,14 @@ def sessions(url: str, application: str = OURS) -> int:
     return int(row[0])
 
 
-def blocked(url: str) -> bool:
-    """Whether a connection of the store waits for a lock."""
+def blocked(url: str, count: int = 1) -> bool:
+    """Whether so many connections of the store wait for a lock."""
     query = """SELECT count(*) FROM pg_stat_activity
                WHERE datname = current_database() AND application_name = %s
                  AND wait_event_type = 'Lock'"""
     with psycopg.connect(url) as conn:
         row = conn.execute(query, [OURS]).fetchone()
-    return row is not None and row[0] > 0
+    return row is not None and row[0] >= count
 
 
 def terminate_blocked(url: str) -> int:

@@ -37,6 +37,7 @@ class Worker:
     own: int = 0
     gets: Counter[str] = field(default_factory=Counter)
     conflicts: int = 0
+    _number: int = 0
 
     @property
     def own_key(self) -> str:
@@ -45,7 +46,7 @@ class Worker:
 
     def plan(self) -> Iterator[tuple[str, Any]]:
         """What to do, step by step: a verb and its argument."""
-        rng = random.Random(self.name)
+        rng = random.Random(self.name)  # noqa: S311 - seeded, not secret
         verbs = ["batch"] * 10 + ["move", "tier_put", "sweep"]
         for _ in range(self.steps):
             verb = rng.choice(verbs)
@@ -58,7 +59,7 @@ class Worker:
         """Note what a returned call promises."""
         if verb != "batch":
             return
-        self.gets.update({op.key for op in given if isinstance(op, GetOp)})
+        self.gets.update(op.key for op in given if isinstance(op, GetOp))
         for op in given:
             if isinstance(op, PutOp) and op.key == self.own_key and op.value is not None:
                 self.own = op.value["number"]
@@ -85,11 +86,17 @@ class Worker:
 
     def _ops(self, rng: random.Random) -> list[Op]:
         makers: list[Callable[[random.Random], Op]] = [
-            self._put, self._put, self._delete, self._get, self._get, self._count, self._search,
+            self._put,
+            self._put,
+            self._delete,
+            self._get,
+            self._get,
+            self._count,
+            self._search,
         ]
         ops = [rng.choice(makers)(rng) for _ in range(rng.choice([1, 1, 2, 5]))]
         if rng.random() < 0.3:
-            self._number = getattr(self, "_number", 0) + 1
+            self._number += 1
             value = {"text": f"{self.own_key} {self._number}", "number": self._number}
             ops.append(PutOp(NAMESPACE, self.own_key, value))
         return ops

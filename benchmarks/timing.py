@@ -1,0 +1,170 @@
+"""Timing in interleaved blocks: A B C, B C A, C A B …, the same work for each.
+
+What disturbs the machine for a second then disturbs all contenders alike. A block's figure is
+the median of its operations (one client) or its time over the number of its operations (many
+clients); a contender's is the median of its blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import statistics
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+Run = Callable[[T], object]
+AsyncRun = Callable[[T], Coroutine[Any, Any, object]]
+Work = Callable[[int], Sequence[T]]
+"""Gives the next n pieces of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to measure: blocks, and seconds that a block of the slowest contender takes."""
+
+    blocks: int
+    seconds: float
+    largest: int = 400
+    """Operations in a block at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Milliseconds an operation, block by block."""
+
+    blocks: tuple[float, ...]
+    operations: int
+
+    @property
+    def milliseconds(self) -> float:
+        return statistics.median(self.blocks)
+
+    @property
+    def low(self) -> float:
+        return _quartiles(self.blocks)[0]
+
+    @property
+    def high(self) -> float:
+        return _quartiles(self.blocks)[2]
+
+
+def one_client(
+    contenders: Mapping[str, Run[T]], work: Work[T], effort: Effort, warm: int
+) -> dict[str, Timing]:
+    """Latency with one client."""
+
+    def block(run: Run[T], todo: Sequence[T]) -> float:
+        return statistics.median(_each(run, todo))
+
+    slowest = 0.0
+    todo = work(warm)
+    for run in contenders.values():
+        slowest = max(slowest, statistics.median(_each(run, todo)))
+    return _interleave(contenders, work, _block_size(slowest, effort), effort.blocks, block)
+
+
+def many_threads(
+    contenders: Mapping[str, Sequence[Run[T]]], work: Work[T], effort: Effort, warm: int
+) -> dict[str, Timing]:
+    """Throughput of as many threads as a contender has clients."""
+    clients = len(next(iter(contenders.values())))
+    with ThreadPoolExecutor(clients) as pool:
+
+        def block(runs: Sequence[Run[T]], todo: Sequence[T]) -> float:
+            start = time.perf_counter()
+            shares = [todo[i::clients] for i in range(clients)]
+            for _ in pool.map(_all, runs, shares):
+                pass
+            return (time.perf_counter() - start) / len(todo)
+
+        todo = work(warm)
+        slowest = max(block(runs, todo) for runs in contenders.values())
+        size = _whole_rounds(_block_size(slowest, effort), clients)
+        return _interleave(contenders, work, size, effort.blocks, block)
+
+
+async def many_tasks(
+    contenders: Mapping[str, Sequence[AsyncRun[T]]], work: Work[T], effort: Effort, warm: int
+) -> dict[str, Timing]:
+    """Throughput of as many tasks as a contender has clients."""
+    clients = len(next(iter(contenders.values())))
+    todo = work(warm)
+    slowest = max([await _tasks(runs, todo) for runs in contenders.values()])
+    size = _whole_rounds(_block_size(slowest, effort), clients)
+    blocks: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(effort.blocks):
+        todo = work(size)
+        gc.collect()
+        for name, runs in _rotated(contenders, number):
+            blocks[name].append(1000 * await _tasks(runs, todo))
+    return {name: Timing(tuple(values), size) for name, values in blocks.items()}
+
+
+async def _tasks(runs: Sequence[AsyncRun[T]], todo: Sequence[T]) -> float:
+    async def one(run: AsyncRun[T], share: Sequence[T]) -> None:
+        for piece in share:
+            await run(piece)
+
+    start = time.perf_counter()
+    await asyncio.gather(*(one(run, todo[i :: len(runs)]) for i, run in enumerate(runs)))
+    return (time.perf_counter() - start) / len(todo)
+
+
+C = TypeVar("C")
+
+
+def _interleave(
+    contenders: Mapping[str, C],
+    work: Work[T],
+    size: int,
+    count: int,
+    block: Callable[[C, Sequence[T]], float],
+) -> dict[str, Timing]:
+    blocks: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(count):
+        todo = work(size)
+        gc.collect()
+        for name, run in _rotated(contenders, number):
+            blocks[name].append(1000 * block(run, todo))
+    return {name: Timing(tuple(values), size) for name, values in blocks.items()}
+
+
+def _rotated(contenders: Mapping[str, C], by: int) -> Iterator[tuple[str, C]]:
+    names = list(contenders)
+    for i in range(len(names)):
+        name = names[(i + by) % len(names)]
+        yield name, contenders[name]
+
+
+def _each(run: Run[T], todo: Sequence[T]) -> list[float]:
+    times = []
+    for piece in todo:
+        start = time.perf_counter()
+        run(piece)
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def _all(run: Run[T], todo: Sequence[T]) -> None:
+    for piece in todo:
+        run(piece)
+
+
+def _block_size(seconds_each: float, effort: Effort) -> int:
+    return max(4, min(effort.largest, round(effort.seconds / seconds_each)))
+
+
+def _whole_rounds(size: int, clients: int) -> int:
+    return max(1, size // clients) * clients
+
+
+def _quartiles(values: Sequence[float]) -> Sequence[float]:
+    if len(values) < 2:
+        return [values[0]] * 3
+    return statistics.quantiles(values, n=4, method="inclusive")

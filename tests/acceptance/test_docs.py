@@ -1,0 +1,91 @@
+"""The README and docs/*.md do what they say: each snippet runs, each printed output is real."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from langmem_tiers.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+_FENCE = re.compile(
+    r"(?P<before>[^\n]*)\n\n```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+_NOT_RUN = re.compile(r"<!-- not run: (.*) -->")
+_NAMED = re.compile(r"`([\w.]+)` of$")
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+
+
+class Fence(NamedTuple):
+    before: str
+    kind: str
+    body: str
+
+
+def fences(page: Path) -> Iterator[Fence]:
+    for found in _FENCE.finditer(page.read_text(encoding="utf-8")):
+        yield Fence(found["before"], found["kind"], found["body"])
+
+
+def commands(script: str) -> Iterator[list[str]]:
+    for line in script.splitlines():
+        if line.startswith("langmem-tiers "):
+            yield shlex.split(line)[1:]
+
+
+def run_commands(script: str) -> str:
+    printed = ""
+    for arguments in commands(script):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, f"{arguments}: {result.output}"
+        printed += result.stdout
+    return printed
+
+
+def stripped(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_snippet_of_a_page_runs_in_order_and_prints_what_is_shown(
+    page: Path, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LANGMEM_TIERS_URL", database_url)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
+    for fence in fences(page):
+        named = _NAMED.search(fence.before)
+        if _NOT_RUN.search(fence.before):
+            continue
+        if fence.kind == "python":
+            exec(compile(fence.body, page.name, "exec", dont_inherit=True), names)  # noqa: S102
+        elif fence.kind == "bash":
+            printed = run_commands(fence.body)
+        elif named:
+            Path(named[1]).write_text(fence.body, encoding="utf-8")
+        elif fence.kind == "text":
+            assert stripped(fence.body) == stripped(printed)
+
+
+def test_a_fence_is_left_out_only_for_a_key_or_docker() -> None:
+    reasons = [
+        reason for page in PAGES for reason in _NOT_RUN.findall(page.read_text(encoding="utf-8"))
+    ]
+
+    assert all("key" in reason or "Docker" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_to_a_file(page: Path) -> None:
+    links = _LINK.findall(page.read_text(encoding="utf-8"))
+
+    assert [link for link in links if not (page.parent / link).exists()] == []

@@ -1,0 +1,246 @@
+"""Setting a database up: what it creates, what it refuses, and that it leaves no half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import TieredStore, sql
+from langmem_tiers.config import StoreOptions, parse_index
+from langmem_tiers.errors import (
+    DatabaseError,
+    DimensionMismatchError,
+    MigrationError,
+    NotSetUpError,
+)
+from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.catalog import SCHEMAS, catalog, migrations_run
+
+NAMESPACE = ("acme", "notes")
+Url = Callable[[], str]
+
+
+def index_of(dims: int, **options: Any) -> dict[str, Any]:
+    return {"dims": dims, "embed": TrigramEmbeddings(dims), "fields": ["text"], **options}
+
+
+def set_up(url: str, dims: int | None = 64, **options: Any) -> None:
+    index = None if dims is None else index_of(dims)
+    with TieredStore.from_conn_string(url, index=index, **options) as store:
+        store.setup()
+
+
+def put_and_find(url: str, dims: int = 64, **options: Any) -> None:
+    with TieredStore.from_conn_string(url, index=index_of(dims), **options) as store:
+        store.put(NAMESPACE, "a", {"text": "the key rotates on Mondays"})
+        assert [hit.key for hit in store.search(NAMESPACE, query="key rotates")] == ["a"]
+
+
+def execute(url: str, statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute(statements.encode())
+
+
+# What is created
+
+
+def test_setup_records_every_migration_that_ships(database_url: str) -> None:
+    set_up(database_url)
+    shipped = [(one.version, one.name, one.checksum) for one in sql.migrations(StoreOptions())]
+    assert [row[:3] for row in migrations_run(database_url)] == shipped
+    assert [row[0] for row in catalog(database_url)["schemas"]] == sorted(SCHEMAS)
+
+
+def test_setup_again_changes_nothing(database_url: str) -> None:
+    set_up(database_url)
+    put_and_find(database_url)
+    before = catalog(database_url), migrations_run(database_url)
+    set_up(database_url)
+    set_up(database_url)
+    assert (catalog(database_url), migrations_run(database_url)) == before
+    put_and_find(database_url)
+
+
+def test_the_schema_file_equals_the_sum_of_the_migrations(new_database: Url) -> None:
+    migrated, written = new_database(), new_database()
+    set_up(migrated)
+    execute(written, schema_script(index_of(64)))
+    assert catalog(written) == catalog(migrated)
+
+
+def schema_script(index: dict[str, Any]) -> str:
+    names = {name: name for name in SCHEMAS}
+    text = sql._fill(sql._read("schema.sql"), names)
+    return text + sql.vector_tables(StoreOptions(), parse_index(index).vector)
+
+
+def test_a_setup_without_an_index_is_completed_by_one_with_an_index(new_database: Url) -> None:
+    stepwise, direct = new_database(), new_database()
+    set_up(stepwise, dims=None)
+    set_up(stepwise)
+    set_up(direct)
+    assert catalog(stepwise) == catalog(direct)
+    put_and_find(stepwise)
+    set_up(stepwise, dims=None)
+    assert catalog(stepwise) == catalog(direct)
+
+
+def test_two_prefixes_share_a_database_and_see_nothing_of_each_other(database_url: str) -> None:
+    set_up(database_url, dims=64)
+    before = catalog(database_url)
+    set_up(database_url, dims=32, schema_prefix="team_b_")
+    put_and_find(database_url, dims=32, schema_prefix="team_b_")
+    assert catalog(database_url) == before
+    with TieredStore.from_conn_string(database_url, index=index_of(64)) as store:
+        assert store.search(()) == []
+        put_and_find(database_url)
+        assert len(store.search(())) == 1
+
+
+def test_a_store_opened_before_another_sets_up_works_afterwards(database_url: str) -> None:
+    with TieredStore.from_conn_string(database_url, index=index_of(64)) as early:
+        with pytest.raises(NotSetUpError):
+            early.get(NAMESPACE, "a")
+        set_up(database_url)
+        early.put(NAMESPACE, "a", {"text": "not opened again"})
+        assert len(early.search(NAMESPACE, query="opened")) == 1
+
+
+# What is refused
+
+
+def test_a_migration_changed_after_it_ran_is_refused(database_url: str) -> None:
+    set_up(database_url)
+    execute(database_url, "UPDATE memory.migrations SET checksum = 'other' WHERE version = 1")
+    with pytest.raises(MigrationError, match="restore the file"):
+        set_up(database_url)
+
+
+def test_a_database_newer_than_the_package_is_refused(database_url: str) -> None:
+    set_up(database_url)
+    execute(
+        database_url,
+        "INSERT INTO memory.migrations VALUES (9999, 'from_the_future', 'x', now())",
+    )
+    with pytest.raises(MigrationError, match="upgrade langmem-tiers"):
+        set_up(database_url)
+
+
+FIRST_USES: dict[str, Callable[[TieredStore], object]] = {
+    "search": lambda store: store.search(NAMESPACE, query="key"),
+    "everywhere": lambda store: store.search((), query="key"),
+    "put": lambda store: store.put(NAMESPACE, "b", {"text": "of another size"}),
+    "hybrid": lambda store: store.hybrid_search(NAMESPACE, query="key"),
+    "optimize": lambda store: store.optimize(),
+    "setup": lambda store: store.setup(),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_USES)
+@pytest.mark.parametrize("other", [{"dims": 32}, {"dims": 64, "vector_type": "vector"}], ids=str)
+def test_vectors_of_another_shape_are_refused_at_setup_and_at_first_use(
+    database_url: str, name: str, other: dict[str, Any]
+) -> None:
+    set_up(database_url)
+    put_and_find(database_url)
+    index = index_of(other["dims"])
+    if "vector_type" in other:
+        index["ann_index_config"] = {"vector_type": other["vector_type"]}
+    with (
+        TieredStore.from_conn_string(database_url, index=index) as store,
+        pytest.raises(DimensionMismatchError, match=r"index\['dims'\] = 64"),
+    ):
+        FIRST_USES[name](store)
+    put_and_find(database_url)
+
+
+def test_another_shape_is_taken_while_there_is_no_vector(database_url: str) -> None:
+    set_up(database_url, dims=64)
+    set_up(database_url, dims=32)
+    put_and_find(database_url, dims=32)
+
+
+@pytest.mark.parametrize("name", ["search", "put", "hybrid", "optimize"])
+def test_a_database_set_up_without_an_index_says_so(database_url: str, name: str) -> None:
+    set_up(database_url, dims=None)
+    with TieredStore.from_conn_string(database_url, index=index_of(64)) as store:
+        with pytest.raises(NotSetUpError, match=r"setup\(\)"):
+            FIRST_USES[name](store)
+        store.setup()
+        FIRST_USES[name](store)
+
+
+# Rights
+
+
+@pytest.fixture
+def role(database_url: str) -> Iterator[str]:
+    """A role that may log in and nothing else; dropped after the test."""
+    execute(database_url, "CREATE ROLE plain LOGIN")
+    yield psycopg.conninfo.make_conninfo(database_url, user="plain")
+    execute(database_url, "DROP OWNED BY plain; DROP ROLE plain")
+
+
+def test_a_role_that_may_not_install_the_extension_can_use_an_installed_one(
+    database_url: str, role: str
+) -> None:
+    execute(database_url, f"GRANT CREATE ON DATABASE {name_of(database_url)} TO plain")
+    with pytest.raises(DatabaseError, match=r"(?s)extension.*superuser|CREATE EXTENSION"):
+        set_up(role)
+    assert catalog(database_url)["schemas"] == []
+    execute(database_url, "CREATE EXTENSION vector")
+    set_up(role)
+    put_and_find(role)
+
+
+def test_a_role_without_rights_is_told_what_it_needs(database_url: str, role: str) -> None:
+    with pytest.raises(DatabaseError, match=r"permission denied.*GRANT|owner|superuser"):
+        set_up(role)
+    assert catalog(database_url)["schemas"] == []
+
+
+def test_a_role_that_may_only_use_the_tables_can_run_setup_on_a_ready_database(
+    database_url: str, role: str
+) -> None:
+    set_up(database_url)
+    for schema in SCHEMAS:
+        execute(
+            database_url,
+            f"GRANT USAGE ON SCHEMA {schema} TO plain;"
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO plain;"
+            f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO plain",
+        )
+    put_and_find(role)
+    set_up(role)
+
+
+def name_of(url: str) -> str:
+    return str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
+
+
+# Half
+
+
+@pytest.mark.parametrize(
+    "obstacle",
+    [
+        "CREATE SCHEMA long_term",
+        "CREATE SCHEMA memory; CREATE TABLE memory.usage (mine int)",
+        """CREATE SCHEMA memory; CREATE TABLE memory.vectors (mine int);
+           CREATE VIEW memory.depends AS SELECT * FROM memory.vectors""",
+    ],
+)
+def test_a_setup_that_fails_in_the_middle_leaves_everything_as_it_was(
+    database_url: str, obstacle: str
+) -> None:
+    execute(database_url, "CREATE EXTENSION vector;" + obstacle)
+    before = catalog(database_url)
+    with pytest.raises(DatabaseError):
+        set_up(database_url)
+    assert catalog(database_url) == before
+    execute(database_url, "DROP SCHEMA IF EXISTS memory, long_term CASCADE")
+    set_up(database_url)
+    put_and_find(database_url)

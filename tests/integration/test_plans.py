@@ -1,0 +1,241 @@
+"""Each statement reads the index made for it, in plans made for its parameters or for any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+
+from langmem_tiers import TieredStore
+from langmem_tiers.flow import Call
+from langmem_tiers.memory import TIERS
+from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.opening import text_index
+from tests.support.plans import (
+    MODES,
+    Mode,
+    calls_of,
+    indexes,
+    named,
+    plan,
+    rows_read,
+    scans,
+    sequential,
+)
+from tests.support.servers import fresh_database
+
+TENANTS = 40
+OF_ONE_TENANT = 600
+"""Rows of a small tenant, in all three tiers together; the large one has 15 times as many."""
+
+LARGE = "large"
+PLACE = ("tenant7", "notes")
+KEY = "tenant7-300"
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+pytestmark = pytest.mark.parametrize("mode", MODES)
+
+_FILL = """
+INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at,
+                             updated_at, expires_at, ttl_minutes)
+SELECT t.name, (enum_range(NULL::memory.tier))[i % 3 + 1], 'notes.', t.name || '-' || i,
+       jsonb_build_object('text', 'row ' || i, 'about', 'word' || i % 50),
+       to_tsvector('english', 'row word' || i % 50) || array_to_tsvector(ARRAY[chr(1) || t.name]),
+       now(), now() - i * interval '1 second',
+       CASE WHEN i % 200 = 0 THEN timestamptz '2026-03-01 12:00:00.5+00' END,
+       CASE WHEN i % 200 = 0 THEN 0.01 END
+FROM (SELECT 'tenant' || n AS name, 600 AS rows FROM generate_series(0, 39) n
+      UNION ALL SELECT 'large', 9000) t, generate_series(1, t.rows) i;
+INSERT INTO memory.vectors (tenant, tier, namespace, id, field, embedding)
+SELECT m.tenant, m.tier, m.namespace, m.id, 'text',
+       (SELECT array_agg(random() - 0.5) FROM generate_series(1, 16) WHERE m.id > 0)::halfvec
+FROM memory.memories m;
+INSERT INTO memory.usage (tenant, id, access_count) SELECT tenant, id, 1 FROM memory.memories;
+"""
+EXPIRED = 3 * TENANTS + 45
+
+
+@pytest.fixture(scope="module")
+def loaded(server_url: str) -> Iterator[TieredStore]:
+    """Forty small tenants and a large one over three tiers, analysed, without HNSW."""
+    with (
+        fresh_database(server_url) as url,
+        TieredStore.from_conn_string(
+            url,
+            index=text_index(dims=16, embed=TrigramEmbeddings(16)),
+            exact_limit=1000,
+            clock=lambda: NOON,
+        ) as store,
+    ):
+        store.setup()
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute(_FILL)
+            conn.execute("VACUUM ANALYZE")
+        yield store
+
+
+@pytest.fixture(scope="module")
+def indexed(loaded: TieredStore) -> TieredStore:
+    """The same with HNSW indexes; tests that need none come first."""
+    loaded.optimize()
+    return loaded
+
+
+def batch_call(store: TieredStore, name: str, *ops: Any, tier: str | None = None) -> Call:
+    view = None if tier is None else store.tier(tier).name
+    return named(calls_of(store, store._batch(ops, view)), name)
+
+
+def own_key_index(found: set[str]) -> bool:
+    return any("tenant_namespace_key" in name for name in found)
+
+
+def test_get_reads_the_unique_index_of_each_tier(loaded: TieredStore, mode: Mode) -> None:
+    root = plan(loaded, batch_call(loaded, "get", GetOp(PLACE, KEY)), mode)
+    assert sequential(root) == []
+    assert {name for name in indexes(root) if "key" in name} >= {
+        "memories_tenant_namespace_key_tier_key"
+    }
+    assert rows_read(root) <= 3
+
+
+def test_get_many_reads_the_unique_index(loaded: TieredStore, mode: Mode) -> None:
+    gets = [GetOp(PLACE, f"tenant7-{i + 1}") for i in range(20)]
+    root = plan(loaded, batch_call(loaded, "get_many", *gets), mode)
+    assert sequential(root) == []
+    assert own_key_index(indexes(root))
+    assert rows_read(root) <= 4 * len(gets)
+
+
+@pytest.mark.parametrize("name", ["put", "delete_vectors", "put_vectors"])
+def test_a_put_reads_only_by_key(loaded: TieredStore, mode: Mode, name: str) -> None:
+    ops = [PutOp(PLACE, f"tenant7-{i + 1}", {"text": f"row {i}"}) for i in range(5)]
+    calls = calls_of(loaded, loaded._batch(ops, None))
+    root = plan(loaded, named(calls, name), mode, settings=[named(calls, "delete_vectors")])
+    assert sequential(root) == []
+    assert rows_read(root) <= 12 * len(ops)
+
+
+def test_delete_reads_only_by_key(loaded: TieredStore, mode: Mode) -> None:
+    call = batch_call(loaded, "delete", PutOp(PLACE, "absent", None))
+    root = plan(loaded, call, mode)
+    assert sequential(root) == []
+    assert rows_read(root) <= 12
+
+
+def test_a_move_reads_only_by_key(loaded: TieredStore, mode: Mode) -> None:
+    call = named(calls_of(loaded, loaded._move(PLACE, "absent", "long_term")), "move")
+    root = plan(loaded, call, mode)
+    assert sequential(root) == []
+    assert rows_read(root) <= 12
+
+
+@pytest.mark.parametrize("tier", [None, *TIERS])
+def test_exact_search_reads_the_vectors_of_its_tenant_and_tiers_from_the_key_alone(
+    loaded: TieredStore, mode: Mode, tier: str | None
+) -> None:
+    op = SearchOp(PLACE, query="row word7", limit=10)
+    root = plan(loaded, batch_call(loaded, "search_exact", op, tier=tier), mode)
+    assert sequential(root) == []
+    vectors = [node for node in scans(root) if node["Node Type"] == "Index Only Scan"]
+    wanted = 3 if tier is None else 1
+    assert {node["Index Name"] for node in vectors} == {"vectors_pkey"}
+    assert len({node["Alias"] for node in vectors}) == wanted
+    assert rows_read(root) <= 2 * OF_ONE_TENANT
+
+
+def test_newest_first_reads_one_page_of_one_tenant(loaded: TieredStore, mode: Mode) -> None:
+    op = SearchOp(PLACE, limit=10)
+    root = plan(loaded, batch_call(loaded, "search_newest", op), mode)
+    assert sequential(root) == []
+    assert rows_read(root) <= OF_ONE_TENANT
+
+
+def test_newest_first_of_a_large_tenant_does_not_read_it_all(
+    loaded: TieredStore, mode: Mode
+) -> None:
+    op = SearchOp((LARGE,), limit=10)
+    root = plan(loaded, batch_call(loaded, "search_newest", op), mode)
+    assert rows_read(root) <= 100
+
+
+def test_a_sweep_reads_only_what_has_expired(loaded: TieredStore, mode: Mode) -> None:
+    call = Call("sweep", {"now": NOON + timedelta(minutes=1), "limit": 50})
+    root = plan(loaded, call, mode)
+    assert sequential(root) == []
+    assert any("expir" in name for name in indexes(root))
+    assert rows_read(root) <= 12 * EXPIRED
+
+
+def test_the_lexical_leg_reads_the_words_of_a_large_tenant_from_gin(
+    loaded: TieredStore, mode: Mode
+) -> None:
+    flow = loaded._hybrid((LARGE,), "word7", 10, None)
+    root = plan(loaded, named(calls_of(loaded, flow), "search_hybrid"), mode)
+    assert any("lexemes" in name for name in indexes(root))
+
+
+@pytest.mark.parametrize("place", [PLACE, (LARGE,)])
+def test_hybrid_search_reads_no_table_from_end_to_end(
+    loaded: TieredStore, mode: Mode, place: tuple[str, ...]
+) -> None:
+    flow = loaded._hybrid(place, "word7", 10, None)
+    root = plan(loaded, named(calls_of(loaded, flow), "search_hybrid"), mode)
+    assert sequential(root) == []
+
+
+def test_listing_the_namespaces_of_a_tenant_reads_no_other(loaded: TieredStore, mode: Mode) -> None:
+    flow = loaded._batch([list_op(PLACE[0])], None)
+    root = plan(loaded, named(calls_of(loaded, flow), "list_namespaces"), mode)
+    assert rows_read(root) <= 2 * OF_ONE_TENANT
+
+
+def list_op(tenant: str) -> ListNamespacesOp:
+    return ListNamespacesOp(match_conditions=(MatchCondition("prefix", (tenant,)),))
+
+
+def test_get_of_a_table_sharded_by_tenant_reads_one_shard(loaded: TieredStore, mode: Mode) -> None:
+    shard(loaded)
+    call = batch_call(loaded, "get", GetOp(PLACE, KEY))
+    root = plan(loaded, call, mode, replace=("memory.memories", "twin.memories"))
+    assert len({node["Relation Name"] for node in scans(root)}) == 1
+
+
+def shard(store: TieredStore) -> None:
+    """A twin of the table with the same keys, partitioned by hash of the tenant."""
+    database = store._runner._database
+    assert database is not None
+    with database.pool.connection() as conn:
+        conn.execute("CREATE SCHEMA IF NOT EXISTS twin")
+        conn.execute("DROP TABLE IF EXISTS twin.memories")
+        conn.execute("""CREATE TABLE twin.memories (LIKE memory.memories INCLUDING ALL)
+                        PARTITION BY HASH (tenant)""")
+        for i in range(4):
+            conn.execute(
+                f"""CREATE TABLE twin.memories_{i} PARTITION OF twin.memories
+                    FOR VALUES WITH (MODULUS 4, REMAINDER {i})""".encode()
+            )
+        conn.execute("INSERT INTO twin.memories SELECT * FROM memory.memories")
+        conn.execute("ANALYZE twin.memories")
+
+
+def test_search_of_a_large_tenant_reads_hnsw(indexed: TieredStore, mode: Mode) -> None:
+    op = SearchOp((LARGE,), query="row word7", limit=10)
+    calls = calls_of(indexed, indexed._batch([op], None))
+    settings = [named(calls, "ann_settings")]
+    root = plan(indexed, named(calls, "search_ann"), mode, settings=settings)
+    assert "vectors_hnsw_cosine" in indexes(root)
+    assert sequential(root) == []
+
+
+def test_search_of_a_small_tenant_beside_hnsw_stays_exact(indexed: TieredStore, mode: Mode) -> None:
+    op = SearchOp(PLACE, query="row word7", limit=10)
+    calls = calls_of(indexed, indexed._batch([op], None))
+    settings = [named(calls, "ann_settings")]
+    root = plan(indexed, named(calls, "search_ann"), mode, settings=settings)
+    assert "vectors_hnsw_cosine" not in indexes(root)
+    assert sequential(root) == []

@@ -1,0 +1,331 @@
+"""What cannot be stored or asked for is refused before anything is written; the rest survives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+
+from langmem_tiers import TieredMemoryError, TieredStore
+from tests.support.opening import DIMS, empty, tables, text_index
+
+NS = ("acme", "bad")
+SEEDED = settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+POISON = st.builds(
+    lambda left, bad, right: left + bad + right,
+    st.text(max_size=5),
+    st.sampled_from(["\0", "\ud800", "\udfff"]),
+    st.text(max_size=5),
+)
+LABEL = st.text(st.characters(codec="utf-8", exclude_characters="\0."), min_size=1, max_size=20)
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index()) as store:
+        store.put(NS, "old", {"text": "old"})
+        yield store
+
+
+def nested(depth: int, *, by: Callable[[Any], Any]) -> Any:
+    value: Any = "bottom"
+    for _ in range(depth):
+        value = by(value)
+    return value
+
+
+def in_list(value: Any) -> Any:
+    return [value]
+
+
+def in_dict(value: Any) -> Any:
+    return {"a": value}
+
+
+def circular() -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    value["self"] = value
+    return value
+
+
+def refused(store: TieredStore, url: str, op: Any) -> None:
+    before = tables(url)
+    batch = [PutOp(NS, "beside", {"text": "beside"}), op, PutOp(NS, "old", None)]
+    with pytest.raises((ValueError, TypeError)) as caught:
+        store.batch(batch)
+    assert isinstance(caught.value, TieredMemoryError) or "Namespace" in caught.typename
+    assert str(caught.value)
+    assert tables(url) == before
+
+
+@SEEDED
+@given(poison=POISON, place=st.integers(0, 12))
+def test_nul_and_lone_surrogates_are_refused_wherever_they_stand(
+    opened: TieredStore, url: str, poison: str, place: int
+) -> None:
+    ops: list[Any] = [
+        PutOp(("acme", poison), "k", {}),
+        PutOp((poison,), "k", {}),
+        PutOp(NS, poison, {}),
+        PutOp(NS, "k", {"v": poison}),
+        PutOp(NS, "k", {"v": [{"deep": [poison]}]}),
+        PutOp(NS, "k", {"v": {poison: 1}}),
+        PutOp(NS, "k", {"text": "x" * 40}, index=[f"{{{poison},text}}"]),
+        GetOp(NS, poison),
+        SearchOp(NS, query=f"x{poison}"),
+        SearchOp(NS, filter={poison: 1}),
+        SearchOp(NS, filter={"v": {"$gt": poison}}),
+        SearchOp(NS, filter={"v": {"w": {poison: [1]}}}),
+        ListNamespacesOp((MatchCondition("suffix", (poison,)),)),
+    ]
+    refused(opened, url, ops[place])
+
+
+BAD: dict[str, Any] = {
+    "a set": PutOp(NS, "k", {"v": {1}}),
+    "bytes": PutOp(NS, "k", {"v": b"x"}),
+    "an object": PutOp(NS, "k", {"v": object()}),
+    "a complex number": PutOp(NS, "k", {"v": 1j}),
+    "a tuple as a key": PutOp(NS, "k", {"v": {(1, 2): 3}}),
+    "NaN": PutOp(NS, "k", {"v": math.nan}),
+    "infinity": PutOp(NS, "k", {"v": [-math.inf]}),
+    "NaN as a key": PutOp(NS, "k", {"v": {math.nan: 1}}),
+    "an integer of 5,000 digits": PutOp(NS, "k", {"v": 10**5000}),
+    "a circle": PutOp(NS, "k", circular()),
+    "a list 10,000 deep": PutOp(NS, "k", {"v": nested(10_000, by=in_list)}),
+    "a dict 10,000 deep": PutOp(NS, "k", nested(10_000, by=in_dict)),
+    "a value that is a list": PutOp(NS, "k", [1]),  # type: ignore[arg-type]
+    "a value that is a text": PutOp(NS, "k", "x"),  # type: ignore[arg-type]
+    "no namespace": PutOp((), "k", {}),
+    "a namespace of text": PutOp("acme", "k", {}),  # type: ignore[arg-type]
+    "a namespace of None": PutOp(None, "k", {}),  # type: ignore[arg-type]
+    "a namespace of numbers": PutOp((1, 2), "k", {}),  # type: ignore[arg-type]
+    "a namespace of bytes": PutOp(b"ab", "k", {}),  # type: ignore[arg-type]
+    "10,000 labels": PutOp(("x",) * 10_000, "k", {}),
+    "a label of 10 kB": PutOp(("x" * 10_000,), "k", {}),
+    "a key of 10 kB": PutOp(NS, "k" * 10_000, {}),
+    "a key that is a number": PutOp(NS, 5, {}),  # type: ignore[arg-type]
+    "a key that is None": GetOp(NS, None),  # type: ignore[arg-type]
+    "an index that is text": PutOp(NS, "k", {}, index="text"),  # type: ignore[arg-type]
+    "an index that is True": PutOp(NS, "k", {}, index=True),  # type: ignore[arg-type]
+    "an index of numbers": PutOp(NS, "k", {}, index=[1]),  # type: ignore[list-item]
+    "an index path of 10 kB": PutOp(NS, "k", {"x" * 10_000: "y"}, index=["x" * 10_000]),
+    "a TTL of text": PutOp(NS, "k", {}, ttl="5"),  # type: ignore[arg-type]
+    "a TTL of NaN": PutOp(NS, "k", {}, ttl=math.nan),
+    "a negative TTL": PutOp(NS, "k", {}, ttl=-0.1),
+    "a TTL of two thousand years": PutOp(NS, "k", {}, ttl=1.1e9),
+    "a prefix of text": SearchOp("acme"),  # type: ignore[arg-type]
+    "a prefix of None": SearchOp(None),  # type: ignore[arg-type]
+    "a query of bytes": SearchOp(NS, query=b"x"),  # type: ignore[arg-type]
+    "a query of a list": SearchOp(NS, query=["x"]),  # type: ignore[arg-type]
+    "a filter that is a list": SearchOp(NS, filter=[("a", 1)]),  # type: ignore[arg-type]
+    "a filter key of a number": SearchOp(NS, filter={1: 1}),  # type: ignore[dict-item]
+    "a filter operand of a set": SearchOp(NS, filter={"a": {1}}),
+    "a filter operator of another store": SearchOp(NS, filter={"a": {"$in": [1]}}),
+    "a filter operator beside a key": SearchOp(NS, filter={"a": {"$gt": 1, "b": 2}}),
+    "a filter operator of a tuple": SearchOp(NS, filter={"a": {"$gt": 1, (1,): 2}}),
+    "a filter 10,000 deep": SearchOp(NS, filter=nested(10_000, by=in_dict)),
+    "a filter operand 10,000 deep": SearchOp(NS, filter={"a": nested(10_000, by=in_list)}),
+    "a circular filter": SearchOp(NS, filter=circular()),
+    "a negative limit": SearchOp(NS, limit=-1),
+    "a negative offset": SearchOp(NS, offset=-1),
+    "a limit of 2**31": SearchOp(NS, limit=2**31),
+    "an offset of 10**30": SearchOp(NS, offset=10**30),
+    "a limit of text": SearchOp(NS, limit="1"),  # type: ignore[arg-type]
+    "a limit of None": SearchOp(NS, limit=None),  # type: ignore[arg-type]
+    "a limit of a half": SearchOp(NS, limit=0.5),  # type: ignore[arg-type]
+    "a limit of True": SearchOp(NS, limit=True),
+    "a negative depth": ListNamespacesOp(max_depth=-1),
+    "a depth of text": ListNamespacesOp(max_depth="1"),  # type: ignore[arg-type]
+    "a negative limit of namespaces": ListNamespacesOp(limit=-1),
+    "an unknown match": ListNamespacesOp((MatchCondition("infix", ("a",)),)),  # type: ignore[arg-type]
+    "a condition of text": ListNamespacesOp(("prefix",)),  # type: ignore[arg-type]
+    "a condition on a number": ListNamespacesOp((MatchCondition("prefix", 5),)),  # type: ignore[arg-type]
+    "conditions that are a number": ListNamespacesOp(5),  # type: ignore[arg-type]
+    "no operation": None,
+    "a tuple": (NS, "k"),
+    "text": "get",
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_makes_no_sense_is_refused_before_anything_is_written(
+    opened: TieredStore, url: str, what: str
+) -> None:
+    refused(opened, url, BAD[what])
+
+
+def test_what_is_no_list_of_operations_is_refused(opened: TieredStore) -> None:
+    for ops in (None, 5, object()):
+        with pytest.raises(TypeError):
+            opened.batch(ops)  # type: ignore[arg-type]
+
+
+def test_hybrid_search_refuses_what_search_refuses(opened: TieredStore) -> None:
+    wrong: Any
+    for wrong in ("acme", None, 5, (1,)):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            opened.hybrid_search(wrong, query="old")
+        assert isinstance(caught.value, TieredMemoryError) or "Namespace" in caught.typename
+    for options in ({"limit": -1}, {"filter": [1]}, {"filter": {"a": {"$in": 1}}}):
+        with pytest.raises(TieredMemoryError):
+            opened.hybrid_search(NS, query="old", **options)  # type: ignore[arg-type]
+    for query in ("\0", "\ud800", 5):
+        with pytest.raises(TieredMemoryError):
+            opened.hybrid_search(NS, query=query)  # type: ignore[arg-type]
+    assert opened.hybrid_search(NS, query="' | & ! ( ) : * <-> \\") is not None
+
+
+@SEEDED
+@given(labels=st.lists(LABEL, min_size=1, max_size=4), key=LABEL)
+def test_hostile_labels_and_keys_come_back_as_they_were(
+    opened: TieredStore, url: str, labels: list[str], key: str
+) -> None:
+    empty(url)
+    namespace = tuple(labels)
+    if namespace[0] == "langgraph" or sum(len(one.encode()) for one in namespace) > 380:
+        return
+    opened.put(namespace, key, {"text": key, "labels": labels})
+    item = opened.get(namespace, key)
+    assert item is not None
+    assert (item.namespace, item.key, item.value["labels"]) == (namespace, key, labels)
+    for depth in range(len(namespace) + 1):
+        assert [one.namespace for one in opened.search(namespace[:depth])] == [namespace]
+        assert [one.namespace for one in opened.search(namespace[:depth], query="x")] == [namespace]
+    assert opened.list_namespaces(suffix=namespace[-1:]) == [namespace]
+    opened.delete(namespace, key)
+    assert opened.search(()) == []
+
+
+HOSTILE = [
+    "'; DROP TABLE memories; --", '"', "%s", "%(tenant)s", "{memory}", "_", "%", "\\", "\n",
+    "*", "🧠👩🏽‍🚀", "שלום", "\u202eevil", "e\u0301", " ", "$1", "NULL", "a,b", "{a}", "$x", "$gt", "[0]",
+]  # fmt: skip
+
+
+def test_well_known_attacks_are_just_text(opened: TieredStore, url: str) -> None:
+    empty(url)
+    opened.batch([PutOp((one, one), one, {one: one, "text": one}) for one in HOSTILE])
+    for one in HOSTILE:
+        item = opened.get((one, one), one)
+        assert item is not None
+        assert item.value == {one: one, "text": one}
+        assert [i.key for i in opened.search((one,))] == [one]
+        assert [i.key for i in opened.search((), filter={one: one}, limit=99)] == [one]
+        assert [i.key for i in opened.search((), filter={one: {"$eq": one}}, query=one)] == [one]
+        assert (one, one) in opened.list_namespaces(prefix=(one,), suffix=(one,))
+        hybrid = [match.key for match in opened.hybrid_search((one,), query=one)]
+        assert hybrid == ([one] if one.strip() else [])
+    assert opened.search((), filter={"": 1}) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("memory " * 150_000, id="1 MB of one word again and again"),
+        pytest.param(" ".join(f"w{n}" for n in range(160_000)), id="1 MB of different words"),
+        pytest.param("x" * 1_000_000, id="1 MB of one letter"),
+        pytest.param(" " * 1_000_000, id="1 MB of spaces"),
+        pytest.param("a-b-c/d.e@f.example " * 50_000, id="1 MB of compounds"),
+        pytest.param("漢字" * 170_000, id="1 MB without spaces"),
+        pytest.param("\\u0000 e+22 " * 90_000, id="1 MB that looks like escapes"),
+        pytest.param("", id="nothing"),
+    ],
+)
+def test_texts_of_any_size_come_back_whole(url: str, text: str) -> None:
+    value = {"text": text, "more": [text[:100]]}
+    with TieredStore(url, index=text_index(embed=lambda texts: [[1.0] * DIMS for _ in texts])) as store:
+        store.put(NS, "k", value)
+        item = store.get(NS, "k")
+        assert item is not None
+        assert item.value == value
+        assert [one.key for one in store.search(NS, query=text[:2000] or "x")] == ["k"]
+        assert store.hybrid_search(NS, query=text) is not None
+
+
+@pytest.mark.parametrize("depth", [100, 300, 600, 900])
+def test_deep_values_come_back_equal_or_are_refused(
+    opened: TieredStore, url: str, depth: int
+) -> None:
+    for by in (in_list, in_dict):
+        value = {"v": nested(depth, by=by), "text": "\\u0000"}
+        before = tables(url)
+        try:
+            opened.put(NS, "k", value)
+        except TieredMemoryError:
+            assert tables(url) == before
+            continue
+        item = opened.get(NS, "k")
+        assert item is not None
+        assert item.value == value
+        assert [one.key for one in opened.search(NS, filter={"v": value["v"]})] == ["k"]
+        opened.delete(NS, "k")
+
+
+def test_pages_of_extreme_size_work(opened: TieredStore) -> None:
+    most = 2**31 - 1
+    for query in (None, "old"):
+        assert len(opened.search(NS, query=query, limit=most)) == 1
+        assert opened.search(NS, query=query, limit=most, offset=most) == []
+        assert opened.search(NS, query=query, limit=0) == []
+    assert opened.list_namespaces(limit=most, max_depth=most) == [NS]
+    assert opened.list_namespaces(offset=most) == []
+
+
+def test_ten_thousand_operations_are_one_batch(opened: TieredStore) -> None:
+    count = 10_000
+    spaces = [("acme", str(n % 50)) for n in range(count)]
+    opened.batch([PutOp(spaces[n], f"{n}", {"n": n}) for n in range(count)])
+    items = opened.batch([GetOp(spaces[n], f"{n}") for n in range(count)])
+    assert [item.value["n"] for item in items if item] == list(range(count))  # type: ignore[union-attr]
+    mixed: list[Any] = []
+    for n in range(0, count, 4):
+        mixed += [GetOp(spaces[n], f"{n}"), PutOp(spaces[n], f"{n}", {"n": -n})]
+        mixed += [PutOp(spaces[n + 1], f"{n + 1}", None), GetOp(spaces[n], "nothing")]
+    mixed += [SearchOp(("acme", str(n % 50)), limit=1) for n in range(300)]
+    answers = opened.batch(mixed)
+    assert [answers[n].value["n"] for n in range(0, count, 4)] == list(range(0, count, 4))  # type: ignore[union-attr]
+    assert len(opened.search(("acme",), limit=count)) == count - count // 4 + 1
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.text(st.characters(codec="utf-8", exclude_characters="\0")), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@SEEDED
+@given(value=st.dictionaries(st.text(st.characters(codec="utf-8", exclude_characters="\0")), VALUES))
+def test_every_json_object_comes_back_equal_and_finds_itself(
+    opened: TieredStore, url: str, value: dict[str, Any]
+) -> None:
+    empty(url)
+    opened.put(NS, "k", value)
+    (item,) = opened.search(NS)
+    assert item.value == value
+    assert types_of(item.value) == types_of(value)
+    operands = {key: {"$eq": wanted} for key, wanted in value.items()}
+    assert [one.key for one in opened.search(NS, filter=operands)] == ["k"]
+    assert opened.search(NS, filter={"absent" * 20: {"$eq": 0}}) == []
+
+
+def types_of(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: types_of(one) for key, one in value.items()}
+    return [types_of(one) for one in value] if isinstance(value, list) else type(value)

@@ -1,0 +1,240 @@
+"""Which calls work from where: threads, event loops, cancelled callers, and first use."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import psycopg
+import pytest
+from langchain_core.embeddings import Embeddings
+from langgraph.store.base import GetOp, PutOp
+
+from langmem_tiers import DatabaseUnavailableError, NotSetUpError, TieredStore
+from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.opening import DIMS, text_index
+from tests.support.servers import sessions
+
+NS = ("acme", "loops")
+T = TypeVar("T")
+
+
+def on_another_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
+    """Run a coroutine in a thread, on an event loop of that thread's own."""
+    return asyncio.to_thread(lambda: asyncio.run(work()))
+
+
+async def test_blocking_calls_on_the_stores_own_loop_are_invalid(url: str) -> None:
+    async with TieredStore(url, index=text_index()) as store:
+        calls: list[Callable[[], object]] = [
+            lambda: store.put(NS, "k", {"v": 1}),
+            lambda: store.get(NS, "k"),
+            lambda: store.delete(NS, "k"),
+            lambda: store.search(NS),
+            lambda: store.list_namespaces(prefix=("acme",)),
+            lambda: store.batch([PutOp(NS, "k", {"v": 1})]),
+            lambda: store.tier("working").put(NS, "k", {"v": 1}),
+            lambda: store.move(NS, "k", "long_term"),
+            store.stats,
+            store.sweep_ttl,
+            store.setup,
+            store.close,
+        ]
+        for call in calls:
+            with pytest.raises(asyncio.InvalidStateError):
+                call()
+        assert await store.asearch(()) == []
+
+
+async def test_blocking_calls_from_another_thread_work_on_a_store_opened_async(url: str) -> None:
+    async with TieredStore(url, index=text_index()) as store:
+        with ThreadPoolExecutor(max_workers=8) as executor:
+
+            def submit(call: Callable[..., T], *args: Any) -> Awaitable[T]:
+                return asyncio.wrap_future(executor.submit(call, *args))
+
+            await asyncio.gather(*(submit(store.put, NS, f"{n}", {"n": n}) for n in range(40)))
+            items = await asyncio.gather(*(submit(store.get, NS, f"{n}") for n in range(40)))
+            assert [item.value["n"] for item in items if item] == list(range(40))
+            assert await submit(store.list_namespaces) == [NS]
+            await submit(store.setup)
+            assert await store.aget(NS, "7") is not None
+
+
+async def test_a_methods_from_another_loop_work_on_a_store_opened_async(url: str) -> None:
+    async with TieredStore(url, index=text_index()) as store:
+
+        async def elsewhere() -> Any:
+            await store.aput(NS, "k", {"text": "from afar"})
+            both = await asyncio.gather(store.aget(NS, "k"), store.asearch(NS, query="afar"))
+            return both[0], len(both[1])
+
+        item, found = await on_another_loop(elsewhere)
+        assert item.value == {"text": "from afar"}
+        assert found == 1
+
+
+async def test_a_store_opened_blocking_serves_a_methods_on_any_loop(url: str) -> None:
+    store = TieredStore(url, index=text_index())
+    with store:
+
+        async def both_ways() -> Any:
+            await store.aput(NS, "k", {"text": "x"})
+            store.put(NS, "here too", {"text": "x"})
+            return await store.asearch(NS, query="x")
+
+        assert len(await both_ways()) == 2
+        assert len(await on_another_loop(both_ways)) == 2
+
+
+async def test_the_errors_of_a_call_cross_threads_and_loops(url: str) -> None:
+    async with TieredStore(url) as store:
+        for call in (
+            asyncio.to_thread(store.batch, [PutOp(NS, "k", {"v": {1}})]),
+            on_another_loop(lambda: store.abatch([PutOp(NS, "k", {"v": {1}})])),
+        ):
+            with pytest.raises(TypeError, match="JSON"):
+                await call
+
+
+async def test_cancelled_callers_leave_the_store_and_its_one_connection_whole(url: str) -> None:
+    config = {"min_size": 1, "max_size": 1}
+    async with TieredStore(url, index=text_index(), pool_config=config) as store:
+        for n in range(30):
+            calls = [
+                asyncio.create_task(store.aput(NS, f"{n}", {"text": f"{n}"})),
+                asyncio.create_task(store.asearch(NS, query="7")),
+                asyncio.create_task(store.aget(NS, "0")),
+            ]
+            await asyncio.sleep(n / 5000)
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+        await store.aput(NS, "last", {"text": "last"})
+        assert await store.aget(NS, "last") is not None
+        assert len(await store.asearch(NS, query="last", limit=1)) == 1
+    with psycopg.connect(url) as conn:
+        counts = conn.execute(
+            "SELECT (SELECT count(*) FROM memory.memories), (SELECT count(*) FROM memory.vectors)"
+        ).fetchone()
+    assert counts is not None
+    assert counts[0] == counts[1]
+
+
+async def test_a_cancelled_caller_does_not_stop_those_beside_it(url: str) -> None:
+    async with TieredStore(url) as store:
+        tasks = [asyncio.create_task(store.aput(NS, f"{n}", {"n": n})) for n in range(20)]
+        await asyncio.sleep(0)
+        tasks[3].cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sum(one is None for one in done) >= 19
+        assert len(await store.asearch(NS, limit=100)) >= 19
+
+
+async def test_a_slow_model_holds_up_nobody_and_no_connection(url: str) -> None:
+    model = Waiting()
+    config = {"min_size": 1, "max_size": 1}
+    async with TieredStore(url, index=text_index(embed=model), pool_config=config) as store:
+        await store.aput(NS, "k", {"v": 1})
+        slow = asyncio.create_task(store.asearch(NS, query="slow"))
+        await model.asked.wait()
+        assert await store.aget(NS, "k") is not None
+        assert not slow.done()
+        model.go.set()
+        assert len(await slow) == 1
+
+
+async def test_the_first_calls_may_come_all_at_once(url: str) -> None:
+    store = TieredStore(url)
+    await asyncio.gather(*(store.aput(NS, f"{n}", {"n": n}) for n in range(12)))
+    assert len(await store.asearch(NS, limit=100)) == 12
+    await store.aclose()
+    assert await no_sessions(url)
+
+
+async def test_the_first_blocking_calls_may_come_from_many_threads(url: str) -> None:
+    store = TieredStore(url)
+    with ThreadPoolExecutor(max_workers=8) as executor:
+        list(executor.map(lambda n: store.put(NS, f"{n}", {"n": n}), range(24)))
+    assert len(store.search(NS, limit=100)) == 24
+    store.close()
+    assert await no_sessions(url)
+
+
+async def test_closing_leaves_no_connection_no_thread_and_no_task(url: str) -> None:
+    tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
+    async with TieredStore(url, index=text_index()) as store:
+        await store.aput(NS, "k", {"text": "x"})
+        await store.aclose()
+    assert asyncio.all_tasks() == tasks
+    with TieredStore(url, index=text_index()) as store:
+        store.put(NS, "k", {"text": "x"})
+        store.close()
+    started = set(threading.enumerate()) - threads
+    assert [one for one in started if "asyncio" not in one.name] == []
+    assert await no_sessions(url)
+
+
+async def test_a_store_opens_again_after_it_was_closed(url: str) -> None:
+    store = TieredStore(url)
+    for n in range(2):
+        with store:
+            store.put(NS, f"s{n}", {})
+        async with store:
+            await store.aput(NS, f"a{n}", {})
+    with store:
+        assert sorted(item.key for item in store.search(NS)) == ["a0", "a1", "s0", "s1"]
+
+
+async def test_postgres_stores_own_arguments_are_taken(url: str) -> None:
+    options: dict[str, Any] = {"pipeline": True, "pool_config": {"min_size": 1, "max_size": 3}}
+    with TieredStore.from_conn_string(url, **options) as store:
+        store.put(NS, "k", {"v": 1})
+        assert store.batch([GetOp(NS, "k")])[0] is not None
+    async with TieredStore.from_conn_string(url, **options, index=text_index()) as store:
+        assert await store.aget(NS, "k") is not None
+    for config in ({}, {"min_size": 2, "max_size": None}, {"kwargs": {"application_name": "mine"}}):
+        with TieredStore.from_conn_string(url, pool_config=config) as store:
+            assert store.get(NS, "k") is not None
+            if "kwargs" in config:
+                assert sessions(url, "mine") > 0
+
+
+def test_no_server_is_said_at_once_and_an_empty_database_too(database_url: str) -> None:
+    with pytest.raises(DatabaseUnavailableError), TieredStore("host=/nowhere dbname=x"):
+        pass
+    with TieredStore(database_url) as store, pytest.raises(NotSetUpError, match="setup"):
+        store.get(NS, "k")
+
+
+async def no_sessions(url: str) -> bool:
+    for _ in range(200):
+        if sessions(url) == 0:
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+class Waiting(Embeddings):
+    """Answers a query when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self._model = TrigramEmbeddings(DIMS)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self._model.embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        return self._model.embed_query(text)
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.embed_documents(texts)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        self.asked.set()
+        await self.go.wait()
+        return self.embed_query(text)

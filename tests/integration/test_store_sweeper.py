@@ -1,0 +1,120 @@
+"""The sweeper: a thread or a task that starts when told, stops when told, and outlives errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from langgraph.store.base import TTLConfig
+
+from langmem_tiers import InvalidInputError, TieredStore
+from tests.support.opening import Clock, text_index
+
+NS = ("acme", "sweep")
+OFTEN = 0.02 / 60
+"""Minutes: fifty sweeps a second."""
+
+
+def rows(url: str) -> int:
+    with psycopg.connect(url) as conn:
+        found = conn.execute("SELECT count(*) FROM memory.memories").fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return condition()
+
+
+def expired(store: TieredStore, clock: Clock) -> None:
+    store.put(NS, "k", {"text": "x"}, ttl=1)
+    clock.advance(minutes=2)
+
+
+def test_the_thread_sweeps_until_stopped_and_can_start_again(url: str, clock: Clock) -> None:
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        for _ in range(2):
+            future = store.start_ttl_sweeper(OFTEN)
+            assert store.start_ttl_sweeper(OFTEN) is future
+            expired(store, clock)
+            assert until(lambda: rows(url) == 0)
+            assert not future.done()
+            assert store.stop_ttl_sweeper(timeout=5)
+            assert future.done()
+            assert future.result() is None
+            assert store.stop_ttl_sweeper()
+        expired(store, clock)
+        assert rows(url) == 1
+
+
+async def test_the_task_sweeps_until_stopped_and_can_start_again(url: str, clock: Clock) -> None:
+    async with TieredStore(url, index=text_index(), clock=clock) as store:
+        for _ in range(2):
+            task = await store.astart_ttl_sweeper(OFTEN)
+            assert await store.astart_ttl_sweeper(OFTEN) is task
+            await asyncio.to_thread(expired, store, clock)
+            assert await asyncio.to_thread(until, lambda: rows(url) == 0)
+            assert not task.done()
+            assert await store.astop_ttl_sweeper(timeout=5)
+            assert task.done()
+            assert await store.astop_ttl_sweeper()
+
+
+async def test_a_thread_can_sweep_a_store_that_was_opened_async(url: str, clock: Clock) -> None:
+    async with TieredStore(url, index=text_index(), clock=clock) as store:
+        store.start_ttl_sweeper(OFTEN)
+        await asyncio.to_thread(expired, store, clock)
+        assert await asyncio.to_thread(until, lambda: rows(url) == 0)
+        assert await store.astop_ttl_sweeper(timeout=5)
+
+
+def test_closing_a_store_stops_its_sweeper(url: str) -> None:
+    before = threading.active_count()
+    with TieredStore(url, index=text_index()) as store:
+        future = store.start_ttl_sweeper(OFTEN)
+    assert future.done()
+    assert until(lambda: threading.active_count() == before)
+
+
+async def test_closing_a_store_async_stops_its_task(url: str) -> None:
+    async with TieredStore(url, index=text_index()) as store:
+        task = await store.astart_ttl_sweeper(OFTEN)
+    assert task.done()
+
+
+def test_a_failed_sweep_is_logged_and_tried_again(
+    url: str, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with TieredStore(url, index=text_index(), clock=clock) as store, psycopg.connect(
+        url, autocommit=True
+    ) as conn:
+        expired(store, clock)
+        conn.execute("ALTER TABLE memory.memories RENAME TO away")
+        try:
+            with caplog.at_level(logging.ERROR):
+                store.start_ttl_sweeper(OFTEN)
+                assert until(lambda: "sweeping expired memories failed" in caplog.text)
+        finally:
+            conn.execute("ALTER TABLE memory.away RENAME TO memories")
+        assert until(lambda: rows(url) == 0)
+
+
+def test_the_interval_is_the_arguments_else_the_mappings_else_five_minutes(url: str) -> None:
+    with TieredStore(url, ttl=TTLConfig(sweep_interval_minutes=-1)) as store:
+        with pytest.raises(InvalidInputError, match="-1"):
+            store.start_ttl_sweeper()
+        with pytest.raises(InvalidInputError, match="0"):
+            store.start_ttl_sweeper(0)
+        store.start_ttl_sweeper(9)
+        assert store.stop_ttl_sweeper(5)
+    with TieredStore(url) as store:
+        store.start_ttl_sweeper()
+        assert store.stop_ttl_sweeper(5)

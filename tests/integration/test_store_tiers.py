@@ -1,0 +1,230 @@
+"""Tiers: where a memory goes, who sees it, and what a move keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
+
+from langmem_tiers import InvalidInputError, Tier, TierConflictError
+from langmem_tiers.testing import StoreDriver
+from tests.support.opening import Clock, Opener, in_tier, tables, text_index, tier_of, tiered
+
+NS = ("acme", "notes")
+TIERS = ["short_term", "working", "long_term"]
+
+
+async def move(driver: StoreDriver, key: str, tier: str) -> bool:
+    return await tiered(driver).amove(NS, key, tier)
+
+
+async def put_in_each(driver: StoreDriver) -> None:
+    for tier in TIERS:
+        await in_tier(driver, tier).put(NS, tier, {"text": f"a note of {tier}"})
+
+
+def row(url: str, key: str) -> tuple[Any, ...]:
+    query = """SELECT id, value, created_at, updated_at, tier::text, expires_at, ttl_minutes
+               FROM memory.memories WHERE key = %s"""
+    with psycopg.connect(url) as conn:
+        found = conn.execute(query, [key]).fetchone()
+    assert found is not None
+    return found
+
+
+async def test_a_plain_put_goes_to_working_and_never_expires(driver: StoreDriver, url: str) -> None:
+    await driver.put(NS, "k", {"v": 1})
+    assert row(url, "k")[4:] == ("working", None, None)
+
+
+async def test_a_plain_put_updates_a_memory_where_it_lives(driver: StoreDriver, url: str) -> None:
+    await put_in_each(driver)
+    for tier in TIERS:
+        await driver.put(NS, tier, {"text": "new"})
+        assert tier_of(url, tier) == [tier]
+
+
+async def test_a_view_reads_writes_and_deletes_in_its_tier_alone(
+    driver: StoreDriver, url: str
+) -> None:
+    await put_in_each(driver)
+    for tier in TIERS:
+        view = in_tier(driver, tier)
+        assert [await view.value(NS, each) is not None for each in TIERS] == [
+            each == tier for each in TIERS
+        ]
+        assert await view.keys(NS) == [tier]
+        assert await view.keys(NS, query="note") == [tier]
+        assert await view.keys(()) == [tier]
+        await view.put((tier, "own"), "k", {})
+        assert await view.list_namespaces() == sorted([NS, (tier, "own")])
+        for other in TIERS:
+            if other != tier:
+                await view.delete(NS, other)
+    assert sorted(await driver.keys(NS)) == sorted(TIERS)
+
+
+async def test_a_put_through_another_tier_is_a_conflict_and_writes_nothing(
+    driver: StoreDriver, url: str
+) -> None:
+    await put_in_each(driver)
+    before = tables(url)
+    view = in_tier(driver, "working")
+    for batch in (
+        [PutOp(NS, "long_term", {"v": 1})],
+        [PutOp(NS, "new", {"v": 1}), PutOp(NS, "short_term", {"v": 1}), PutOp(NS, "working", None)],
+    ):
+        with pytest.raises(TierConflictError, match="lives in"):
+            await view.batch(batch)
+        assert tables(url) == before
+
+
+async def test_a_view_deletes_and_puts_one_key_in_one_batch(driver: StoreDriver) -> None:
+    view = in_tier(driver, "long_term")
+    await view.put(NS, "k", {"v": 1})
+    got, found, listed, *_ = await view.batch(
+        [
+            GetOp(NS, "k"),
+            SearchOp(NS),
+            ListNamespacesOp(),
+            PutOp(NS, "k", None),
+            PutOp(NS, "k", {"v": 2}),
+        ]
+    )
+    assert got is not None
+    assert isinstance(found, list)
+    assert len(found) == 1
+    assert listed == [NS]
+    assert await view.value(NS, "k") == {"v": 2}
+
+
+@pytest.mark.parametrize("source", TIERS)
+async def test_a_move_keeps_everything_and_takes_the_tiers_life(
+    driver: StoreDriver, url: str, clock: Clock, source: str
+) -> None:
+    await in_tier(driver, source).put(NS, "k", {"text": "what it says"})
+    for _ in range(3):
+        await driver.get(NS, "k", refresh_ttl=False)
+    await tiered(driver).astats()
+    (score,) = [item.score for item in await driver.search(NS, query="what it says")]
+    before, counted = row(url, "k"), tables(url)["usage"]
+    clock.advance(minutes=5)
+    for target in (each for each in TIERS if each != source):
+        assert await move(driver, "k", target)
+        assert not await move(driver, "k", target)
+        after = row(url, "k")
+        assert after[:4] == before[:4]
+        assert after[4] == target
+        assert tables(url)["usage"] == counted
+        if target == "short_term":
+            assert (after[5] - clock.now).total_seconds() == 3600
+            assert after[6] == 60
+        else:
+            assert after[5:] == (None, None)
+        view = in_tier(driver, target)
+        (item,) = await view.search(NS, query="what it says", refresh_ttl=False)
+        assert item.score == score
+    with psycopg.connect(url) as conn:
+        query = "SELECT tier::text, count(*) FROM memory.vectors GROUP BY 1"
+        assert conn.execute(query).fetchall() == [(row(url, "k")[4], 1)]
+
+
+async def test_moving_what_is_not_there_is_false(driver: StoreDriver) -> None:
+    assert not await move(driver, "nothing", "working")
+
+
+async def test_there_are_three_tiers_and_no_others(driver: StoreDriver) -> None:
+    await driver.put(NS, "k", {})
+    for name in ("Working", "", "memory", "long-term"):
+        with pytest.raises(InvalidInputError, match="short_term, working, long_term"):
+            tiered(driver).tier(name)
+        with pytest.raises(InvalidInputError, match="short_term, working, long_term"):
+            await move(driver, "k", name)
+    assert tiered(driver).tier(Tier.WORKING).name == "working"
+
+
+async def test_get_looks_through_all_tiers_and_each_read_is_counted(
+    driver: StoreDriver, url: str
+) -> None:
+    await put_in_each(driver)
+    for times, tier in enumerate(TIERS, start=1):
+        for _ in range(times):
+            assert await driver.get(NS, tier) is not None
+    await driver.batch([GetOp(NS, tier) for tier in (*TIERS, "nothing")])
+    await driver.search(NS)
+    stats = {one.tier.value: one.accesses for one in await tiered(driver).astats()}
+    assert stats == {"short_term": 2, "working": 3, "long_term": 4}
+    with psycopg.connect(url) as conn:
+        query = """SELECT m.key, u.access_count FROM memory.usage u
+                   JOIN memory.memories m ON m.tenant = u.tenant AND m.id = u.id"""
+        assert dict(conn.execute(query).fetchall()) == stats
+
+
+async def test_reads_still_held_back_are_counted_when_the_store_closes(
+    open_store: Opener, url: str
+) -> None:
+    async with open_store(url=url, index=text_index()) as driver:
+        await driver.put(NS, "k", {})
+        for _ in range(4):
+            await driver.get(NS, "k")
+    with psycopg.connect(url) as conn:
+        assert conn.execute("SELECT access_count FROM memory.usage").fetchall() == [(4,)]
+
+
+async def test_deleting_a_memory_deletes_its_vectors_and_counters(
+    driver: StoreDriver, url: str
+) -> None:
+    await put_in_each(driver)
+    for tier in TIERS:
+        await driver.get(NS, tier)
+    await tiered(driver).astats()
+    for tier in TIERS:
+        await driver.delete(NS, tier)
+    assert tables(url) == {"memories": [], "vectors": [], "usage": []}
+
+
+async def test_one_search_ranks_the_memories_of_all_tiers(
+    driver: StoreDriver, clock: Clock
+) -> None:
+    words = ["alpha alpha", "alpha beta", "alpha gamma beta", "delta", "alpha", "beta gamma"]
+    for n, text in enumerate(words):
+        clock.advance(seconds=1)
+        await in_tier(driver, TIERS[n % 3]).put(NS, str(n), {"text": text})
+    found = await driver.search(NS, query="alpha", limit=100)
+    scores = [item.score or -1 for item in found]
+    assert len(found) == 6
+    assert found[0].key == "4"
+    assert scores == sorted(scores, reverse=True)
+    paged = [await driver.keys(NS, query="alpha", limit=2, offset=at) for at in (0, 2, 4)]
+    assert [key for page in paged for key in page] == [item.key for item in found]
+    assert await driver.keys(NS, limit=100) == ["5", "4", "3", "2", "1", "0"]
+
+
+async def test_the_reads_of_tiers_add_up_to_the_whole(driver: StoreDriver) -> None:
+    await put_in_each(driver)
+    merged = [item for tier in TIERS for item in await in_tier(driver, tier).search((), query="a")]
+    whole = await driver.search((), query="a", limit=100)
+    assert sorted((i.key, i.score) for i in merged) == sorted((i.key, i.score) for i in whole)
+
+
+async def test_prefixed_schemas_are_stores_of_their_own(open_store: Opener, url: str) -> None:
+    options: dict[str, Any] = {"url": url, "index": text_index(), "setup": True}
+    async with (
+        open_store(**options) as plain,
+        open_store(**options, schema_prefix="other_") as other,
+    ):
+        await plain.put(NS, "k", {"text": "plain"})
+        await other.put(NS, "k", {"text": "other"})
+        await in_tier(other, "long_term").put(NS, "more", {"text": "other"})
+        assert await plain.value(NS, "k") == {"text": "plain"}
+        assert await other.value(NS, "k") == {"text": "other"}
+        assert await plain.keys((), query="other") == ["k"]
+        await plain.delete(NS, "k")
+        assert sorted(await other.keys(())) == ["k", "more"]
+        assert await tiered(other).amove(NS, "k", "short_term")
+        assert await in_tier(other, "short_term").keys(NS, query="other") == ["k"]
+    with psycopg.connect(url) as conn:
+        for tier in ("memory", *TIERS):
+            conn.execute(f"DROP SCHEMA other_{tier} CASCADE".encode())

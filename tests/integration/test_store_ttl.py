@@ -1,0 +1,264 @@
+"""Lifetimes: what expires when, what a read extends, and who sees what has expired."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.store.base import GetOp, PutOp, TTLConfig
+
+from langmem_tiers.testing import StoreDriver
+from tests.support.opening import Clock, Opener, in_tier, tables, text_index, tier_of, tiered
+
+NS = ("acme", "ttl")
+TENTH = 0.1
+"""Minutes: six seconds."""
+
+
+def life(url: str, key: str) -> tuple[datetime | None, float | None]:
+    query = "SELECT expires_at, ttl_minutes FROM memory.memories WHERE key = %s"
+    with psycopg.connect(url) as conn:
+        row = conn.execute(query, [key]).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def minutes_left(url: str, key: str, clock: Clock) -> float | None:
+    expires_at, _ = life(url, key)
+    return None if expires_at is None else (expires_at - clock.now).total_seconds() / 60
+
+
+async def test_reads_with_refresh_keep_an_item_alive_and_others_do_not(
+    open_store: Opener, url: str, clock: Clock
+) -> None:
+    ttl = TTLConfig(default_ttl=TENTH, refresh_on_read=True)
+    async with open_store(url=url, index=text_index(), ttl=ttl) as driver:
+        await driver.put(NS, "k", {"text": "foo"}, ttl=TENTH)
+        clock.advance(seconds=4)
+        assert await driver.get(NS, "k", refresh_ttl=True) is not None
+        clock.advance(seconds=4)
+        assert len(await driver.search(NS, query="foo", refresh_ttl=True)) == 1
+        clock.advance(seconds=4)
+        assert await driver.get(NS, "k", refresh_ttl=False) is not None
+        clock.advance(seconds=5)
+        assert await tiered(driver).asweep_ttl() == 1
+        assert await driver.search(NS, query="bar", refresh_ttl=False) == []
+        assert tables(url) == {"memories": [], "vectors": [], "usage": []}
+
+
+async def test_fractions_of_minutes_are_kept(driver: StoreDriver, url: str, clock: Clock) -> None:
+    for minutes in (0.001, 0.4, 1.5, 1e9):
+        await driver.put(NS, "k", {}, ttl=minutes)
+        assert life(url, "k")[1] == minutes
+        assert minutes_left(url, "k", clock) == pytest.approx(minutes, abs=1e-7)
+
+
+async def test_the_ttl_of_an_operation_beats_the_default_and_the_default_the_tier(
+    open_store: Opener, url: str, clock: Clock
+) -> None:
+    async with open_store(url=url, ttl=TTLConfig(default_ttl=7)) as driver:
+        short, working = (in_tier(driver, each) for each in ("short_term", "working"))
+        for view in (short, working):
+            await view.put(NS, view.store.name, {})  # type: ignore[attr-defined]
+            assert minutes_left(url, view.store.name, clock) == 7  # type: ignore[attr-defined]
+        await short.put(NS, "op", {}, ttl=2)
+        await short.put(NS, "never", {}, ttl=None)
+        await driver.put(NS, "plain", {})
+        await driver.put(NS, "plain-never", {}, ttl=None)
+        keys = ("op", "never", "plain", "plain-never")
+        assert [minutes_left(url, key, clock) for key in keys] == [2, None, 7, None]
+
+
+async def test_without_a_default_the_tier_decides(
+    driver: StoreDriver, url: str, clock: Clock
+) -> None:
+    for tier, minutes in (("short_term", 60), ("working", None), ("long_term", None)):
+        await in_tier(driver, tier).put(NS, tier, {})
+        assert minutes_left(url, tier, clock) == minutes
+
+
+async def test_a_plain_put_on_a_short_term_memory_starts_the_tiers_life_again(
+    driver: StoreDriver, url: str, clock: Clock
+) -> None:
+    await in_tier(driver, "short_term").put(NS, "k", {}, ttl=5)
+    await driver.put(NS, "k", {"v": 2})
+    assert tier_of(url, "k") == ["short_term"]
+    assert minutes_left(url, "k", clock) == 60
+
+
+async def test_a_put_without_ttl_ends_an_earlier_one(
+    driver: StoreDriver, url: str, clock: Clock
+) -> None:
+    await driver.put(NS, "k", {}, ttl=5)
+    await driver.put(NS, "k", {})
+    assert minutes_left(url, "k", clock) is None
+
+
+async def test_infinity_is_never(driver: StoreDriver, url: str, clock: Clock) -> None:
+    await driver.put(NS, "k", {}, ttl=math.inf)
+    assert minutes_left(url, "k", clock) is None
+
+
+async def test_the_life_of_short_term_is_an_option(
+    open_store: Opener, url: str, clock: Clock
+) -> None:
+    for minutes in (5.5, None):
+        async with open_store(url=url, short_term_ttl=minutes) as driver:
+            await in_tier(driver, "short_term").put(NS, "k", {})
+            assert minutes_left(url, "k", clock) == minutes
+
+
+async def test_short_term_slides_an_hour_at_each_read_and_then_is_gone(
+    driver: StoreDriver, clock: Clock
+) -> None:
+    view = in_tier(driver, "short_term")
+    await view.put(NS, "k", {"text": "still here"})
+    for _ in range(3):
+        clock.advance(minutes=59)
+        assert await driver.get(NS, "k") is not None
+        clock.advance(minutes=59)
+        assert await driver.keys(NS, query="still here") == ["k"]
+    clock.advance(minutes=60)
+    assert await driver.get(NS, "k") is None
+    assert await driver.search(NS) == []
+    assert await driver.search(NS, query="still here") == []
+    assert await driver.list_namespaces() == []
+    assert await tiered(driver).asweep_ttl() == 1
+
+
+async def test_reads_of_no_refresh_or_refresh_off_extend_nothing(
+    open_store: Opener, url: str, clock: Clock
+) -> None:
+    async with open_store(url=url, ttl=TTLConfig(refresh_on_read=False)) as driver:
+        await driver.put(NS, "k", {}, ttl=10)
+        clock.advance(minutes=5)
+        await driver.get(NS, "k")
+        await driver.search(NS)
+        await driver.batch([GetOp(NS, "k", refresh_ttl=False)])
+        assert minutes_left(url, "k", clock) == 5
+        await driver.get(NS, "k", refresh_ttl=True)
+        assert minutes_left(url, "k", clock) == 10
+
+
+async def test_a_search_extends_what_is_on_its_page_alone(
+    driver: StoreDriver, url: str, clock: Clock
+) -> None:
+    for n in range(4):
+        await driver.put(NS, str(n), {"n": n}, ttl=10)
+        clock.advance(seconds=1)
+    clock.advance(minutes=5)
+    assert await driver.keys(NS, limit=2, offset=1) == ["2", "1"]
+    extended = [minutes_left(url, str(n), clock) == 10 for n in range(4)]
+    assert extended == [False, True, True, False]
+
+
+@pytest.mark.parametrize("ttl", [None, TTLConfig(omit_expired=True)])
+async def test_expired_items_are_not_seen_not_revived_and_take_no_place(
+    open_store: Opener, url: str, clock: Clock, ttl: TTLConfig | None
+) -> None:
+    async with open_store(url=url, index=text_index(), ttl=ttl) as driver:
+        for key in ("c", "b", "dead", "a"):
+            minutes = 1 if key == "dead" else None
+            await driver.put(NS, key, {"text": f"word {key}"}, ttl=minutes)
+            clock.advance(milliseconds=1)
+        await driver.put((*NS, "dead"), "dead", {}, ttl=1)
+        clock.advance(minutes=2)
+        before = life(url, "a"), life(url, "dead")
+        assert await driver.get(NS, "dead") is None
+        assert await driver.batch([GetOp(NS, "dead"), GetOp(NS, "x")]) == [None, None]
+        assert [await driver.keys(NS, limit=2, offset=at) for at in (0, 2)] == [["a", "b"], ["c"]]
+        assert sorted(await driver.keys(NS, query="word dead", limit=3)) == ["a", "b", "c"]
+        assert await driver.list_namespaces() == [NS]
+        assert (life(url, "a"), life(url, "dead")) == before
+
+
+@pytest.mark.parametrize("ttl", [TTLConfig(), TTLConfig(omit_expired=False, default_ttl=1)])
+async def test_expired_items_stay_visible_until_swept_where_omit_expired_is_off(
+    open_store: Opener, url: str, clock: Clock, ttl: TTLConfig
+) -> None:
+    async with open_store(url=url, index=text_index(), ttl=ttl) as driver:
+        await driver.put(NS, "k", {"text": "here"}, ttl=1)
+        clock.advance(minutes=2)
+        assert await driver.get(NS, "k", refresh_ttl=False) is not None
+        assert await driver.keys(NS, refresh_ttl=False) == ["k"]
+        assert await driver.keys(NS, query="here", refresh_ttl=False) == ["k"]
+        assert await driver.list_namespaces() == [NS]
+        assert await driver.get(NS, "k", refresh_ttl=True) is not None
+        assert minutes_left(url, "k", clock) == 1
+        clock.advance(minutes=2)
+        assert await tiered(driver).asweep_ttl() == 1
+        assert await driver.get(NS, "k") is None
+
+
+async def test_the_ttl_mapping_is_kept_and_read_at_each_call(
+    open_store: Opener, url: str, clock: Clock
+) -> None:
+    ttl = TTLConfig(default_ttl=1)
+    async with open_store(url=url, ttl=ttl) as driver:
+        assert driver.store.ttl_config is ttl
+        assert tiered(driver).tier("working").ttl_config is ttl
+        await driver.put(NS, "k", {})
+        clock.advance(minutes=2)
+        assert len(await driver.search(NS, refresh_ttl=False)) == 1
+        ttl["omit_expired"] = True
+        assert await driver.search(NS, refresh_ttl=False) == []
+        ttl["default_ttl"] = 9
+        await driver.put(NS, "next", {})
+        assert minutes_left(url, "next", clock) == 9
+        ttl["refresh_on_read"] = False
+        clock.advance(minutes=5)
+        await driver.get(NS, "next")
+        assert minutes_left(url, "next", clock) == 4
+
+
+async def test_raw_operations_take_no_default(open_store: Opener, url: str, clock: Clock) -> None:
+    async with open_store(url=url, ttl=TTLConfig(default_ttl=3)) as driver:
+        await driver.batch([PutOp(NS, "raw", {}), PutOp(NS, "own", {}, ttl=2)])
+        assert minutes_left(url, "raw", clock) is None
+        assert minutes_left(url, "own", clock) == 2
+
+
+async def test_what_has_expired_does_not_stand_in_the_way(
+    driver: StoreDriver, url: str, clock: Clock
+) -> None:
+    for key in ("plain", "view", "moved"):
+        await in_tier(driver, "short_term").put(NS, key, {"v": "old"})
+    await driver.get(NS, "plain")
+    clock.advance(hours=2)
+    assert not await tiered(driver).amove(NS, "moved", "long_term")
+    await driver.put(NS, "plain", {"v": "new"})
+    await in_tier(driver, "long_term").put(NS, "view", {"v": "new"})
+    assert (tier_of(url, "plain"), tier_of(url, "view")) == (["working"], ["long_term"])
+    for key in ("plain", "view"):
+        item = await driver.get(NS, key)
+        assert item is not None
+        assert item.created_at == item.updated_at == clock.now
+    assert await driver.get(NS, "moved") is None
+
+
+async def test_a_sweep_removes_all_that_has_expired_and_nothing_else(
+    driver: StoreDriver, clock: Clock
+) -> None:
+    await driver.batch([PutOp(NS, f"old{n}", {"text": f"old {n}"}, ttl=1) for n in range(1203)])
+    await driver.batch([PutOp(NS, f"new{n}", {"text": f"new {n}"}, ttl=9) for n in range(3)])
+    await driver.put(NS, "never", {})
+    clock.advance(minutes=1)
+    assert await tiered(driver).asweep_ttl() == 1203
+    assert await tiered(driver).asweep_ttl() == 0
+    assert sorted(await driver.keys(NS)) == ["never", "new0", "new1", "new2"]
+
+
+@pytest.mark.parametrize("minutes", [-1, math.nan, -math.inf, 1e300, True, "5", [5]])
+async def test_lifetimes_that_make_no_sense_are_refused(driver: StoreDriver, minutes: Any) -> None:
+    with pytest.raises(ValueError, match="TTL"):
+        await driver.put(NS, "k", {}, ttl=minutes)
+    assert await driver.search(NS) == []
+
+
+async def test_a_ttl_of_zero_is_over_at_once(driver: StoreDriver) -> None:
+    await driver.put(NS, "k", {}, ttl=0)
+    assert await driver.get(NS, "k") is None
+    assert await tiered(driver).asweep_ttl() == 1

@@ -1,0 +1,162 @@
+"""The plan of one of our own statements, with the very parameters that a call sends."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Self
+
+import psycopg
+from psycopg import sql
+from psycopg._queries import PostgresQuery
+from psycopg.adapt import Transformer
+
+from langmem_tiers import TieredStore
+from langmem_tiers.flow import Call, Effect, Flow, Query, run
+from langmem_tiers.vectors import PackedVector
+
+Mode = Literal["force_custom_plan", "force_generic_plan"]
+MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")
+
+
+class _Recording:
+    """A session that does the work and notes every statement."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.calls: list[Call] = []
+
+    def __enter__(self) -> Self:
+        self._session.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._session.__exit__(*error)
+
+    def perform(self, effect: Effect) -> Any:
+        if isinstance(effect, Query):
+            self.calls += effect.calls
+        return self._session.perform(effect)
+
+
+def calls_of(store: TieredStore, flow: Flow[Any]) -> list[Call]:
+    """Run a flow and answer the statements that it ran."""
+    database = store._runner._database
+    assert database is not None
+    recording = _Recording(database.session())
+    run(flow, recording)
+    return recording.calls
+
+
+def named(calls: Sequence[Call], name: str) -> Call:
+    """The call of one name."""
+    (found,) = [call for call in calls if call.name == name]
+    return found
+
+
+def plan(
+    store: TieredStore,
+    call: Call,
+    mode: Mode,
+    *,
+    settings: Sequence[Call] = (),
+    replace: tuple[str, str] = ("", ""),
+) -> dict[str, Any]:
+    """Run a prepared statement under EXPLAIN ANALYZE and answer the root of its plan.
+
+    `settings` are run before, in the same transaction; nothing is kept of what is written.
+    """
+    database = store._runner._database
+    assert database is not None
+    statements = database.target.statements
+    with database.pool.connection() as conn, conn.transaction(force_rollback=True):
+        conn.execute(f"SET LOCAL plan_cache_mode = {mode}".encode())
+        for each in settings:
+            conn.execute(_bytes(statements[each.name]), each.params)
+        text = _bytes(statements[call.name]).replace(replace[0].encode(), replace[1].encode())
+        converted = PostgresQuery(Transformer(conn))
+        converted.convert(text, call.params)
+        types = [_type_name(conn, oid) for oid in converted.types]
+        names = list(dict.fromkeys(re.findall(rb"%\((\w+)\)", text)))
+        values = [_literal(call.params[name.decode()]) for name in names]
+        prepare = b"PREPARE probe (" + ", ".join(types).encode() + b") AS " + converted.query
+        conn.execute(prepare)
+        execute = sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE probe ({})").format(
+            sql.SQL(", ").join(values)
+        )
+        row = conn.execute(execute).fetchone()
+        conn.execute("DEALLOCATE probe")
+    assert row is not None
+    found: dict[str, Any] = row[0][0]["Plan"]
+    return found
+
+
+def nodes(root: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every node of a plan, from the top."""
+    yield root
+    for child in root.get("Plans", []):
+        yield from nodes(child)
+
+
+def scans(root: dict[str, Any]) -> list[dict[str, Any]]:
+    """The nodes that read a table or an index, and were run at all."""
+    return [
+        node
+        for node in nodes(root)
+        if node["Actual Loops"] and ("Relation Name" in node or "Index Name" in node)
+    ]
+
+
+def indexes(root: dict[str, Any]) -> set[str]:
+    """Names of the indexes that were read."""
+    return {node["Index Name"] for node in scans(root) if "Index Name" in node}
+
+
+def sequential(root: dict[str, Any]) -> list[str]:
+    """Tables that were read from end to end."""
+    return [
+        f"{node.get('Schema', '')}{node['Relation Name']}"
+        for node in scans(root)
+        if node["Node Type"] == "Seq Scan"
+    ]
+
+
+def rows_read(root: dict[str, Any]) -> float:
+    """Rows that scans have visited, kept or not."""
+    total: float = sum(
+        node["Actual Loops"]
+        * (
+            node["Actual Rows"]
+            + node.get("Rows Removed by Filter", 0)
+            + node.get("Rows Removed by Index Recheck", 0)
+        )
+        for node in scans(root)
+        if node["Node Type"] != "Bitmap Index Scan"
+    )
+    return total
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _type_name(conn: psycopg.Connection[Any], oid: int) -> str:
+    if oid == 0:
+        return "unknown"
+    row = conn.execute("SELECT format_type(%s::oid, NULL)", [oid]).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def _literal(value: Any) -> sql.Composable:
+    if isinstance(value, PackedVector):
+        return sql.Literal(_text(value))
+    if isinstance(value, list) and value and isinstance(value[0], PackedVector):
+        return sql.SQL("{}::halfvec[]").format(sql.Literal([_text(one) for one in value]))
+    return sql.Literal(value)
+
+
+def _text(vector: PackedVector) -> str:
+    count = (len(vector.data) - 4) // 2
+    return str(list(struct.unpack(f">HH{count}e", vector.data)[2:]))

@@ -1,0 +1,216 @@
+"""Flows driven by hand: which effects they ask for, and that both drivers are one."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
+
+from langmem_tiers import TieredStore, database, flow
+from langmem_tiers.flow import Call, Effect, Embed, Flow, Query
+from langmem_tiers.testing import TrigramEmbeddings
+
+NS = ("acme", "flow")
+
+
+class Rename(ast.NodeTransformer):
+    """Turns asynchronous code into its blocking twin."""
+
+    def visit_Await(self, node: ast.Await) -> ast.AST:  # noqa: N802 - the visitor's name
+        return self.visit(node.value)  # type: ignore[no-any-return]
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        fields = {name: getattr(node, name) for name in node._fields}
+        return ast.FunctionDef(**{**fields, "name": name_of(node.name)})
+
+    def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        return ast.With(items=node.items, body=node.body)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802
+        return ast.Name(id=name_of(node.id), ctx=node.ctx)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        return ast.Attribute(value=node.value, attr=name_of(node.attr), ctx=node.ctx)
+
+
+def name_of(name: str) -> str:
+    name = re.sub(r"^Async", "", name)
+    name = re.sub(r"^__a(enter|exit)__$", r"__\1__", name)
+    return re.sub(r"^a(run|embed_documents|embed_query|rows_of)$", r"\1", name)
+
+
+def tree(thing: Any) -> str:
+    """A function's syntax without await, docstring and the words that mark a twin."""
+    source = textwrap.dedent(inspect.getsource(thing))
+    (node,) = Rename().visit(ast.parse(source)).body
+    if ast.get_docstring(node) is not None:
+        node.body = node.body[1:]
+    return ast.dump(node)
+
+
+def methods(owner: type) -> dict[str, Callable[..., Any]]:
+    return {name_of(name): one for name, one in vars(owner).items() if inspect.isfunction(one)}
+
+
+def test_run_and_arun_differ_by_await_alone() -> None:
+    assert tree(flow.run) == tree(flow.arun)
+
+
+def test_both_sessions_have_the_same_methods_but_for_await() -> None:
+    blocking, asynchronous = methods(database.Session), methods(database.AsyncSession)
+    assert blocking.keys() == asynchronous.keys()
+    for name, method in blocking.items():
+        assert tree(method) == tree(asynchronous[name]), name
+
+
+class Script:
+    """A session that gives prepared answers and notes what it was asked for."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.effects: list[Effect] = []
+        self.ended_with: type[BaseException] | None = None
+        self.open = False
+        self._answers = list(answers)
+
+    def __enter__(self) -> Script:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.ended_with = kind
+
+    def perform(self, effect: Effect, /) -> Any:
+        self.effects.append(effect)
+        if isinstance(effect, Embed):
+            assert not self.open, "an open transaction waits for a model"
+            return TrigramEmbeddings(4).embed_documents(list(effect.texts))
+        if isinstance(effect, Query):
+            self.open = not effect.commit
+            return [self._rows(call) for call in effect.calls]
+        return None
+
+    def _rows(self, call: Call) -> list[Any]:
+        if call.name == "state":
+            return [({"dims": 4, "vector_type": "halfvec"}, [])]
+        return list(self._answers.pop(0)) if self._answers else []
+
+
+def store() -> TieredStore:
+    model = TrigramEmbeddings(4)
+    made = TieredStore("", index={"dims": 4, "embed": model, "fields": ["text"]})
+    effects(made._batch([SearchOp(NS, query="the shape of the database is read once")], None))
+    return made
+
+
+def effects(work: Flow[Any], *answers: Any) -> list[Effect]:
+    session = Script(*answers)
+    flow.run(work, session)
+    return session.effects
+
+
+def calls(asked: Sequence[Effect]) -> list[list[str]]:
+    return [[call.name for call in one.calls] for one in asked if isinstance(one, Query)]
+
+
+def test_a_put_embeds_and_then_writes_in_one_round_trip() -> None:
+    asked = effects(store()._batch([PutOp(NS, "k", {"text": "x"})], None))
+    assert [type(one) for one in asked] == [Embed, Query]
+    assert isinstance(asked[1], Query)
+    assert asked[1].commit
+    assert asked[1].calls[0].name == "lock_keys"
+
+
+def test_a_get_is_one_statement_in_one_round_trip() -> None:
+    (asked,) = effects(store()._batch([GetOp(NS, "k")], None))
+    assert isinstance(asked, Query)
+    assert [call.name for call in asked.calls] == ["get"]
+    assert asked.commit
+
+
+def test_any_number_of_gets_is_one_statement() -> None:
+    asked = effects(store()._batch([GetOp(NS, f"{n}") for n in range(50)], None))
+    assert calls(asked) == [["get_many"]]
+
+
+def test_reads_without_a_query_share_one_round_trip() -> None:
+    ops = [GetOp(NS, "k"), SearchOp(NS), ListNamespacesOp(), SearchOp(())]
+    asked = effects(store()._batch(ops, None))
+    assert calls(asked) == [["get", "search_newest", "list_namespaces", "search_newest_everywhere"]]
+
+
+def test_nothing_asked_is_no_effect() -> None:
+    assert effects(store()._batch([], None)) == []
+
+
+def test_equal_texts_are_embedded_once_and_blank_ones_never() -> None:
+    texts = ["x", "y", "x", " ", "", "y"]
+    ops = [PutOp(NS, f"{n}", {"text": text}) for n, text in enumerate(texts)]
+    embedded = [one for one in effects(store()._batch(ops, None)) if isinstance(one, Embed)]
+    assert embedded == [Embed(("x", "y"), "documents")]
+
+
+def test_equal_queries_are_embedded_once() -> None:
+    ops = [SearchOp(NS, query="x"), SearchOp((), query="x"), SearchOp(NS, query=" ")]
+    embedded = [one for one in effects(store()._batch(ops, None)) if isinstance(one, Embed)]
+    assert embedded == [Embed(("x",), "query")]
+
+
+def test_no_model_is_asked_while_a_transaction_is_open() -> None:
+    ops = [SearchOp(NS, query="x"), PutOp(NS, "k", {"text": "y"}), GetOp(NS, "k")]
+    asked = effects(store()._batch(ops, None))
+    opened = next(n for n, one in enumerate(asked) if isinstance(one, Query) and not one.commit)
+    assert all(isinstance(one, Query) for one in asked[opened:])
+    assert isinstance(asked[-1], Query)
+    assert asked[-1].commit
+
+
+def test_without_an_index_nothing_is_embedded() -> None:
+    ops = [PutOp(NS, "k", {"text": "x"}), SearchOp(NS, query="x")]
+    asked = effects(TieredStore("")._batch(ops, None))
+    assert not any(isinstance(one, Embed) for one in asked)
+
+
+def test_a_mistake_asks_for_nothing() -> None:
+    session = Script()
+    ops = [PutOp(NS, "k", {"text": "x"}), SearchOp(NS, limit=-1)]
+    with pytest.raises(ValueError, match="limit"):
+        flow.run(store()._batch(ops, None), session)
+    assert session.effects == []
+    assert session.ended_with is not None
+
+
+def test_a_tier_looks_for_conflicts_before_it_writes() -> None:
+    asked = effects(store()._batch([PutOp(NS, "k", {"v": 1})], store().tier("working").name))
+    assert [names[0] for names in calls(asked)][0] == "lock_keys"
+    assert "conflicts" in calls(asked)[0]
+    assert [one.commit for one in asked if isinstance(one, Query)] == [False, True]
+
+
+def test_run_and_arun_hand_answers_over_and_end_the_session() -> None:
+    def work() -> Flow[list[Any]]:
+        first = yield Query((Call("a", {}),))
+        second = yield Query((Call("b", {}),), commit=True)
+        return [first, second]
+
+    class AsyncScript(Script):
+        async def __aenter__(self) -> AsyncScript:
+            return self
+
+        async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+            self.ended_with = kind
+
+        async def perform(self, effect: Effect, /) -> Any:  # type: ignore[override]
+            return super().perform(effect)
+
+    wanted = [[[1]], [[2]]]
+    assert flow.run(work(), Script([1], [2])) == wanted
+    assert asyncio.run(flow.arun(work(), AsyncScript([1], [2]))) == wanted

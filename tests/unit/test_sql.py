@@ -1,0 +1,67 @@
+"""The statements: each is used, each is filled in, and none is built at run time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import langmem_tiers
+from langmem_tiers import sql
+from langmem_tiers.config import Distance, StoreOptions, VectorOptions
+
+PACKAGE = Path(langmem_tiers.__file__).parent
+NAMES = sorted(sql._named_statements())
+
+
+def sources() -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_statement_is_used(name: str) -> None:
+    assert re.search(rf'"{name}"', sources())
+
+
+@pytest.mark.parametrize("distance", list(Distance))
+@pytest.mark.parametrize("vector_type", ["vector", "halfvec"])
+def test_statements_are_filled_in_whole(distance: Distance, vector_type: str) -> None:
+    options = StoreOptions(schema_prefix="my_")
+    vector = VectorOptions(dims=3, distance=distance, vector_type=vector_type)
+    loaded = sql.statements(options, vector)
+    for text in loaded.values():
+        assert not re.search(r"\{\w+\}", text.replace("'{}'", ""))
+        assert not re.search(r"(?<!my_)\bmemory\.", text)
+    assert distance.operator in loaded["search_exact"]
+    assert f"::{vector_type}" in loaded["put_vectors"]
+
+
+def test_scopes_of_every_tenant_read_no_tenant() -> None:
+    for name, text in sql.statements(StoreOptions(), None).items():
+        if name.endswith("_everywhere"):
+            assert "%(tenant)s" not in text
+            assert "%(low)s" not in text
+
+
+def test_no_statement_reads_a_clock() -> None:
+    for text in sql.statements(StoreOptions(), None).values():
+        assert not re.search(r"\bnow\(\)|current_timestamp", text, re.IGNORECASE)
+
+
+def test_migrations_are_numbered_without_gaps_and_their_checksums_do_not_depend_on_the_prefix() -> (
+    None
+):
+    plain = sql.migrations(StoreOptions())
+    other = sql.migrations(StoreOptions(schema_prefix="x_"))
+    assert [one.version for one in plain] == list(range(1, len(plain) + 1))
+    assert [one.checksum for one in plain] == [one.checksum for one in other]
+    assert all("x_memory" in one.text for one in other)
+
+
+def test_the_widest_covering_index_fits_a_b_tree_tuple() -> None:
+    assert VectorOptions(dims=384).covering
+    assert VectorOptions(dims=1024, vector_type="halfvec").covering
+    assert not VectorOptions(dims=1536).covering
+    assert "INCLUDE" in sql.vector_tables(StoreOptions(), VectorOptions(dims=384))
+    assert "INCLUDE" not in sql.vector_tables(StoreOptions(), VectorOptions(dims=1536))

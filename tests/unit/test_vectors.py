@@ -1,0 +1,91 @@
+"""Vectors on their way to Postgres: packed as pgvector reads them, or refused."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers import EmbeddingError
+from langmem_tiers.config import Distance, VectorOptions
+from langmem_tiers.vectors import pack, pack_all
+
+ANY = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def shape(kind: str, distance: str, dims: int = 3) -> VectorOptions:
+    return VectorOptions(dims=dims, distance=Distance(distance), vector_type=kind)
+
+
+def unpack(data: bytes, kind: str) -> tuple[float, ...]:
+    letter = "e" if kind == "halfvec" else "f"
+    dims, unused, *numbers = struct.unpack(f">HH{(len(data) - 4) // struct.calcsize(letter)}{letter}", data)
+    assert (dims, unused) == (len(numbers), 0)
+    return tuple(numbers)
+
+
+@pytest.mark.parametrize("kind", ["vector", "halfvec"])
+@pytest.mark.parametrize("distance", list(Distance))
+def test_numbers_of_any_type_are_packed(kind: str, distance: Distance) -> None:
+    packed = pack([1, 0.5, True], shape(kind, distance))
+    assert packed is not None
+    assert unpack(packed.data, kind) == (1, 0.5, 1)
+
+
+@settings(derandomize=True, max_examples=300)
+@given(st.lists(ANY, min_size=3, max_size=3), st.sampled_from(["vector", "halfvec"]))
+def test_the_direction_of_any_vector_survives_for_cosine(numbers: list[float], kind: str) -> None:
+    try:
+        packed = pack(numbers, shape(kind, "cosine"))
+    except EmbeddingError:
+        assert not math.isfinite(math.hypot(*numbers))
+        return
+    if packed is None:
+        assert max(map(abs, numbers)) == 0
+        return
+    largest = max(map(abs, numbers))
+    unit = [number / largest for number in numbers]
+    back = unpack(packed.data, kind)
+    dot = sum(a * b for a, b in zip(unit, back, strict=True))
+    assert dot / (math.hypot(*unit) * math.hypot(*back)) == pytest.approx(1, abs=1e-3)
+
+
+@settings(derandomize=True, max_examples=300)
+@given(
+    st.lists(ANY | st.integers(-(10**400), 10**400), min_size=3, max_size=3),
+    st.sampled_from(["vector", "halfvec"]),
+    st.sampled_from(list(Distance)),
+)
+def test_any_vector_is_packed_finite_or_refused(
+    numbers: list[float], kind: str, distance: Distance
+) -> None:
+    try:
+        packed = pack(numbers, shape(kind, distance))
+    except EmbeddingError:
+        return
+    if packed is not None:
+        assert all(map(math.isfinite, unpack(packed.data, kind)))
+
+
+def test_only_cosine_needs_a_direction() -> None:
+    assert pack([0, 0, 0], shape("halfvec", "cosine")) is None
+    assert pack([0, 0, 0], shape("halfvec", "l2")) is not None
+    assert pack([0, 0, 0], shape("vector", "inner_product")) is not None
+
+
+@pytest.mark.parametrize(
+    "bad", [[], [1, 2], [1, 2, 3, 4], ["x", 1, 2], [None, 1, 2], [math.nan, 1, 2], None, 5]
+)
+def test_what_is_no_vector_of_its_dimensions_is_refused(bad: Any) -> None:
+    with pytest.raises(EmbeddingError):
+        pack_all([bad], 1, shape("halfvec", "cosine"))
+
+
+@pytest.mark.parametrize("vectors", [[], [[1, 2, 3]] * 3, None, 5])
+def test_there_is_one_vector_for_each_text(vectors: Any) -> None:
+    with pytest.raises(EmbeddingError):
+        pack_all(vectors, 2, shape("halfvec", "cosine"))
