@@ -114,7 +114,8 @@ JOIN memory.memories m
 _GET_COLUMNS = ("id", "value", "created_at", "updated_at")
 _SEARCH_COLUMNS = ("namespace", "key", "value", "created_at", "updated_at", "distance")
 _OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0}
-_RELAXED = "-c synchronous_commit=off"
+_DURABLE = "-c plan_cache_mode=force_generic_plan"
+_RELAXED = f"{_DURABLE} -c synchronous_commit=off"
 _COUNT_EVERY_SECONDS = 1.0
 
 Row = dict[str, Any]
@@ -146,7 +147,7 @@ class RawClient:
         self._embeddings = embeddings
         self._accesses = Accesses()
         relaxed = psycopg.connect(url, options=_RELAXED, **_OPTIONS)
-        self._writes = psycopg.connect(url, **_OPTIONS)
+        self._writes = psycopg.connect(url, options=_DURABLE, **_OPTIONS)
         register_vector(relaxed)
         register_vector(self._writes)
         self._reads = relaxed.cursor(binary=True)
@@ -207,7 +208,7 @@ class AsyncRawClient:
     async def connect(cls, url: str, embeddings: LookupEmbeddings) -> AsyncRawClient:
         connect = psycopg.AsyncConnection.connect
         reads = await connect(url, options=_RELAXED, **_OPTIONS)
-        writes = await connect(url, **_OPTIONS)
+        writes = await connect(url, options=_DURABLE, **_OPTIONS)
         await register_vector_async(reads)
         await register_vector_async(writes)
         return cls(reads, writes, embeddings)

@@ -27,6 +27,9 @@ HNSW with an iterative filter begins to win."""
 EF_SEARCH = 400
 """Candidates HNSW keeps while searching: recall@10 of 0.99 and more at 100,000 vectors."""
 
+LEXICAL_BYTES = 262_144
+"""Bytes of a text that the lexical leg covers: a tsvector holds 1 MB at most."""
+
 MAX_NAMESPACE_BYTES = 400
 MAX_KEY_BYTES = 1024
 MAX_FIELD_BYTES = 128
@@ -188,3 +191,10 @@ def _whole(value: object, what: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ConfigurationError(f"{what} must be a whole number from {low} to {high}")
     return value
+
+
+def lexical_text(text: str) -> str:
+    """As much of a text as the lexical leg covers."""
+    if len(text) * 4 <= LEXICAL_BYTES:
+        return text
+    return text.encode()[:LEXICAL_BYTES].decode(errors="ignore")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import psycopg
@@ -17,13 +18,34 @@ from langmem_tiers.errors import (
     PoolExhaustedError,
 )
 from langmem_tiers.flow import Rows
-from langmem_tiers.vectors import PackedVector
+from langmem_tiers.vectors import PackedVector, PackedVectors
 
 _NOT_SET_UP = (
     "this database has no langmem-tiers tables: call store.setup() once, or run "
     "`langmem-tiers setup`"
 )
 _TRANSIENT = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+
+
+class _VectorDumper(Dumper):
+    """Sends a packed vector as it is; the type's OID is filled in for each database."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: PackedVector) -> Buffer | None:
+        return obj.data
+
+
+class _VectorsDumper(_VectorDumper):
+    """Sends vectors as a one-dimensional array in Postgres' binary form."""
+
+    element_oid = 0
+
+    def dump(self, obj: PackedVectors) -> Buffer | None:  # type: ignore[override]
+        parts = [struct.pack(">iiIii", 1, 0, self.element_oid, len(obj), 1)]
+        for vector in obj:
+            parts += (struct.pack(">i", len(vector.data)), vector.data)
+        return b"".join(parts)
 
 
 class Connection(psycopg.Connection[Any]):
@@ -33,13 +55,13 @@ class Connection(psycopg.Connection[Any]):
     """
 
     knows_vectors = False
-    _single: psycopg.Cursor[Any] | None = None
+    _single: psycopg.RawCursor[Any] | None = None
 
     @property
-    def single(self) -> psycopg.Cursor[Any]:
+    def single(self) -> psycopg.RawCursor[Any]:
         """The cursor kept."""
         if self._single is None:
-            self._single = self.cursor(binary=True)
+            self._single = psycopg.RawCursor(self)
         return self._single
 
     def learn_vectors(self, vector_type: str) -> None:
@@ -51,27 +73,18 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
     """The same, asynchronous."""
 
     knows_vectors = False
-    _single: psycopg.AsyncCursor[Any] | None = None
+    _single: psycopg.AsyncRawCursor[Any] | None = None
 
     @property
-    def single(self) -> psycopg.AsyncCursor[Any]:
+    def single(self) -> psycopg.AsyncRawCursor[Any]:
         """The cursor kept."""
         if self._single is None:
-            self._single = self.cursor(binary=True)
+            self._single = psycopg.AsyncRawCursor(self)
         return self._single
 
     async def learn_vectors(self, vector_type: str) -> None:
         """Look the vector type up, as long as it is not known; setup may create it later."""
         register(self, await TypeInfo.fetch(self, vector_type))
-
-
-class _VectorDumper(Dumper):
-    """Sends a packed vector as it is; the type's OID is filled in for each database."""
-
-    format = Format.BINARY
-
-    def dump(self, obj: PackedVector) -> Buffer | None:
-        return obj.data
 
 
 class _NoVectorDumper(_VectorDumper):
@@ -85,10 +98,13 @@ def register(conn: Connection | AsyncConnection, info: TypeInfo | None) -> None:
     """Let a connection send vectors in binary."""
     if info is None:
         conn.adapters.register_dumper(PackedVector, _NoVectorDumper)
+        conn.adapters.register_dumper(PackedVectors, _NoVectorDumper)
         return
-    info.register(conn)
-    dumper = type("_TypedVectorDumper", (_VectorDumper,), {"oid": info.oid})
-    conn.adapters.register_dumper(PackedVector, dumper)
+    one = type("_OneVector", (_VectorDumper,), {"oid": info.oid})
+    many_oids = {"oid": info.array_oid, "element_oid": info.oid}
+    many = type("_ManyVectors", (_VectorsDumper,), many_oids)
+    conn.adapters.register_dumper(PackedVector, one)
+    conn.adapters.register_dumper(PackedVectors, many)
     conn.knows_vectors = True
 
 

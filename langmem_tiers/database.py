@@ -28,6 +28,7 @@ from langmem_tiers.connection import (
 )
 from langmem_tiers.errors import ConfigurationError
 from langmem_tiers.flow import Build, Call, Effect, Embed, Query, Rows, Script
+from langmem_tiers.sql import Statement
 
 POOL_TIMEOUT_SECONDS = 5.0
 """How long a caller waits for a free connection before PoolExhaustedError."""
@@ -40,7 +41,7 @@ class Target:
     """Where a database is and how its statements read: what both twins share."""
 
     conninfo: str
-    statements: Mapping[str, bytes]
+    statements: Mapping[str, Statement]
     embeddings: Embeddings | None = None
     vector_type: str | None = None
     pool: Mapping[str, Any] = field(default_factory=dict)
@@ -179,13 +180,13 @@ class Session:
 
     def _execute(self, conn: Connection, query: Query) -> list[Rows]:
         if len(query.calls) == 1 and query.commit and not self._open:
-            call = query.calls[0]
-            statement = self._database.target.statements[call.name]
-            return [rows_of(conn.single.execute(statement, call.params))]
+            return [rows_of(self._call(conn.single, query.calls[0]))]
         with conn.pipeline():
             if not query.commit:
                 self._begin(conn)
-            cursors = [self._call(conn, call) for call in query.calls]
+            cursors = [
+                self._call(psycopg.RawCursor(conn), call) for call in query.calls
+            ]
             if query.commit and self._open:
                 conn.commit()
         return [rows_of(cursor) for cursor in cursors]
@@ -195,9 +196,11 @@ class Session:
             conn.execute("BEGIN")
             self._open = True
 
-    def _call(self, conn: Connection, call: Call) -> psycopg.Cursor[Any]:
-        statement = self._database.target.statements[call.name]
-        return conn.execute(statement, call.params, binary=True)
+    def _call(
+        self, cursor: psycopg.RawCursor[Any], call: Call
+    ) -> psycopg.RawCursor[Any]:
+        text, names = self._database.target.statements[call.name]
+        return cursor.execute(text, [call.params[name] for name in names], binary=True)
 
     def _connection(self) -> Connection:
         if self._conn is None:
@@ -319,13 +322,13 @@ class AsyncSession:
 
     async def _execute(self, conn: AsyncConnection, query: Query) -> list[Rows]:
         if len(query.calls) == 1 and query.commit and not self._open:
-            call = query.calls[0]
-            statement = self._database.target.statements[call.name]
-            return [await arows_of(await conn.single.execute(statement, call.params))]
+            return [await arows_of(await self._call(conn.single, query.calls[0]))]
         async with conn.pipeline():
             if not query.commit:
                 await self._begin(conn)
-            cursors = [await self._call(conn, call) for call in query.calls]
+            cursors = [
+                await self._call(psycopg.AsyncRawCursor(conn), call) for call in query.calls
+            ]
             if query.commit and self._open:
                 await conn.commit()
         return [await arows_of(cursor) for cursor in cursors]
@@ -335,9 +338,11 @@ class AsyncSession:
             await conn.execute("BEGIN")
             self._open = True
 
-    async def _call(self, conn: AsyncConnection, call: Call) -> psycopg.AsyncCursor[Any]:
-        statement = self._database.target.statements[call.name]
-        return await conn.execute(statement, call.params, binary=True)
+    async def _call(
+        self, cursor: psycopg.AsyncRawCursor[Any], call: Call
+    ) -> psycopg.AsyncRawCursor[Any]:
+        text, names = self._database.target.statements[call.name]
+        return await cursor.execute(text, [call.params[name] for name in names], binary=True)
 
     async def _connection(self) -> AsyncConnection:
         if self._conn is None:

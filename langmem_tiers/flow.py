@@ -12,9 +12,8 @@ transaction is open is an error, so no connection ever waits for a model.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -22,24 +21,21 @@ Rows = list[Row]
 Vector = Sequence[float]
 
 
-@dataclass(frozen=True, slots=True)
-class Embed:
+class Embed(NamedTuple):
     """Ask for vectors. Answered with one vector a text, in order."""
 
     texts: tuple[str, ...]
     purpose: Literal["documents", "query"]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One named statement of queries.sql and its parameters."""
 
     name: str
     params: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """Run statements in one round trip. Answered with the rows of each, in order."""
 
     calls: tuple[Call, ...]
@@ -47,15 +43,13 @@ class Query:
     """Commit with this round trip. A later query opens a transaction of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(NamedTuple):
     """Run a script without parameters in the flow's transaction. Answered with nothing."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Build(NamedTuple):
     """Run statements that Postgres refuses inside a transaction, one after another.
 
     Only one process at a time does: answered with False, at once, where another one is at it.

@@ -29,8 +29,10 @@ def set_up(options: StoreOptions) -> Flow[None]:
             run differs from the one shipped.
         DimensionMismatchError: if the database holds vectors of another shape.
     """
-    yield Query((_LOCK,))
-    yield Script(sql.bootstrap(options))
+    migrations = {"migrations": f"{options.schema('memory')}.migrations"}
+    _, ((exists,),) = yield Query((_LOCK, Call("has_migrations", migrations)))
+    if not exists:
+        yield Script(sql.bootstrap(options))
     (applied,) = yield Query((Call("applied_migrations", {}),))
     for migration in pending(sql.migrations(options), {row[0]: row[2] for row in applied}):
         yield Script(migration.text)

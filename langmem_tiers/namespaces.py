@@ -26,6 +26,13 @@ class Scope(NamedTuple):
     low: str
     high: str
 
+    @property
+    def kind(self) -> str:
+        """How wide it is: everywhere, one tenant, or a prefix within a tenant."""
+        if self.tenant is None:
+            return "everywhere"
+        return "prefix" if self.low else "tenant"
+
 
 def encode(labels: Sequence[str]) -> Place:
     """Turn labels into the stored form: ("acme", "a", "b") becomes ("acme", "a.b.").

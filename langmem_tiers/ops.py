@@ -147,7 +147,10 @@ def _search(op: SearchOp) -> Search:
 
 
 def _list_namespaces(op: ListNamespacesOp) -> ListNamespaces:
-    conditions = [_match(condition) for condition in op.match_conditions or ()]
+    given = op.match_conditions or ()
+    if not isinstance(given, tuple | list):
+        raise InvalidTypeError(f"match_conditions is a tuple of MatchCondition, not {given!r}")
+    conditions = [_match(condition) for condition in given]
     tenants = {labels[0] for kind, labels in conditions if kind == "prefix" and labels}
     depth = op.max_depth
     return ListNamespaces(

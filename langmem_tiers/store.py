@@ -289,7 +289,7 @@ class TieredStore(BaseStore):
         """Search by words and by vectors at once, fused into one score in 0…1.
 
         Unlike `search`, whose order is the vector metric's alone, this finds names, numbers
-        and rare words. A filter is applied to the best candidates of both legs.
+        and rare words.
         """
         return self._runner.run(self._hybrid(namespace_prefix, query, limit, filter))
 
@@ -386,9 +386,16 @@ class TieredStore(BaseStore):
         last = remembering.last_writes(writes.values())
         yield from self._refresh_state()
         vectors = yield from remembering.embed(last, self.options)
+        if reads:
+            yield Query((remembering.lock_writes(last, self.options),))
         answers = yield from self._read(list(reads.values()), tier, writes_follow=True)
         yield from remembering.apply(
-            last, vectors, options=self.options, moment=self._moment(), tier=tier
+            last,
+            vectors,
+            options=self.options,
+            moment=self._moment(),
+            tier=tier,
+            locked=bool(reads),
         )
         results: list[Result] = [None] * len(todo)
         for i, answer in zip(reads, answers, strict=True):
@@ -437,6 +444,7 @@ class TieredStore(BaseStore):
         self, prefix: tuple[str, ...], query: str, limit: int, given: dict[str, Any] | None
     ) -> Flow[list[Match]]:
         one = ops.to_search(prefix, query=query, limit=limit, filter=given)
+        yield from self._refresh_state()
         found = yield from hybrid.candidates(one, reading=self._reading(None))
         return match.fuse(found, self._distance, limit)
 
@@ -577,9 +585,7 @@ def _target(
     vector = options.index.vector if options.index else None
     return Target(
         conninfo=conn_string,
-        statements={
-            name: text.encode() for name, text in sql.statements(options, vector).items()
-        },
+        statements=sql.statements(options, vector),
         embeddings=ensure_embeddings(index["embed"]) if index and vector else None,
         vector_type=vector.vector_type if vector else None,
         pool=pool_config or {},

@@ -6,12 +6,14 @@ import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from langmem_tiers.config import Distance, VectorOptions
 from langmem_tiers.errors import EmbeddingError
 
 _MAX = {"halfvec": 65504.0, "vector": 3.4e38}
-_SMALL = 2.0**-8
+_SHORT = 0.25
+"""Vectors shorter than this may lose components in half precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,10 @@ class PackedVector:
     """A vector in the binary form of pgvector's `vector` or `halfvec`."""
 
     data: bytes
+
+
+class PackedVectors(list[PackedVector]):
+    """An array of vectors, as one parameter of a statement."""
 
 
 def pack_all(
@@ -45,26 +51,40 @@ def pack_all(
 def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None:
     """Pack one vector; None if it has no direction and the metric needs one."""
     try:
-        numbers = [float(component) for component in vector]
+        numbers = list(map(float, vector))
     except (TypeError, ValueError, OverflowError) as error:
-        raise EmbeddingError(f"the embedding model returned no vector of numbers: {error}") from error
+        raise EmbeddingError(
+            f"the embedding model returned no vector of numbers: {error}"
+        ) from error
     if len(numbers) != options.dims:
         raise EmbeddingError(
             f"the embedding model returned {len(numbers)} dimensions where the index has "
             f"{options.dims}; correct index['dims'] or use the model the store was set up with"
         )
-    largest = max(map(abs, numbers))
-    if not math.isfinite(sum(numbers)) or not math.isfinite(largest):
-        raise EmbeddingError("the embedding model returned NaN or infinite numbers")
-    if options.distance is Distance.COSINE:
-        if largest == 0:
+    length = math.hypot(*numbers)
+    if not _SHORT < length < _MAX["halfvec"]:
+        numbers = _fitted(numbers, options)
+        if not numbers:
             return None
-        if not _SMALL < largest < _MAX["halfvec"]:
-            numbers = [number / largest for number in numbers]
-    elif largest > _MAX[options.vector_type]:
+    return PackedVector(_layout(options).pack(options.dims, 0, *numbers))
+
+
+def _fitted(numbers: list[float], options: VectorOptions) -> list[float]:
+    """Scale an unusual vector into the column's range; [] if it has no direction."""
+    if not all(map(math.isfinite, numbers)):
+        raise EmbeddingError("the embedding model returned NaN or infinite numbers")
+    largest = max(map(abs, numbers))
+    if options.distance is Distance.COSINE:
+        return [number / largest for number in numbers] if largest else []
+    if largest > _MAX[options.vector_type]:
         raise EmbeddingError(
             f"a component of {largest:g} does not fit {options.vector_type} "
             f"({_MAX[options.vector_type]:g} at most): normalise the embeddings"
         )
+    return numbers
+
+
+@cache
+def _layout(options: VectorOptions) -> struct.Struct:
     letter = "e" if options.vector_type == "halfvec" else "f"
-    return PackedVector(struct.pack(f">HH{len(numbers)}{letter}", len(numbers), 0, *numbers))
+    return struct.Struct(f">HH{options.dims}{letter}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from langmem_tiers.config import EF_SEARCH, StoreOptions
@@ -14,9 +14,6 @@ from langmem_tiers.namespaces import Place, Scope
 from langmem_tiers.recall.filters import Condition, filter_params
 from langmem_tiers.vectors import PackedVector, pack_all
 
-_SLIDE_AFTER = 0.1
-"""Share of its life that must have passed before a read writes a new expiry."""
-_MAX_EF_SEARCH = 1000
 
 
 class Found(NamedTuple):
@@ -104,7 +101,7 @@ def read(
         answers = _got(reads, rows, reading)
     else:
         answers = yield from _read_all(reads, gets, reading, ann_tiers, commit=commit)
-    if due := _due(reads, answers, reading.moment.now):
+    if due := _due(reads, answers):
         yield Query((_extend_call(due, reading, relaxed=commit),), commit=commit)
     return answers
 
@@ -155,11 +152,9 @@ def _embed_queries(
 
 def _ann_settings(calls: Sequence[Call]) -> list[Call]:
     """What goes before searches by HNSW."""
-    ann = [call for call in calls if call.name.startswith("search_ann")]
-    if not ann:
-        return []
-    width = max(EF_SEARCH, *(call.params["candidates"] for call in ann))
-    return [Call("ann_settings", {"ef_search": str(min(width, _MAX_EF_SEARCH))})]
+    if any(call.name.startswith("search_ann") for call in calls):
+        return [Call("ann_settings", {"ef_search": str(EF_SEARCH)})]
+    return []
 
 
 def _get_call(gets: Sequence[Get]) -> Call:
@@ -192,14 +187,16 @@ def _call(
         return _namespaces_call(one, reading)
     name = "search_newest"
     if vector is not None:
-        ann = any(tier in ann_tiers for tier in reading.tiers)
+        few = one.limit + one.offset <= EF_SEARCH // 2
+        ann = few and any(tier in ann_tiers for tier in reading.tiers)
         name = "search_ann" if ann else "search_exact"
-    return Call(statement_name(name, one.scope), search_params(one, vector, reading))
+    return Call(statement_name(name, one), search_params(one, vector, reading))
 
 
-def statement_name(name: str, scope: Scope) -> str:
-    """The statement for that scope: one tenant's, or everybody's."""
-    return name if scope.tenant is not None else f"{name}_everywhere"
+def statement_name(name: str, one: Search) -> str:
+    """The variant of a statement for that scope, with or without a filter."""
+    filtered = "_filtered" if one.conditions else ""
+    return f"{name}{filtered}_{one.scope.kind}"
 
 
 def search_params(
@@ -217,18 +214,22 @@ def search_params(
         "limit": one.limit,
         "offset": one.offset,
         "wanted": wanted,
-        "candidates": 2 * wanted,
+        "candidates": EF_SEARCH,
         "exact_limit": reading.options.exact_limit,
     }
 
 
 def _complete(one: Read, call: Call, rows: list[Row], *, commit: bool) -> Flow[list[Any]]:
-    """Turn rows into answers; ask the exact search for what HNSW left out."""
+    """Turn rows into answers; fill a short page from the exact search, then without vectors."""
     if not isinstance(one, Search):
         return [row[0] for row in rows]
     if call.name.startswith("search_ann") and len(rows) < one.limit:
-        again = replace(call, name=statement_name("search_exact", one.scope))
+        again = call._replace(name=statement_name("search_exact", one))
         (rows,) = yield Query((again,), commit=commit)
+    if not call.name.startswith("search_newest") and len(rows) < one.limit:
+        rest = {**call.params, "limit": one.limit - len(rows)}
+        (more,) = yield Query((Call(statement_name("search_unembedded", one), rest),), commit=commit)
+        rows = rows + more
     return [Found(*row) for row in rows]
 
 
@@ -242,25 +243,18 @@ def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
         "limit": one.limit,
         "offset": one.offset,
     }
-    return Call("list_namespaces", params)
+    return Call(f"list_namespaces_{'everywhere' if one.tenant is None else 'tenant'}", params)
 
 
-def _due(reads: Sequence[Read], answers: Sequence[Any], now: datetime) -> list[tuple[str, int]]:
-    """What was just read and has lost a tenth of its life, by tenant and id."""
+def _due(reads: Sequence[Read], answers: Sequence[Any]) -> list[tuple[str, int]]:
+    """What was just read and lives on by that, by tenant and id."""
     due = set()
     for one, answer in zip(reads, answers, strict=True):
         if answer and not isinstance(one, ListNamespaces) and one.refresh:
             for found in answer if isinstance(one, Search) else (answer,):
-                if found.ttl_minutes is not None and _is_due(found, now):
+                if found.ttl_minutes is not None:
                     due.add((found.tenant, found.id))
     return sorted(due)
-
-
-def _is_due(found: Found, now: datetime) -> bool:
-    if found.ttl_minutes is None or found.expires_at is None:
-        return False
-    life = timedelta(minutes=found.ttl_minutes)
-    return now + life - found.expires_at > life * _SLIDE_AFTER
 
 
 def _extend_call(due: Sequence[tuple[str, int]], reading: Reading, *, relaxed: bool) -> Call:

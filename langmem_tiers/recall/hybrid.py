@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from langmem_tiers.config import lexical_text
 from langmem_tiers.flow import Call, Embed, Flow, Query
 from langmem_tiers.recall.flow import Reading, Search, search_params, statement_name
 from langmem_tiers.vectors import PackedVector, pack_all
@@ -40,10 +41,10 @@ def candidates(one: Search, *, reading: Reading) -> Flow[list[Candidate]]:
         (vector,) = pack_all(vectors, 1, index.vector)
     params = {
         **search_params(one, vector, reading),
-        "text": one.text or "",
+        "text": lexical_text(one.text or ""),
         "language": index.language if index else "simple",
         "candidates": max(CANDIDATES, one.limit),
     }
-    call = Call(statement_name("search_hybrid", one.scope), params)
+    call = Call(statement_name("search_hybrid", one), params)
     (rows,) = yield Query((call,), commit=True)
     return [Candidate(*row) for row in rows]

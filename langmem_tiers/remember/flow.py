@@ -8,18 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.config import StoreOptions
+from langmem_tiers.config import StoreOptions, lexical_text
 from langmem_tiers.errors import TierConflictError
 from langmem_tiers.flow import Call, Embed, Flow, Query
 from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, decode
-from langmem_tiers.vectors import PackedVector, pack_all
+from langmem_tiers.vectors import PackedVector, PackedVectors, pack_all
 
 LOCK_BUCKETS = 1024
 """Advisory locks that writers share; one lock a key would exhaust Postgres' lock table."""
-
-LEXICAL_BYTES = 262_144
-"""Bytes of an item's text that the lexical leg covers: a tsvector holds 1 MB at most."""
 
 _CHUNK_BYTES = 8_000_000
 
@@ -49,8 +46,9 @@ def apply(
     options: StoreOptions,
     moment: Moment,
     tier: Tier | None,
+    locked: bool = False,
 ) -> Flow[None]:
-    """Apply puts and deletions, one a key, all or none.
+    """Apply puts and deletions, one a key, all or none; `locked` if their keys are already.
 
     A put updates a memory where it lives; a new one goes to `tier`, else to working.
 
@@ -59,19 +57,19 @@ def apply(
     """
     puts = [one for one in writes if one.value is not None]
     deletions = [one for one in writes if one.value is None]
-    lock = lock_call(((*one.place, one.key) for one in writes), options)
+    lock = () if locked else (lock_writes(writes, options),)
     calls = [
         *_delete_calls(deletions, [tier] if tier else TIERS),
         *(_delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
         *_put_calls(puts, vectors, options, moment.now, tier),
     ]
     if tier is not None and puts:
-        _, conflicts = yield Query((lock, _conflicts_call(puts, tier, moment)))
+        *_, conflicts = yield Query((*lock, _conflicts_call(puts, tier, moment)))
         if conflicts:
             raise _conflict(conflicts[0], tier)
         yield Query(tuple(calls), commit=True)
     else:
-        yield Query((lock, *calls), commit=True)
+        yield Query((*lock, *calls), commit=True)
 
 
 def move(
@@ -91,14 +89,19 @@ def move(
     return bool(answers[1][0][0])
 
 
-def sweep(*, now: datetime, limit: int = 500) -> Flow[int]:
+def sweep(*, now: datetime) -> Flow[int]:
     """Remove expired memories in small batches, each its own transaction; the count."""
     total = 0
     while True:
-        ((row,),) = yield Query((Call("sweep", {"now": now, "limit": limit}),), commit=True)
+        ((row,),) = yield Query((Call("sweep", {"now": now}),), commit=True)
         total += row[0]
-        if row[0] < limit:
+        if not row[0]:
             return total
+
+
+def lock_writes(writes: Iterable[Write], options: StoreOptions) -> Call:
+    """The call that locks the keys of these writes."""
+    return lock_call(((*one.place, one.key) for one in writes), options)
 
 
 def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Call:
@@ -138,7 +141,7 @@ def _put_calls(
             {
                 **_keys(chunk),
                 "values": [one.value for one in chunk],
-                "texts": [_lexical_text(one) for one in chunk],
+                "texts": [lexical_text("\n".join(text for _, text in one.texts)) for one in chunk],
                 "ttls": [one.ttl for one in chunk],
                 "tiers": [each.value for each in TIERS],
                 "tier_ttls": [options.tier_ttl.get(each) for each in TIERS],
@@ -158,7 +161,7 @@ def _vectors_call(rows: Sequence[tuple[Write, str, PackedVector]]) -> Call:
     params: dict[str, Any] = {
         **_keys([one for one, _, _ in rows]),
         "fields": [field for _, field, _ in rows],
-        "embeddings": [vector for _, _, vector in rows],
+        "embeddings": PackedVectors(vector for _, _, vector in rows),
     }
     return Call("put_vectors", params)
 
@@ -193,13 +196,6 @@ def _keys(writes: Sequence[Write]) -> dict[str, list[str]]:
         "namespaces": [one.place.namespace for one in writes],
         "keys": [one.key for one in writes],
     }
-
-
-def _lexical_text(one: Write) -> str:
-    text = "\n".join(text for _, text in one.texts)
-    if len(text) * 4 <= LEXICAL_BYTES:
-        return text
-    return text.encode()[:LEXICAL_BYTES].decode(errors="ignore")
 
 
 def _chunks(puts: Sequence[Write]) -> Iterator[list[Write]]:

@@ -4,28 +4,57 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from langmem_tiers.config import StoreOptions, VectorOptions
+from langmem_tiers.memory import TIERS
 
-_HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_HEADER = re.compile(r"^-- (name|leg): (\w+)\n", re.MULTILINE)
+_PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 
 _QUOTED_LEXEME = "'''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || ''''"
 _QUOTED_TENANT = _QUOTED_LEXEME.replace("l.lexeme", "chr(1) || %(tenant)s::text")
 
-_TENANT_SCOPE = {
-    "m_scope": (
-        "m.tenant = %(tenant)s AND m.namespace >= %(low)s AND m.namespace < %(high)s"
-    ),
-    "v_scope": (
-        "v.tenant = %(tenant)s AND v.namespace >= %(low)s AND v.namespace < %(high)s"
-    ),
+_TENANT = {
+    "m_scope": "m.tenant = %(tenant)s",
+    "v_scope": "v.tenant = %(tenant)s",
+    "m_tenant": "m.tenant = %(tenant)s",
+    # Not in a form that the key's index serves: the GIN index knows the tenant as well.
+    "gin_scope": "(m.tenant || '') = %(tenant)s",
     "tenant_lexeme": f"{_QUOTED_TENANT} || ' & ('",
 }
-_EVERYWHERE = {"m_scope": "true", "v_scope": "true", "tenant_lexeme": "'('"}
+_RANGE = "{0}.namespace >= %(low)s AND {0}.namespace < %(high)s"
+_SCOPES: Mapping[str, Mapping[str, str]] = {
+    "tenant": _TENANT,
+    "prefix": {
+        **_TENANT,
+        "m_scope": f"{_TENANT['m_scope']} AND {_RANGE.format('m')}",
+        "v_scope": f"{_TENANT['v_scope']} AND {_RANGE.format('v')}",
+        "gin_scope": f"{_TENANT['gin_scope']} AND {_RANGE.format('m')}",
+    },
+    "everywhere": {
+        "m_scope": "true",
+        "v_scope": "true",
+        "m_tenant": "true",
+        "gin_scope": "true",
+        "tenant_lexeme": "'('",
+    },
+}
+_FILTER_JOIN = (
+    "JOIN {memory}.memories m ON m.tenant = v.tenant AND m.id = v.id AND m.tier = v.tier"
+)
+
+
+class Statement(NamedTuple):
+    """A statement as the server reads it, and the names of its parameters in order."""
+
+    text: bytes
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,22 +67,21 @@ class Migration:
     checksum: str
 
 
-def statements(options: StoreOptions, vector: VectorOptions | None) -> dict[str, str]:
+def statements(options: StoreOptions, vector: VectorOptions | None) -> dict[str, Statement]:
     """Every statement by name, filled in for this store and this shape of vectors."""
     shape = vector or VectorOptions(dims=1)
     common = {
         **_schemas(options),
         "operator": shape.distance.operator,
         "vector_type": shape.vector_type,
-        "filter": _strip(_read("filter.sql")),
         "lexeme": _QUOTED_LEXEME,
     }
-    loaded = {}
-    for name, text in _named_statements().items():
-        loaded[name] = _fill(text, {**common, **_TENANT_SCOPE})
-        if "{v_scope}" in text or "{m_scope}" in text:
-            loaded[f"{name}_everywhere"] = _fill(text, {**common, **_EVERYWHERE})
-    return loaded
+    names, legs = _sections()
+    return {
+        name: _numbered(_fill(text, {**common, **variant}))
+        for base, body in names.items()
+        for name, text, variant in _variants(base, body.replace("{legs}", _union(legs.get(base))))
+    }
 
 
 def migrations(options: StoreOptions) -> list[Migration]:
@@ -73,6 +101,11 @@ def migrations(options: StoreOptions) -> list[Migration]:
     return found
 
 
+def bootstrap(options: StoreOptions) -> str:
+    """The script that makes room for the migrations' own record."""
+    return _fill(_read("bootstrap.sql"), _schemas(options))
+
+
 def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
     """The script that (re)creates the empty vector tables in the shape asked for."""
     shape = vector or VectorOptions(dims=1)
@@ -83,11 +116,6 @@ def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
         "covering": "INCLUDE (embedding)" if shape.covering else "",
     }
     return _fill(_read("vectors.sql"), fill)
-
-
-def bootstrap(options: StoreOptions) -> str:
-    """The script that makes room for the migrations' own record."""
-    return _fill(_read("bootstrap.sql"), _schemas(options))
 
 
 def ann_index_name(vector: VectorOptions) -> str:
@@ -108,18 +136,49 @@ def ann_index(options: StoreOptions, vector: VectorOptions, tier: str) -> list[s
     return [part.strip() for part in _fill(_read("ann_index.sql"), fill).split(";") if part.strip()]
 
 
-def _read(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+def _variants(base: str, text: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    """Each name under which a statement is loaded, its text, and what fills its scope."""
+    plain = text.replace("{filter_join}", "").replace("{filter}", "")
+    if "_scope}" not in text:
+        yield base, plain, {}
+        return
+    filtered = text.replace("{filter_join}", _FILTER_JOIN)
+    filtered = filtered.replace("{filter}", "AND " + _strip(_read("filter.sql")))
+    for scope, fill in _SCOPES.items():
+        yield f"{base}_{scope}", plain, fill
+        if filtered != plain:
+            yield f"{base}_filtered_{scope}", filtered, fill
+
+
+def _union(leg: str | None) -> str:
+    return "\nUNION ALL\n".join((leg or "").replace("{tier}", tier) for tier in TIERS)
+
+
+def _numbered(text: str) -> Statement:
+    """Turn named parameters into numbered ones, which the driver need not parse again."""
+    names: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
+
+    return Statement(_PARAMETER.sub(number, text).encode(), tuple(names))
 
 
 @cache
-def _named_statements() -> dict[str, str]:
-    text = _read("queries.sql")
-    parts = _HEADER.split(text)[1:]
-    return {
-        name: _strip(body).removesuffix(";")
-        for name, body in zip(parts[::2], parts[1::2], strict=True)
-    }
+def _sections() -> tuple[dict[str, str], dict[str, str]]:
+    """The named statements of queries.sql, and the legs that belong to some of them."""
+    parts = _HEADER.split(_read("queries.sql"))[1:]
+    found: dict[str, dict[str, str]] = {"name": {}, "leg": {}}
+    for kind, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        found[kind][name] = _strip(body).removesuffix(";")
+    return found["name"], found["leg"]
+
+
+@cache
+def _read(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _strip(body: str) -> str:
@@ -128,9 +187,8 @@ def _strip(body: str) -> str:
 
 
 def _schemas(options: StoreOptions) -> dict[str, str]:
-    names = ("memory", "short_term", "working", "long_term")
-    return {name: options.schema(name) for name in names}
+    return {name: options.schema(name) for name in ("memory", *TIERS)}
 
 
-def _fill(text: str, values: dict[str, str]) -> str:
+def _fill(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], text)

@@ -1,6 +1,8 @@
 -- Every statement of the package. A header names each; {braces} are filled once, when the
--- statements are loaded; %(names)s are parameters. A statement with {v_scope} or {m_scope}
--- is loaded twice: for one tenant and a range of its namespaces, and as NAME_everywhere.
+-- statements are loaded; %(names)s are parameters.
+-- {legs}: the statement's leg, once a tier.
+-- {m_scope}, {v_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a range of one tenant's
+-- namespaces) and NAME_everywhere. {filter}: loaded without, and with as NAME_filtered_SCOPE.
 
 -- name: get
 -- One memory by namespace and key, in whichever tier it lives. Whether it has expired is for
@@ -118,7 +120,7 @@ WHERE v.tenant = m.tenant AND v.tier = m.tier AND v.namespace = m.namespace AND 
 INSERT INTO {memory}.vectors (tenant, tier, namespace, id, field, embedding)
 SELECT m.tenant, m.tier, m.namespace, m.id, i.field, i.embedding
 FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
-            %(fields)s::text[], %(embeddings)b::{vector_type}[])
+            %(fields)s::text[], %(embeddings)s::{vector_type}[])
          AS i (tenant, namespace, key, field, embedding)
 JOIN {memory}.memories m
   ON m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key;
@@ -144,11 +146,12 @@ DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id
 
 -- name: sweep
 -- Remove a batch of expired memories with everything that hangs on them. Answers the count.
+-- The size of a batch is written out, so that the planner knows how few rows it is about.
 WITH expired AS MATERIALIZED (
     SELECT m.tenant, m.tier, m.id FROM {memory}.memories m
     WHERE m.expires_at <= %(now)s
     ORDER BY m.expires_at
-    LIMIT %(limit)s
+    LIMIT 200
     FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM {memory}.memories m USING expired e
@@ -183,78 +186,104 @@ WITH moved AS (
 )
 SELECT count(*) FROM moved;
 
--- name: search_newest
--- Newest first, without a query.
-SELECT hit.*
-FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
-CROSS JOIN LATERAL (
+-- leg: search_newest
+(
     SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
            m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance
     FROM {memory}.memories m
-    WHERE m.tier = t.tier AND {m_scope} AND {filter}
+    WHERE m.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[]) AND {m_scope} {filter}
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-    ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
-    LIMIT %(wanted)s
-) hit
-ORDER BY hit.updated_at DESC, hit.tenant, hit.namespace, hit.key
-LIMIT %(limit)s OFFSET %(offset)s;
-
--- name: search_exact
--- Nearest first by the configured metric, exact, over all tiers asked for. Candidates are
--- joined to their memories in order of distance and only until the page is full; what has no
--- vector follows, newest first, if room is left.
-WITH near AS MATERIALIZED (
-    SELECT hit.*
-    FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
-    CROSS JOIN LATERAL (
-        SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
-               m.tier::text, m.expires_at, m.ttl_minutes, m.id, c.distance
-        FROM (
-            SELECT v.tenant, v.namespace, v.id,
-                   min(v.embedding {operator} %(query)b::{vector_type}) AS distance
-            FROM {memory}.vectors v
-            WHERE v.tier = t.tier AND {v_scope}
-            GROUP BY v.tenant, v.namespace, v.id
-            ORDER BY distance, v.tenant, v.namespace, v.id
-        ) c
-        JOIN {memory}.memories m ON m.tenant = c.tenant AND m.id = c.id AND m.tier = t.tier
-        WHERE {filter} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-        ORDER BY c.distance, c.tenant, c.namespace, c.id
-        LIMIT %(wanted)s
-    ) hit
-    ORDER BY hit.distance, hit.tenant, hit.namespace, hit.id
-    LIMIT %(wanted)s
-), rest AS (
-    SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
-           m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance
-    FROM {memory}.memories m
-    WHERE (SELECT count(*) FROM near) < %(wanted)s
-      AND m.tier = ANY (%(tiers)s::{memory}.tier[]) AND {m_scope} AND {filter}
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-      AND NOT EXISTS (
-          SELECT FROM {memory}.vectors v
-          WHERE v.tenant = m.tenant AND v.namespace = m.namespace AND v.id = m.id
-            AND v.tier = m.tier
-      )
     ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
     LIMIT %(wanted)s
 )
-SELECT r.* FROM (SELECT * FROM near UNION ALL SELECT * FROM rest) r
-ORDER BY r.distance NULLS LAST, CASE WHEN r.distance IS NULL THEN r.updated_at END DESC,
-         r.tenant, r.namespace, CASE WHEN r.distance IS NULL THEN r.key END, r.id
+
+-- name: search_newest
+-- Newest first, without a query.
+{legs}
+ORDER BY updated_at DESC, tenant, namespace, key
 LIMIT %(limit)s OFFSET %(offset)s;
 
+-- leg: search_exact
+(
+    SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+           m.tier::text, m.expires_at, m.ttl_minutes, m.id, c.distance
+    FROM (
+        SELECT v.tenant, v.namespace, v.id,
+               min(v.embedding {operator} %(query)s::{vector_type}) AS distance
+        FROM {memory}.vectors v
+        WHERE v.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[]) AND {v_scope}
+        GROUP BY v.tenant, v.namespace, v.id
+        ORDER BY distance, v.tenant, v.namespace, v.id
+    ) c
+    JOIN {memory}.memories m
+      ON m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
+    WHERE (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
+    ORDER BY c.distance, c.tenant, c.namespace, c.id
+    LIMIT %(wanted)s
+)
+
+-- name: search_exact
+-- Nearest first by the configured metric, exact. In each tier the vectors of the scope are
+-- read from one index; they are joined to their memories in order of distance and only until
+-- the page is full.
+{legs}
+ORDER BY distance, tenant, namespace, id
+LIMIT %(limit)s OFFSET %(offset)s;
+
+-- name: search_unembedded
+-- What has no vector, newest first: it follows what has one, so it begins where that ends.
+WITH visible AS (
+    SELECT m.*, EXISTS (
+        SELECT FROM {memory}.vectors v
+        WHERE v.tenant = m.tenant AND v.namespace = m.namespace AND v.id = m.id
+          AND v.tier = m.tier
+    ) AS embedded
+    FROM {memory}.memories m
+    WHERE m.tier::text = ANY (%(tiers)s::text[]) AND {m_scope} {filter}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+)
+SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance
+FROM visible m
+WHERE NOT m.embedded
+ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
+LIMIT %(limit)s
+OFFSET greatest(0, %(offset)s::bigint - (SELECT count(*) FROM visible WHERE embedded));
+
 -- name: ann_settings
--- For this transaction: look wide, go on while rows are filtered out, and take the vector
--- index's own order where there is a choice.
+-- For this transaction: look wide, go on while rows are filtered out, and take an index's own
+-- order where there is a choice.
 SELECT set_config('hnsw.ef_search', %(ef_search)s, true),
        set_config('hnsw.iterative_scan', 'relaxed_order', true),
-       set_config('enable_sort', 'off', true);
+       set_config('enable_sort', 'off', true),
+       set_config('enable_seqscan', 'off', true);
+
+-- leg: search_ann
+(
+    SELECT v.tenant, v.tier, v.namespace, v.id,
+           (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
+    FROM {memory}.vectors v {filter_join}
+    WHERE v.tier = '{tier}' AND (SELECT NOT p.big FROM probe p WHERE p.tier = '{tier}')
+      AND {v_scope} {filter}
+    ORDER BY 5
+    LIMIT %(candidates)s
+)
+UNION ALL
+(
+    SELECT v.tenant, v.tier, v.namespace, v.id,
+           v.embedding {operator} %(query)s::{vector_type} AS distance
+    FROM {memory}.vectors v {filter_join}
+    WHERE v.tier = '{tier}' AND (SELECT p.big FROM probe p WHERE p.tier = '{tier}')
+      AND {v_scope} {filter}
+    ORDER BY v.embedding {operator} %(query)s::{vector_type}
+    LIMIT %(candidates)s
+)
 
 -- name: search_ann
 -- Nearest first in tiers that have an HNSW index. A scope of few vectors is still searched
--- exactly; the probe stops counting at the limit. May answer fewer rows than wanted when a
--- filter is selective: the caller then asks search_exact.
+-- exactly; the probe stops counting at the limit. The number of candidates does not depend on
+-- the page, so that pages neither lose nor repeat. May answer fewer rows than wanted, when a
+-- filter is selective or memories have many vectors: the caller then asks search_exact.
 WITH probe AS MATERIALIZED (
     SELECT t.tier, (
         SELECT count(*) FROM (
@@ -264,41 +293,47 @@ WITH probe AS MATERIALIZED (
     ) > %(exact_limit)s AS big
     FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
 ), near AS (
-    SELECT p.tier, c.tenant, c.namespace, c.id, min(c.distance) AS distance
-    FROM probe p
-    CROSS JOIN LATERAL (
-        (
-            SELECT v.tenant, v.namespace, v.id,
-                   (v.embedding {operator} %(query)b::{vector_type}) + 0 AS distance
-            FROM {memory}.vectors v
-            JOIN {memory}.memories m ON m.tenant = v.tenant AND m.id = v.id AND m.tier = v.tier
-            WHERE NOT p.big AND v.tier = p.tier AND {v_scope} AND {filter}
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-            ORDER BY 4
-            LIMIT %(candidates)s
-        )
-        UNION ALL
-        (
-            SELECT v.tenant, v.namespace, v.id,
-                   v.embedding {operator} %(query)b::{vector_type} AS distance
-            FROM {memory}.vectors v
-            JOIN {memory}.memories m ON m.tenant = v.tenant AND m.id = v.id AND m.tier = v.tier
-            WHERE p.big AND v.tier = p.tier AND {v_scope} AND {filter}
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-            ORDER BY v.embedding {operator} %(query)b::{vector_type}
-            LIMIT %(candidates)s
-        )
-    ) c
-    GROUP BY p.tier, c.tenant, c.namespace, c.id
-    ORDER BY distance, c.tenant, c.namespace, c.id
-    LIMIT %(wanted)s
+    SELECT c.tenant, c.tier, c.namespace, c.id, min(c.distance) AS distance
+    FROM ({legs}) c
+    GROUP BY c.tenant, c.tier, c.namespace, c.id
 )
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, n.distance
 FROM near n
-JOIN {memory}.memories m ON m.tenant = n.tenant AND m.id = n.id AND m.tier = n.tier
+JOIN {memory}.memories m
+  ON m.tenant = n.tenant AND m.id = n.id AND m.tier = n.tier AND {m_tenant}
+WHERE m.expires_at IS NULL OR m.expires_at > %(alive_at)s
 ORDER BY n.distance, m.tenant, m.namespace, m.id
 LIMIT %(limit)s OFFSET %(offset)s;
+
+-- leg: search_hybrid
+(
+    SELECT m.tier, m.tenant, m.id
+    FROM (
+        SELECT v.tenant, v.namespace, v.id,
+               min(v.embedding {operator} %(query)s::{vector_type}) AS distance
+        FROM {memory}.vectors v
+        WHERE v.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[])
+          AND %(query)s::{vector_type} IS NOT NULL AND {v_scope}
+        GROUP BY v.tenant, v.namespace, v.id
+        ORDER BY distance, v.tenant, v.namespace, v.id
+    ) c
+    JOIN {memory}.memories m
+      ON m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
+    WHERE (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
+    ORDER BY c.distance, c.tenant, c.namespace, c.id
+    LIMIT %(candidates)s
+)
+UNION ALL
+(
+    SELECT m.tier, m.tenant, m.id
+    FROM {memory}.memories m, terms
+    WHERE m.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[])
+      AND m.lexemes @@ terms.in_scope AND {gin_scope} {filter}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    ORDER BY ts_rank(m.lexemes, terms.any_of, 0) DESC, m.tenant, m.id
+    LIMIT %(candidates)s
+)
 
 -- name: search_hybrid
 -- The best candidates of both legs, each with both scores: exact vector distance and text
@@ -307,40 +342,19 @@ WITH terms AS MATERIALIZED (
     SELECT string_agg({lexeme}, ' | ')::tsquery AS any_of,
            ({tenant_lexeme} || string_agg({lexeme}, ' | ') || ')')::tsquery AS in_scope
     FROM unnest(to_tsvector(%(language)s::regconfig, %(text)s)) AS l
-), dense AS (
-    SELECT hit.* FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
-    CROSS JOIN LATERAL (
-        SELECT t.tier, v.tenant, v.id
-        FROM {memory}.vectors v
-        WHERE v.tier = t.tier AND %(query)b::{vector_type} IS NOT NULL AND {v_scope}
-        GROUP BY v.tenant, v.id
-        ORDER BY min(v.embedding {operator} %(query)b::{vector_type}), v.id
-        LIMIT %(candidates)s
-    ) hit
-), lexical AS (
-    SELECT hit.* FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
-    CROSS JOIN LATERAL (
-        SELECT t.tier, m.tenant, m.id
-        FROM {memory}.memories m, terms
-        WHERE m.tier = t.tier AND m.lexemes @@ terms.in_scope AND {m_scope}
-        ORDER BY ts_rank(m.lexemes, terms.any_of, 1) DESC, m.id
-        LIMIT %(candidates)s
-    ) hit
-), candidates AS (
-    SELECT tier, tenant, id FROM dense UNION SELECT tier, tenant, id FROM lexical
 )
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id,
-       (SELECT min(v.embedding {operator} %(query)b::{vector_type}) FROM {memory}.vectors v
+       (SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
         WHERE v.tier = m.tier AND v.tenant = m.tenant AND v.namespace = m.namespace
           AND v.id = m.id) AS distance,
-       coalesce(ts_rank(m.lexemes, terms.any_of, 1), 0) AS lexical,
+       coalesce(ts_rank(m.lexemes, terms.any_of, 0), 0) AS lexical,
        coalesce(u.access_count, 0) AS access_count
-FROM candidates c
-JOIN {memory}.memories m ON m.tier = c.tier AND m.tenant = c.tenant AND m.id = c.id
+FROM (SELECT DISTINCT tier, tenant, id FROM ({legs}) best) c
+JOIN {memory}.memories m
+  ON m.tier = c.tier AND m.tenant = c.tenant AND m.id = c.id AND {m_tenant}
 CROSS JOIN terms
-LEFT JOIN {memory}.usage u ON u.tenant = m.tenant AND u.id = m.id
-WHERE {filter} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s);
+LEFT JOIN {memory}.usage u ON u.tenant = m.tenant AND u.id = m.id;
 
 -- name: list_namespaces
 -- Namespaces that hold items, in the order of their labels. Each condition is a prefix or a
@@ -348,8 +362,7 @@ WHERE {filter} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s);
 WITH listed AS (
     SELECT DISTINCT m.tenant, m.namespace
     FROM {memory}.memories m
-    WHERE m.tier = ANY (%(tiers)s::{memory}.tier[])
-      AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)
+    WHERE m.tier::text = ANY (%(tiers)s::text[]) AND {m_scope}
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 ), labelled AS (
     SELECT ARRAY[l.tenant] || string_to_array(nullif(rtrim(l.namespace, '.'), ''), '.') AS labels
@@ -408,6 +421,10 @@ GROUP BY n.tier;
 -- name: lock_setup
 -- One setup, migration or index build at a time in this database.
 SELECT pg_advisory_xact_lock(%(lock)s::bigint);
+
+-- name: has_migrations
+-- Whether setup has been here; a role that may only use the tables can ask this.
+SELECT to_regclass(%(migrations)s::text) IS NOT NULL;
 
 -- name: applied_migrations
 SELECT version, name, checksum FROM {memory}.migrations ORDER BY version;

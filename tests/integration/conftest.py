@@ -73,9 +73,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=_WAYS, ids=lambda way: f"opened-{way[0]}-{way[1]}")
-def open_store(
-    request: pytest.FixtureRequest, new_url: Callable[[], str], clock: Clock
-) -> Opener:
+def open_store(request: pytest.FixtureRequest, new_url: Callable[[], str], clock: Clock) -> Opener:
     """Opens stores, blocking and async, called by `batch` and by `abatch`."""
     opened, mode = request.param
     return Opener(

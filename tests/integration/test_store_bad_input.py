@@ -179,7 +179,7 @@ def test_hybrid_search_refuses_what_search_refuses(opened: TieredStore) -> None:
         assert isinstance(caught.value, TieredMemoryError) or "Namespace" in caught.typename
     for options in ({"limit": -1}, {"filter": [1]}, {"filter": {"a": {"$in": 1}}}):
         with pytest.raises(TieredMemoryError):
-            opened.hybrid_search(NS, query="old", **options)  # type: ignore[arg-type]
+            opened.hybrid_search(NS, query="old", **options)
     for query in ("\0", "\ud800", 5):
         with pytest.raises(TieredMemoryError):
             opened.hybrid_search(NS, query=query)  # type: ignore[arg-type]
@@ -209,7 +209,8 @@ def test_hostile_labels_and_keys_come_back_as_they_were(
 
 HOSTILE = [
     "'; DROP TABLE memories; --", '"', "%s", "%(tenant)s", "{memory}", "_", "%", "\\", "\n",
-    "*", "🧠👩🏽‍🚀", "שלום", "\u202eevil", "e\u0301", " ", "$1", "NULL", "a,b", "{a}", "$x", "$gt", "[0]",
+    "*", "🧠👩🏽‍🚀", "שלום", "\u202eevil", "e\u0301", " ", "$1",
+    "NULL", "a,b", "{a}", "$x", "$gt", "[0]",
 ]  # fmt: skip
 
 
@@ -244,7 +245,9 @@ def test_well_known_attacks_are_just_text(opened: TieredStore, url: str) -> None
 )
 def test_texts_of_any_size_come_back_whole(url: str, text: str) -> None:
     value = {"text": text, "more": [text[:100]]}
-    with TieredStore(url, index=text_index(embed=lambda texts: [[1.0] * DIMS for _ in texts])) as store:
+    with TieredStore(
+        url, index=text_index(embed=lambda texts: [[1.0] * DIMS for _ in texts])
+    ) as store:
         store.put(NS, "k", value)
         item = store.get(NS, "k")
         assert item is not None
@@ -304,14 +307,20 @@ VALUES = st.recursive(
     | st.integers(-(10**40), 10**40)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8", exclude_characters="\0")),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text(st.characters(codec="utf-8", exclude_characters="\0")), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(st.characters(codec="utf-8", exclude_characters="\0")), inner, max_size=4
+        )
+    ),
     max_leaves=12,
 )
 
 
 @SEEDED
-@given(value=st.dictionaries(st.text(st.characters(codec="utf-8", exclude_characters="\0")), VALUES))
+@given(
+    value=st.dictionaries(st.text(st.characters(codec="utf-8", exclude_characters="\0")), VALUES)
+)
 def test_every_json_object_comes_back_equal_and_finds_itself(
     opened: TieredStore, url: str, value: dict[str, Any]
 ) -> None:

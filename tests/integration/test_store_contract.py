@@ -292,7 +292,9 @@ async def test_fifty_items_put_deleted_and_put_at_once_are_found_by_their_filter
     colors, docs = ["red", "blue", "green"], range(50)
 
     async def put(n: int) -> None:
-        await driver.put(A, f"{n}", {"text": f"{colors[n % 3]} car", "color": colors[n % 3], "n": n})
+        await driver.put(
+            A, f"{n}", {"text": f"{colors[n % 3]} car", "color": colors[n % 3], "n": n}
+        )
 
     await asyncio.gather(*(put(n) for n in docs))
     await asyncio.gather(*(driver.delete(A, f"{n}") for n in docs))

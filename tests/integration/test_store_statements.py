@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import psycopg
 import pytest
 
@@ -15,19 +13,9 @@ VECTOR = VectorOptions(dims=DIMS)
 STATEMENTS = sql.statements(StoreOptions(index=IndexOptions(vector=VECTOR)), VECTOR)
 
 
-def numbered(statement: str) -> str:
-    """The statement with $1, $2, … for its named parameters, one number a name."""
-    names: dict[str, int] = {}
-
-    def number(match: re.Match[str]) -> str:
-        return f"${names.setdefault(match[1], len(names) + 1)}"
-
-    return re.sub(r"%\((\w+)\)[sb]", number, statement).replace("%%", "%")
-
-
 @pytest.mark.parametrize("name", sorted(STATEMENTS))
 def test_the_statement_prepares(url: str, name: str) -> None:
     with psycopg.connect(url) as conn:
-        conn.execute(f"PREPARE checked AS {numbered(STATEMENTS[name])}".encode())
-        found = conn.execute("SELECT count(*) FROM pg_prepared_statements WHERE name = 'checked'")
-        assert found.fetchone() == (1,)
+        conn.execute(b"PREPARE checked AS " + STATEMENTS[name].text)
+        query = "SELECT cardinality(parameter_types) FROM pg_prepared_statements"
+        assert conn.execute(query).fetchall() == [(len(STATEMENTS[name].names),)]

@@ -93,9 +93,10 @@ async def test_closing_a_store_async_stops_its_task(url: str) -> None:
 def test_a_failed_sweep_is_logged_and_tried_again(
     url: str, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with TieredStore(url, index=text_index(), clock=clock) as store, psycopg.connect(
-        url, autocommit=True
-    ) as conn:
+    with (
+        TieredStore(url, index=text_index(), clock=clock) as store,
+        psycopg.connect(url, autocommit=True) as conn,
+    ):
         expired(store, clock)
         conn.execute("ALTER TABLE memory.memories RENAME TO away")
         try:

@@ -46,9 +46,7 @@ async def test_a_plain_put_updates_a_memory_where_it_lives(driver: StoreDriver, 
         assert tier_of(url, tier) == [tier]
 
 
-async def test_a_view_reads_writes_and_deletes_in_its_tier_alone(
-    driver: StoreDriver, url: str
-) -> None:
+async def test_a_view_reads_writes_and_deletes_in_its_tier_alone(driver: StoreDriver) -> None:
     await put_in_each(driver)
     for tier in TIERS:
         view = in_tier(driver, tier)

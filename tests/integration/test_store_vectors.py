@@ -16,9 +16,7 @@ from tests.support.opening import DIMS, Opener, text_index, tiered
 
 NS = ("test",)
 SHAPES = [
-    (kind, metric)
-    for kind in ("vector", "halfvec")
-    for metric in ("cosine", "l2", "inner_product")
+    (kind, metric) for kind in ("vector", "halfvec") for metric in ("cosine", "l2", "inner_product")
 ]
 
 
@@ -81,7 +79,9 @@ async def test_a_put_can_name_its_own_fields(driver: StoreDriver) -> None:
     assert (await driver.keys(NS, query="ggg"))[0] == "2"
     found = scores(await driver.search(NS, query="bbb"))
     assert found == {"1": pytest.approx(1, abs=1e-3), "2": pytest.approx(1, abs=1e-3), "3": None}
-    assert all(one is None or one < 0.9 for one in scores(await driver.search(NS, query="ccc")).values())
+    assert all(
+        one is None or one < 0.9 for one in scores(await driver.search(NS, query="ccc")).values()
+    )
     assert scores(await driver.search(NS, query="hhh"))["3"] is None
     assert set(scores(await driver.search(NS)).values()) == {None}
 
@@ -112,7 +112,7 @@ async def test_missing_paths_and_blank_texts_are_not_indexed(driver: StoreDriver
     await driver.put(NS, "null", {"text": None})
     await driver.put(NS, "word", {"text": "word"})
     found = await driver.search(NS, query="word")
-    assert [item.key for item in found][0] == "word"
+    assert found[0].key == "word"
     assert [item.score for item in found][1:] == [None] * 3
 
 
@@ -162,7 +162,9 @@ async def test_pages_of_a_query_hold_every_item_once_in_order(driver: StoreDrive
     await driver.batch([PutOp(NS, f"plain{n}", {"n": n}) for n in range(5)])
     whole = await driver.search(NS, query="document 3", limit=100)
     assert len(whole) == 35
-    pages = [await driver.search(NS, query="document 3", limit=4, offset=at) for at in range(0, 40, 4)]
+    pages = [
+        await driver.search(NS, query="document 3", limit=4, offset=at) for at in range(0, 40, 4)
+    ]
     assert [item.key for page in pages for item in page] == [item.key for item in whole]
     ranked = [item.score for item in whole[:30]]
     assert ranked == sorted(ranked, key=lambda one: -(one or 0))

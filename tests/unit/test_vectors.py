@@ -23,7 +23,9 @@ def shape(kind: str, distance: str, dims: int = 3) -> VectorOptions:
 
 def unpack(data: bytes, kind: str) -> tuple[float, ...]:
     letter = "e" if kind == "halfvec" else "f"
-    dims, unused, *numbers = struct.unpack(f">HH{(len(data) - 4) // struct.calcsize(letter)}{letter}", data)
+    dims, unused, *numbers = struct.unpack(
+        f">HH{(len(data) - 4) // struct.calcsize(letter)}{letter}", data
+    )
     assert (dims, unused) == (len(numbers), 0)
     return tuple(numbers)
 

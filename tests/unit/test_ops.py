@@ -1,0 +1,98 @@
+"""LangGraph's operations at the door: what they are turned into, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+
+from langmem_tiers import InvalidInputError, Tier, ops
+from langmem_tiers.config import Distance, IndexOptions, StoreOptions
+from langmem_tiers.recall.flow import Found, Get, ListNamespaces, Search
+
+NS = ("acme", "a", "b")
+INDEXED = StoreOptions(index=IndexOptions(vector=None, fields=("text",)))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def texts(value: dict[str, Any], index: Any = None) -> tuple[tuple[str, str], ...]:
+    return ops.to_write(PutOp(NS, "k", value, index), INDEXED).texts
+
+
+def test_reads_are_placed_by_tenant_and_the_labels_after_it() -> None:
+    got = ops.to_read(GetOp(NS, "k", refresh_ttl=False))
+    assert isinstance(got, Get)
+    assert (got.place, got.key, got.refresh) == (("acme", "a.b."), "k", False)
+    found = ops.to_read(SearchOp(("acme",), query="q", limit=3, offset=4))
+    assert isinstance(found, Search)
+    assert (found.scope.tenant, found.text, found.limit, found.offset) == ("acme", "q", 3, 4)
+    everywhere = ops.to_read(SearchOp((), query=""))
+    assert isinstance(everywhere, Search)
+    assert (everywhere.scope.tenant, everywhere.text) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "tenant"),
+    [
+        ((), None),
+        ([("prefix", ("acme",))], "acme"),
+        ([("prefix", ("*", "a"))], None),
+        ([("suffix", ("acme",))], None),
+        ([("prefix", ("a",)), ("prefix", ("b",))], None),
+    ],
+)
+def test_a_listing_reads_one_tenant_where_it_can(conditions: Any, tenant: str | None) -> None:
+    matches = tuple(MatchCondition(*one) for one in conditions)
+    listed = ops.to_read(ListNamespacesOp(matches))
+    assert isinstance(listed, ListNamespaces)
+    assert listed.tenant == tenant
+    assert [kind for kind, _ in listed.matches] == [kind for kind, _ in conditions]
+
+
+def test_the_operations_own_fields_replace_the_configured_ones() -> None:
+    value = {"text": "t", "title": "x"}
+    assert texts(value) == (("text", "t"),)
+    assert texts(value, ["title"]) == (("title", "x"),)
+    assert texts(value, ["title", "title"]) == (("title", "x"),)
+    assert texts(value, index=False) == texts(value, []) == texts({"other": 1}) == ()
+    assert texts(value, ["$"]) == (("$", '{"text": "t", "title": "x"}'),)
+
+
+def test_several_texts_at_one_path_have_names_of_their_own() -> None:
+    found = texts({"a": ["x", "y"], "a[*]": {"0": "z"}}, ["a[*]"])
+    assert found == (("a[*].0", "x"), ("a[*].1", "y"))
+    clash = texts({"a": {"0": "z", "b": 1}, "c": ["x", "y"]}, ["c[*]", "c[*].0", "{a,c}"])
+    assert len({name for name, _ in clash}) == len(clash)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "stored"), [(None, None), (5, 5.0), (0, 0.0), (0.25, 0.25), (math.inf, math.inf)]
+)
+def test_lifetimes_are_minutes(ttl: float | None, stored: float | None) -> None:
+    assert ops.to_write(PutOp(NS, "k", {}, None, ttl), INDEXED).ttl == stored
+
+
+def test_a_deletion_is_a_write_without_a_value() -> None:
+    write = ops.to_write(PutOp(NS, "k", None, ["x"]), INDEXED)
+    assert (write.value, write.texts) == (None, ())
+
+
+def test_a_row_becomes_an_item_of_its_labels_in_utc() -> None:
+    row = Found("acme", "a.b.", "k", {"v": 1}, NOW, NOW, "working", None, None, 7, 0.25)
+    item = ops.to_search_item(row, Distance.COSINE)
+    assert (item.namespace, item.key, item.value, item.score) == (NS, "k", {"v": 1}, 0.75)
+    assert item.created_at.tzinfo is UTC
+    assert ops.to_item(row).namespace == NS
+    assert ops.to_search_item(row._replace(distance=None), Distance.L2).score is None
+
+
+def test_a_tier_is_named_or_given() -> None:
+    assert ops.to_tier("working") is Tier.WORKING
+    assert ops.to_tier(Tier.LONG_TERM) is Tier.LONG_TERM
+    wrong: Any
+    for wrong in ("", "WORKING", None, 1, ["working"]):
+        with pytest.raises(InvalidInputError, match="short_term"):
+            ops.to_tier(wrong)
