@@ -70,8 +70,8 @@ def _namespace(results: Results) -> Iterator[Bar]:
     at = results.at(LARGE)
     ours = at.quality.get(OURS) if at else None
     place = "1 % of 100,000 rows"
-    yield Bar(f"{place}: full pages", 1, ours and ours.full_pages, unit="")
-    yield Bar(f"{place}: recall@10", 0.99, ours and ours.recall, unit="")
+    yield Bar(f"{place}: full pages", 1, ours.full_pages if ours else None, unit="")
+    yield Bar(f"{place}: recall@10", 0.99, ours.recall if ours else None, unit="")
     for name, kind in ((WITH_HNSW, "with HNSW"), (WITHOUT_HNSW, "without HNSW, exact")):
         found = [one for key, one in (at.hand_set if at else {}).items() if key.startswith(name)]
         ratio = found[0].ratio(PEER, OURS) if found else None
@@ -80,7 +80,7 @@ def _namespace(results: Results) -> Iterator[Bar]:
 
 def _disk(results: Results) -> Iterator[Bar]:
     at = results.at(MIDDLE)
-    share = at and at.bytes_per_memory(OURS) / at.bytes_per_memory(PEER)
+    share = at.bytes_per_memory(OURS) / at.bytes_per_memory(PEER) if at else None
     yield Bar("bytes per memory: share of PostgresStore's", 0.85, share, at_least=False)
 
 

@@ -23,7 +23,7 @@ TIER_SHARES = {"short_term": 1, "working": 6, "long_term": 3}
 _TOPICS, _SUBJECTS = 200, 20
 _SPREAD, _NOISE, _QUERY_NOISE = 0.7, 0.6, 0.35
 _TIER_OF_TEN = [tier for tier, share in TIER_SHARES.items() for _ in range(share)]
-_SYLLABLES = "ka lo mi ren ta su vel dor in pa che gra nu fi os ber lan ti mo sel".split()
+_SYLLABLES = ("ka", "lo", "mi", "ren", "ta", "su", "vel", "dor", "in", "pa", "che", "gra", "nu")
 _KINDS = ("preference", "fact", "decision", "event")
 
 
@@ -100,7 +100,7 @@ class Corpus:
         """Keys of the stored memories of the query's tenant that are nearest by exact cosine."""
         rows = np.arange(query.tenant, self.size, TENANTS)
         scores = self._matrix[rows] @ np.array(self.embeddings.vectors[query.text], np.float32)
-        return {self.stored[row].key for row in rows[np.argsort(-scores)[:limit]]}
+        return {self.stored[row].key for row in rows[np.argsort(-scores)[:limit]].tolist()}
 
     def _questions(self, count: int, rng: np.random.Generator) -> list[Query]:
         """Each query is a question near one of its tenant's memories."""
@@ -125,8 +125,8 @@ def _vectors(count: int, dims: int, rng: np.random.Generator) -> Matrix:
 
 
 def _unit(matrix: Matrix) -> Matrix:
-    norms = np.linalg.norm(matrix, axis=-1, keepdims=True)
-    return (matrix / norms).astype(np.float32)
+    unit: Matrix = matrix / np.linalg.norm(matrix, axis=-1, keepdims=True)
+    return unit.astype(np.float32)
 
 
 def _memories(count: int, rng: np.random.Generator) -> Iterator[Memory]:

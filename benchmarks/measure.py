@@ -7,7 +7,7 @@ import gc
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from benchmarks import contenders, databases, tuned
@@ -32,8 +32,8 @@ from benchmarks.timing import Effort, Timing, many_tasks, many_threads, one_clie
 Progress = Callable[[str], object]
 """Told what is measured next."""
 
-STEPS = 14
-"""Calls of a Progress for each size."""
+STEPS = 12
+"""Calls of a Progress by `Measurer.run`."""
 
 BATCH_SIZE = 50
 RAW_AT_ONCE = "raw SQL, counting at once"
@@ -52,22 +52,22 @@ class Workload:
         self._queries = itertools.cycle(corpus.queries)
         self._fresh = _fresh(corpus.spare)
 
-    def get(self, count: int) -> list[Memory]:
-        return list(itertools.islice(self._stored, count))
+    def next(self, verb: str, count: int) -> list[Any]:
+        """So many arguments for that verb."""
+        make = {GET: self._get, SEARCH: self._search, PUT: self._put, BATCH: self._batch}[verb]
+        return [make() for _ in range(count)]
 
-    def search(self, count: int) -> list[Query]:
-        return list(itertools.islice(self._queries, count))
+    def _get(self) -> Memory:
+        return next(self._stored)
 
-    def put(self, count: int) -> list[list[Memory]]:
-        return [[memory] for memory in itertools.islice(self._fresh, count)]
+    def _search(self) -> Query:
+        return next(self._queries)
 
-    def batch(self, count: int) -> list[list[Memory]]:
-        return [list(itertools.islice(self._fresh, BATCH_SIZE)) for _ in range(count)]
+    def _put(self) -> list[Memory]:
+        return [next(self._fresh)]
 
-
-def _bound(client: Client | AsyncClient, verb: str) -> Callable[[Any], Any]:
-    method = {GET: client.get, SEARCH: client.search, PUT: client.put, BATCH: client.put}[verb]
-    return cast("Callable[[Any], Any]", method)
+    def _batch(self) -> list[Memory]:
+        return list(itertools.islice(self._fresh, BATCH_SIZE))
 
 
 def _fresh(spare: Sequence[Memory]) -> Iterator[Memory]:
@@ -75,114 +75,113 @@ def _fresh(spare: Sequence[Memory]) -> Iterator[Memory]:
         yield replace(memory, key=f"{number:08x}-new")
 
 
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is measured on, how long, and who is told."""
+
+    databases: Databases
+    corpus: Corpus
+    effort: Effort
+    progress: Progress
+
+    def effort_of(self, verb: str) -> Effort:
+        """Batches take longer, so their blocks do."""
+        if verb != BATCH:
+            return self.effort
+        return replace(self.effort, seconds=3 * self.effort.seconds)
+
+
 class Measurer:
     """Runs every verb in every mode on one set of databases."""
 
-    def __init__(
-        self, databases: Databases, corpus: Corpus, effort: Effort, progress: Progress
-    ) -> None:
-        self._databases, self._corpus = databases, corpus
-        self._effort, self._progress = effort, progress
-        self._workload = Workload(corpus)
-        self.result = SizeResult(corpus.size)
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._workload = Workload(setup.corpus)
+        self.result = SizeResult(setup.corpus.size)
 
     def run(self) -> SizeResult:
         """Reads first: the writes make the tables grow."""
         self.result.relations = {
-            OURS: databases.relations(self._databases.tiers),
-            PEER: databases.relations(self._databases.peer),
+            OURS: databases.relations(self._setup.databases.tiers),
+            PEER: databases.relations(self._setup.databases.peer),
         }
         gc.collect()
         gc.freeze()
-        with contenders.one_client(self._databases, self._corpus) as clients:
+        with contenders.one_client(self._setup.databases, self._setup.corpus) as clients:
             self._measure_quality(clients)
-            self._measure_one(clients, _READS)
-            asyncio.run(self._measure_tasks(_READS))
-            self._measure_threads(_READS)
-            self._measure_one(clients, _WRITES)
-            asyncio.run(self._measure_tasks(_WRITES))
-            self._measure_threads((PUT,))
+            for verbs in (_READS, _WRITES):
+                self._measure_one(clients, verbs)
+                asyncio.run(self._measure_tasks(verbs))
+                self._measure_threads([verb for verb in verbs if verb != BATCH])
         gc.unfreeze()
         return self.result
 
     def _measure_quality(self, clients: Mapping[str, Client]) -> None:
-        self._progress("recall")
-        asked = self._corpus.queries[:_RECALL_QUERIES]
-        nearest = [self._corpus.nearest(query, LIMIT) for query in asked]
+        self._setup.progress("recall")
+        corpus = self._setup.corpus
+        asked = corpus.queries[:_RECALL_QUERIES]
+        nearest = [corpus.nearest(query, LIMIT) for query in asked]
         for name, client in clients.items():
             found = [keys_of(client.search(query)) for query in asked]
             self.result.quality[name] = quality_of(list(zip(found, nearest, strict=True)))
 
     def _measure_one(self, clients: Mapping[str, Client], verbs: Sequence[str]) -> None:
         for verb in verbs:
-            self._progress(f"{verb}, {ONE}")
             runs = {name: _bound(client, verb) for name, client in clients.items()}
             if verb == GET and isinstance(raw := clients[RAW], RawClient):
                 runs[RAW_AT_ONCE] = raw.get_and_count
-            warm = 6 if verb == BATCH else 30
-            self._keep(ONE, verb, one_client(runs, self._work(verb), self._effort_of(verb), warm))
+            work, effort = self._begin(ONE, verb)
+            self._keep(ONE, verb, one_client(runs, work, effort, 6 if verb == BATCH else 30))
 
     async def _measure_tasks(self, verbs: Sequence[str]) -> None:
-        async with contenders.tasks(self._databases, self._corpus) as clients:
+        setup = self._setup
+        async with contenders.tasks(setup.databases, setup.corpus) as clients:
             for verb in verbs:
-                self._progress(f"{verb}, {TASKS}")
-                runs = {
-                    name: [_bound(client, verb) for client in several]
-                    for name, several in clients.items()
-                }
+                runs = {name: _all_bound(several, verb) for name, several in clients.items()}
+                work, effort = self._begin(TASKS, verb)
                 warm = CLIENTS * (1 if verb == BATCH else 8)
-                effort = self._effort_of(verb)
-                self._keep(TASKS, verb, await many_tasks(runs, self._work(verb), effort, warm))
+                self._keep(TASKS, verb, await many_tasks(runs, work, effort, warm))
 
     def _measure_threads(self, verbs: Sequence[str]) -> None:
-        with contenders.threads(self._databases, self._corpus) as clients:
+        with contenders.threads(self._setup.databases, self._setup.corpus) as clients:
             for verb in verbs:
-                self._progress(f"{verb}, {THREADS}")
-                runs = {
-                    name: [_bound(client, verb) for client in several]
-                    for name, several in clients.items()
-                }
-                effort = self._effort_of(verb)
-                self._keep(THREADS, verb, many_threads(runs, self._work(verb), effort, CLIENTS * 8))
+                runs = {name: _all_bound(several, verb) for name, several in clients.items()}
+                work, effort = self._begin(THREADS, verb)
+                self._keep(THREADS, verb, many_threads(runs, work, effort, CLIENTS * 8))
 
-    def _work(self, verb: str) -> Callable[[int], list[Any]]:
-        work = {
-            GET: self._workload.get,
-            SEARCH: self._workload.search,
-            PUT: self._workload.put,
-            BATCH: self._workload.batch,
-        }
-        return work[verb]
-
-    def _effort_of(self, verb: str) -> Effort:
-        if verb != BATCH:
-            return self._effort
-        return replace(self._effort, seconds=3 * self._effort.seconds)
+    def _begin(self, mode: str, verb: str) -> tuple[Callable[[int], list[Any]], Effort]:
+        self._setup.progress(f"{verb}, {mode}")
+        return lambda count: self._workload.next(verb, count), self._setup.effort_of(verb)
 
     def _keep(self, mode: str, verb: str, timings: Mapping[str, Timing]) -> None:
-        self.result.comparisons.append(Comparison(self._corpus.size, mode, verb, timings))
+        self.result.comparisons.append(Comparison(self.result.size, mode, verb, timings))
 
 
-def measure_hand_set(
-    server_url: str,
-    found: Databases,
-    corpus: Corpus,
-    effort: Effort,
-    progress: Progress,
-    result: SizeResult,
-) -> None:
+def _bound(client: Client | AsyncClient, verb: str) -> Callable[[Any], Any]:
+    method = {GET: client.get, SEARCH: client.search, PUT: client.put, BATCH: client.put}[verb]
+    return cast("Callable[[Any], Any]", method)
+
+
+def _all_bound(
+    clients: Sequence[Client] | Sequence[AsyncClient], verb: str
+) -> list[Callable[[Any], Any]]:
+    return [_bound(client, verb) for client in clients]
+
+
+def measure_hand_set(server_url: str, setup: Setup, result: SizeResult) -> None:
     """Find the best hand-set PostgresStore for small namespaces and measure it beside ours."""
+    corpus, peer = setup.corpus, setup.databases.peer
     flat = tuned.flat_copy(server_url, corpus.size)
     for name in tuned.ways():
-        progress(f"PostgresStore, {name}")
-        url = tuned.address(name, found.peer, flat)
-        result.settings.append(tuned.attempt(name, url, corpus))
+        setup.progress(f"PostgresStore, {name}")
+        result.settings.append(tuned.attempt(name, tuned.address(name, peer, flat), corpus))
+    workload = Workload(corpus)
     for setting in tuned.best(result.settings).values():
-        progress(f"beside {setting.name}")
+        setup.progress(f"beside {setting.name}")
         with ExitStack() as stack:
-            clients = stack.enter_context(contenders.one_client(found, corpus))
-            url = tuned.address(setting.name, found.peer, flat)
+            clients = stack.enter_context(contenders.one_client(setup.databases, corpus))
+            url = tuned.address(setting.name, peer, flat)
             clients[PEER] = stack.enter_context(tuned.opened(url, corpus))
-            searches = {name: client.search for name, client in clients.items()}
-            timings = one_client(searches, Workload(corpus).search, effort, 30)
+            runs = {name: _bound(client, SEARCH) for name, client in clients.items()}
+            timings = one_client(runs, lambda n: workload.next(SEARCH, n), setup.effort, 30)
         result.hand_set[setting.name] = Comparison(corpus.size, ONE, SEARCH, timings)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from benchmarks.contenders import OURS, PEER, RAW
 from benchmarks.results import ONE, TASKS, VERBS, Results
 
@@ -14,12 +16,8 @@ _LABELS = {ONE: "1 client: ms a call", TASKS: "16 tasks: ms a call, all together
 
 def draw(results: Results, path: Path) -> None:
     """Write a PNG: each verb over the number of rows, one client above, 16 tasks below."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from matplotlib import pyplot as plt
-
-    figure, grid = plt.subplots(2, len(VERBS), figsize=(4 * len(VERBS), 7), squeeze=False)
+    figure = Figure(figsize=(4 * len(VERBS), 7))
+    grid = figure.subplots(2, len(VERBS), squeeze=False)
     for line, (mode, label) in zip(grid, _LABELS.items(), strict=True):
         for axes, verb in zip(line, VERBS, strict=True):
             _panel(axes, results, mode, verb)
@@ -29,7 +27,6 @@ def draw(results: Results, path: Path) -> None:
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
 def _panel(axes: Any, results: Results, mode: str, verb: str) -> None:

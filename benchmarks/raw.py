@@ -30,8 +30,13 @@ WHERE m.tenant = %s AND m.namespace = %s AND m.key = %s
   AND (m.expires_at IS NULL OR m.expires_at > now())
 """
 
-_GET_AND_COUNT = f"""
-WITH found AS MATERIALIZED ({_GET}), counted AS (
+_GET_AND_COUNT = """
+WITH found AS MATERIALIZED (
+    SELECT m.id, m.value, m.created_at, m.updated_at
+    FROM memory.memories m
+    WHERE m.tenant = %s AND m.namespace = %s AND m.key = %s
+      AND (m.expires_at IS NULL OR m.expires_at > now())
+), counted AS (
     INSERT INTO memory.usage AS u (tenant, id, access_count, last_accessed_at)
     SELECT %s, f.id, 1, now() FROM found f
     ON CONFLICT (tenant, id) DO UPDATE

@@ -66,11 +66,12 @@ def _environment(results: Results) -> str:
 
 
 def _speed(results: Results, mode: str) -> Sheet:
-    rows = []
-    for verb in VERBS:
-        for at in results.sizes:
-            if found := at.find(mode, verb):
-                rows.append((verb, f"{at.size:,}", *_figures(found)))
+    rows = [
+        (verb, f"{at.size:,}", *_figures(found))
+        for verb in VERBS
+        for at in results.sizes
+        if (found := at.find(mode, verb))
+    ]
     unit = "ms a call" if mode == MODES[0] else "ms a call, all clients together"
     columns = ("", "rows", OURS, PEER, RAW, "faster than peer", "times raw")
     return Sheet(f"{mode}: {unit}, median of blocks (quartiles)", columns, rows)

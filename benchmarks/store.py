@@ -24,18 +24,18 @@ from langmem_tiers import EmbeddedPostgres
 SIZES = (1_000, MIDDLE, LARGE)
 FULL = Effort(blocks=9, seconds=0.25)
 QUICK = Effort(blocks=3, seconds=0.08)
+PICTURE = Path("benchmarks/out/store.png")
 _SPARE, _QUERIES = 8_000, 1_000
 
 
 def main(
+    *,
     quick: Annotated[bool, typer.Option(help="1,000 and 10,000 rows, few blocks.")] = False,
     dims: Annotated[int, typer.Option(help="Dimensions of the vectors.")] = 384,
     url: Annotated[str, typer.Option(help="A server to use instead of an embedded one.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure.")] = None,
     markdown: Annotated[bool, typer.Option(help="Print the tables as Markdown.")] = False,
-    picture: Annotated[Path, typer.Option("--plot", help="The PNG to draw.")] = Path(
-        "benchmarks/out/store.png"
-    ),
+    picture: Annotated[Path, typer.Option("--plot", help="The PNG to draw.")] = PICTURE,
 ) -> None:
     """Measure TieredStore beside PostgresStore and raw SQL, in one run."""
     started = time.monotonic()
@@ -65,10 +65,11 @@ def _measure(results: Results, server_url: str, size: int, effort: Effort, bar: 
     corpus = Corpus(size, results.dims, spare=_SPARE, queries=_QUERIES)
     bar.update(task, description=f"{size:,} rows: filling the databases")
     filled = databases.fill(server_url, corpus, lambda done: bar.update(task, completed=100 * done))
-    result = measure.Measurer(filled, corpus, effort, step)
+    setup = measure.Setup(filled, corpus, effort, step)
+    measurer = measure.Measurer(setup)
     if size == LARGE:
-        measure.measure_hand_set(server_url, filled, corpus, effort, step, result.result)
-    results.sizes.append(result.run())
+        measure.measure_hand_set(server_url, setup, measurer.result)
+    results.sizes.append(measurer.run())
     databases.drop(server_url, filled)
 
 

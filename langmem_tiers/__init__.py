@@ -15,11 +15,12 @@ from langmem_tiers.errors import (
     MissingExtraError,
     NotSetUpError,
     PoolExhaustedError,
-    TieredMemoryError,
     TierConflictError,
+    TieredMemoryError,
 )
 from langmem_tiers.memory import Match, RelationSize, Tier, TierStats
-from langmem_tiers.store import TieredStore, TierView, local_index
+from langmem_tiers.store import TieredStore, local_index
+from langmem_tiers.tier_view import TierView
 
 __all__ = [
     "ConfigurationError",

@@ -29,7 +29,7 @@ class AccessBuffer:
         """Begin empty."""
         self._lock = threading.Lock()
         self._pending: dict[tuple[str, int], tuple[int, Found]] = {}
-        self._last = datetime.min
+        self._last: datetime | None = None
         self._since = 0.0
 
     def add(self, found: Iterable[Found], now: datetime) -> None:

@@ -66,6 +66,7 @@ class Connection(psycopg.Connection[Any]):
 
     def learn_vectors(self, vector_type: str) -> None:
         """Look the vector type up, as long as it is not known; setup may create it later."""
+        self._single = None  # it would go on with what it learned before
         register(self, TypeInfo.fetch(self, vector_type))
 
 
@@ -84,6 +85,7 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
 
     async def learn_vectors(self, vector_type: str) -> None:
         """Look the vector type up, as long as it is not known; setup may create it later."""
+        self._single = None  # it would go on with what it learned before
         register(self, await TypeInfo.fetch(self, vector_type))
 
 

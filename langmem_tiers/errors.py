@@ -4,7 +4,7 @@
     ├── InvalidInputError (ValueError)      the caller's mistake, found before anything is written
     │   ├── InvalidTypeError (TypeError)    the wrong kind of thing
     │   ├── InvalidFilterError
-    │   └── TierConflictError               a put through one tier for a memory that lives in another
+    │   └── TierConflictError               a put through a tier the memory does not live in
     ├── ConfigurationError (ValueError)     settings that cannot work, or do not fit this database
     │   └── DimensionMismatchError
     ├── MissingExtraError (ImportError)     an optional part is not installed

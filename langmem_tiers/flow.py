@@ -1,8 +1,9 @@
 """Flows: what the package does, written once and driven both ways.
 
-A flow is a generator that yields what it needs, an `Embed`, a `Query` or a
-`Script`, and is sent the answer. `run` drives it on a blocking session and `arun` on an asynchronous one; the two are
-equal but for `await`. Everything above is therefore written once and never blocks by itself.
+A flow is a generator that yields what it needs (an `Embed`, a `Query`, a `Script`, a `Build`)
+and is sent the answer. `run` drives it on a blocking session and `arun` on an asynchronous
+one; the two are equal but for `await`. Everything above is therefore written once and never
+blocks by itself.
 
 A flow is one transaction, opened at its first `Query` and committed when the flow returns, or
 together with the query that says `commit=True`, which saves a round trip. An `Embed` while a
@@ -74,7 +75,8 @@ class Session(Protocol):
         trace: TracebackType | None,
         /,
     ) -> None: ...
-    def perform(self, effect: Effect, /) -> Any: ...
+    def perform(self, effect: Effect, /) -> Any:
+        """Do what a flow asked for."""
 
 
 class AsyncSession(Protocol):
@@ -88,7 +90,8 @@ class AsyncSession(Protocol):
         trace: TracebackType | None,
         /,
     ) -> None: ...
-    async def perform(self, effect: Effect, /) -> Any: ...
+    async def perform(self, effect: Effect, /) -> Any:
+        """Do what a flow asked for."""
 
 
 def run(flow: Flow[T], session: Session) -> T:

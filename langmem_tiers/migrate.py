@@ -45,9 +45,7 @@ def set_up(options: StoreOptions) -> Flow[None]:
     yield from _shape_vectors(options)
 
 
-def pending(
-    shipped: Sequence[sql.Migration], applied: Mapping[int, str]
-) -> list[sql.Migration]:
+def pending(shipped: Sequence[sql.Migration], applied: Mapping[int, str]) -> list[sql.Migration]:
     """The migrations still to run, after checking those that have run."""
     known = {migration.version: migration for migration in shipped}
     if unknown := sorted(set(applied) - set(known)):
@@ -126,8 +124,8 @@ def read_state(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
 def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
     """Build the HNSW index of each tier that has outgrown exact search; the tiers built.
 
-    Writers are not blocked; where another process builds already, nothing is done. A tier has outgrown exact search when one tenant has more than
-    `exact_limit` vectors in it.
+    Writers are not blocked; where another process builds already, nothing is done. A tier has
+    outgrown exact search when one tenant has more than `exact_limit` vectors in it.
     """
     vector = options.index.vector if options.index else None
     if vector is None or not vector.ann:

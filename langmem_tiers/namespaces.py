@@ -43,8 +43,8 @@ def encode(labels: Sequence[str]) -> Place:
     """
     if not labels:
         raise InvalidInputError("a namespace needs at least one label: the tenant")
-    place = Place(labels[0], "".join(f"{label}." for label in labels[1:]))
-    size = utf8_bytes(place.tenant, "namespace") + utf8_bytes(place.namespace, "namespace")
+    place = Place(labels[0], "".join([f"{label}." for label in labels[1:]]))
+    size = utf8_bytes(place.tenant + place.namespace, "namespace")
     if size > MAX_NAMESPACE_BYTES:
         raise InvalidInputError(
             f"the namespace has {size} bytes; use shorter labels, {MAX_NAMESPACE_BYTES} at most"

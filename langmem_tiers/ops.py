@@ -48,9 +48,7 @@ def to_read(op: Op) -> Read:
             InvalidNamespaceError for labels it refuses.
     """
     if isinstance(op, GetOp):
-        _check_labels(op, op.namespace)
-        place = encode(op.namespace) if op.namespace else _NOWHERE
-        return Get(place=place, key=check_key(op.key), refresh=bool(op.refresh_ttl))
+        return to_get(op)
     if isinstance(op, SearchOp):
         return _search(op)
     if isinstance(op, ListNamespacesOp):
@@ -59,6 +57,13 @@ def to_read(op: Op) -> Read:
         f"unknown operation {type(op).__name__}: batch takes GetOp, PutOp, SearchOp and "
         "ListNamespacesOp"
     )
+
+
+def to_get(op: GetOp) -> Get:
+    """Check and translate a get."""
+    _check_labels(op, op.namespace)
+    place = encode(op.namespace) if op.namespace else _NOWHERE
+    return Get(place, check_key(op.key), bool(op.refresh_ttl))
 
 
 def to_write(op: PutOp, options: StoreOptions) -> Write:
@@ -123,7 +128,7 @@ def to_search_item(found: Found, distance: Distance) -> SearchItem:
 
 
 def _check_labels(op: Op, labels: Sequence[str]) -> None:
-    if not isinstance(labels, tuple | list):
+    if not isinstance(labels, (tuple, list)):
         raise InvalidTypeError(
             f"a namespace is a tuple of labels, such as ('acme', 'notes'), not {labels!r}"
         )
@@ -162,8 +167,9 @@ def _list_namespaces(op: ListNamespacesOp) -> ListNamespaces:
     )
 
 
-def _match(condition: MatchCondition) -> tuple[str, tuple[str, ...]]:
-    if not isinstance(condition, MatchCondition) or not isinstance(condition.path, str | tuple | list):
+def _match(condition: object) -> tuple[str, tuple[str, ...]]:
+    path = condition.path if isinstance(condition, MatchCondition) else None
+    if not isinstance(condition, MatchCondition) or not isinstance(path, str | tuple | list):
         raise InvalidTypeError(
             f"a match condition is MatchCondition('prefix' or 'suffix', labels), not {condition!r}"
         )
@@ -171,7 +177,6 @@ def _match(condition: MatchCondition) -> tuple[str, tuple[str, ...]]:
         raise InvalidInputError(
             f"unknown match type {condition.match_type!r}: use 'prefix' or 'suffix'"
         )
-    path = condition.path
     labels = (path,) if isinstance(path, str) else tuple(path)
     if labels:
         _check_labels(GetOp(labels, ""), labels)
@@ -188,12 +193,12 @@ def _rows(number: object, what: str) -> int:
     return number
 
 
-def _minutes(ttl: float | None) -> float | None:
-    if ttl is None or ttl == math.inf:
-        return ttl
+def _minutes(ttl: object) -> float | None:
+    if ttl is None:
+        return None
     if isinstance(ttl, bool) or not isinstance(ttl, int | float):
         raise InvalidTypeError(f"a TTL is a number of minutes, not {type(ttl).__name__}")
-    if not 0 <= ttl <= _MAX_TTL_MINUTES:
+    if ttl != math.inf and not 0 <= ttl <= _MAX_TTL_MINUTES:
         raise InvalidInputError(
             f"a TTL of {ttl} minutes makes no sense: use 0 to {_MAX_TTL_MINUTES:,.0f}, or None"
         )
@@ -201,14 +206,15 @@ def _minutes(ttl: float | None) -> float | None:
 
 
 def _index_paths(index: object, configured: IndexOptions | None) -> Sequence[str]:
-    if index is not None and index is not False:
-        if not isinstance(index, list | tuple) or not all(isinstance(p, str) for p in index):
-            raise InvalidInputError(
-                f"index is None, False or a list of paths, not {index!r}; for one path: ['text']"
-            )
-    if configured is None or index is False:
+    if index is None:
+        return configured.fields if configured else ()
+    if index is False:
         return ()
-    return configured.fields if index is None else tuple(dict.fromkeys(index))  # type: ignore[call-overload]
+    if not isinstance(index, list | tuple) or not all(isinstance(path, str) for path in index):
+        raise InvalidInputError(
+            f"index is None, False or a list of paths, not {index!r}; for one path: ['text']"
+        )
+    return tuple(dict.fromkeys(index)) if configured else ()
 
 
 def _texts(value: Mapping[str, Any], paths: Sequence[str]) -> list[tuple[str, str]]:

@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from langgraph.store.base import (
-    NOT_PROVIDED,
-    BaseStore,
-    NotProvided,
-    Op,
-    PutOp,
-    Result,
-    TTLConfig,
-    ensure_embeddings,
-)
+from langgraph.store.base import BaseStore, Op, Result, TTLConfig, ensure_embeddings
 
-from langmem_tiers import migrate, ops, sql
-from langmem_tiers.accesses import AccessBuffer
+from langmem_tiers import sql
 from langmem_tiers.config import (
+    EXACT_LIMIT,
     SHORT_TERM_TTL_MINUTES,
-    Distance,
-    IndexOptions,
     StoreOptions,
     parse_index,
 )
 from langmem_tiers.database import Target
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
-from langmem_tiers.flow import Call, Flow, Query
-from langmem_tiers.memory import TIERS, Match, Moment, RelationSize, Tier, TierStats
-from langmem_tiers.recall import flow as recalling
-from langmem_tiers.recall import hybrid, match
-from langmem_tiers.remember import flow as remembering
+from langmem_tiers.memory import Match, RelationSize, Tier, TierStats
+from langmem_tiers.ops import to_tier
 from langmem_tiers.runner import Runner
+from langmem_tiers.store_flows import StoreFlows
 from langmem_tiers.sweeper import ThreadSweeper, interval_seconds, sweep_forever
-
-_STATE_SECONDS = 60.0
-"""How long a store believes what it last read about the database's vector indexes."""
+from langmem_tiers.tier_view import TierView
 
 
 class TieredStore(BaseStore):
@@ -105,22 +88,19 @@ class TieredStore(BaseStore):
             ConfigurationError: for options that cannot work.
         """
         super().__init__()
-        limits = {} if exact_limit is None else {"exact_limit": exact_limit}
         self.options = StoreOptions(
             index=None if index is None else parse_index(index),
             schema_prefix=schema_prefix,
             tier_ttl={} if short_term_ttl is None else {Tier.SHORT_TERM: short_term_ttl},
-            **limits,
+            exact_limit=EXACT_LIMIT if exact_limit is None else exact_limit,
         )
         self.index_config = index
         self.ttl_config = ttl
-        self._clock = clock or _utc_now
-        self._ann_tiers: Sequence[Tier] = ()
-        self._state_expires = -math.inf
-        self._accesses = AccessBuffer()
+        self._flows = StoreFlows(self.options, clock=clock or _utc_now, ttl=lambda: self.ttl_config)
+        target = _target(conn_string, index, self.options, pool_config)
+        self._runner = Runner(target, server, self._flows.set_up)
         self._sweeper: ThreadSweeper | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self._runner = Runner(_target(conn_string, index, self.options, pool_config), server, self._set_up)
 
     @classmethod
     def from_conn_string(
@@ -211,7 +191,7 @@ class TieredStore(BaseStore):
         self.stop_ttl_sweeper()
         try:
             if self._runner.is_open:
-                self._runner.run(self._flush())
+                self._runner.run(self._flows.flush())
         finally:
             self._runner.close()
 
@@ -220,7 +200,7 @@ class TieredStore(BaseStore):
         await self.astop_ttl_sweeper()
         try:
             if self._runner.is_open:
-                await self._runner.arun(self._flush())
+                await self._runner.arun(self._flows.flush())
         finally:
             await self._runner.aclose()
 
@@ -231,11 +211,11 @@ class TieredStore(BaseStore):
             MigrationError: if the database is newer than this package.
             DimensionMismatchError: if it holds vectors of another size or type.
         """
-        self._runner.run(self._set_up())
+        self._runner.run(self._flows.set_up())
 
     async def asetup(self) -> None:
         """Create or migrate the schema; see `setup`."""
-        await self._runner.arun(self._set_up())
+        await self._runner.arun(self._flows.set_up())
 
     # LangGraph's contract: everything else of BaseStore is written on these two
 
@@ -245,11 +225,11 @@ class TieredStore(BaseStore):
         Raises:
             InvalidInputError: for an operation that cannot be run; none was.
         """
-        return self._runner.run(self._batch(ops, None))
+        return self._runner.run(self._flows.batch(ops, None))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in one transaction; see `batch`."""
-        return await self._runner.arun(self._batch(ops, None))
+        return await self._runner.arun(self._flows.batch(ops, None))
 
     # Tiers
 
@@ -261,7 +241,9 @@ class TieredStore(BaseStore):
             store.tier("short_term").put(("acme", "chat-7"), "mood", {"text": "in a hurry"})
             ```
         """
-        return TierView(self, _tier(name))
+        return TierView(
+            to_tier(name), flows=self._flows, runner=self._runner, ttl=lambda: self.ttl_config
+        )
 
     def move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> bool:
         """Move a memory to another tier; it keeps its identity and takes the tier's TTL.
@@ -269,11 +251,11 @@ class TieredStore(BaseStore):
         Returns:
             False if there is no such memory, or it is in that tier already.
         """
-        return self._runner.run(self._move(namespace, key, tier))
+        return self._runner.run(self._flows.move(namespace, key, tier))
 
     async def amove(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> bool:
         """Move a memory to another tier; see `move`."""
-        return await self._runner.arun(self._move(namespace, key, tier))
+        return await self._runner.arun(self._flows.move(namespace, key, tier))
 
     # Beyond the contract
 
@@ -291,7 +273,7 @@ class TieredStore(BaseStore):
         Unlike `search`, whose order is the vector metric's alone, this finds names, numbers
         and rare words.
         """
-        return self._runner.run(self._hybrid(namespace_prefix, query, limit, filter))
+        return self._runner.run(self._flows.hybrid(namespace_prefix, query, limit, filter))
 
     async def ahybrid_search(
         self,
@@ -303,43 +285,43 @@ class TieredStore(BaseStore):
         filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's word
     ) -> list[Match]:
         """Search by words and by vectors at once; see `hybrid_search`."""
-        return await self._runner.arun(self._hybrid(namespace_prefix, query, limit, filter))
+        return await self._runner.arun(self._flows.hybrid(namespace_prefix, query, limit, filter))
 
     def stats(self, tenant: str | None = None) -> list[TierStats]:
         """What each tier holds, for one tenant or for all (sizes are always of all)."""
-        return self._runner.run(self._stats(tenant))
+        return self._runner.run(self._flows.stats(tenant))
 
     async def astats(self, tenant: str | None = None) -> list[TierStats]:
         """What each tier holds; see `stats`."""
-        return await self._runner.arun(self._stats(tenant))
+        return await self._runner.arun(self._flows.stats(tenant))
 
     def sizes(self) -> list[RelationSize]:
         """Every table and index of the store with its size on disk, largest first."""
-        return self._runner.run(self._sizes())
+        return self._runner.run(self._flows.sizes())
 
     async def asizes(self) -> list[RelationSize]:
         """Every table and index of the store with its size on disk, largest first."""
-        return await self._runner.arun(self._sizes())
+        return await self._runner.arun(self._flows.sizes())
 
     def optimize(self) -> tuple[Tier, ...]:
         """Tidy up, and build the HNSW index of each tier that has outgrown exact search.
 
-        Answers the tiers whose index was built. Until then searches are exact, and slower the larger the tenant. Writers are not
-        blocked. The sweeper and `setup` do this by themselves.
+        Answers the tiers whose index was built. Until then searches are exact, and slower the
+        larger the tenant. Writers are not blocked. The sweeper does this by itself.
         """
-        return self._runner.run(self._optimize())
+        return self._runner.run(self._flows.optimize())
 
     async def aoptimize(self) -> tuple[Tier, ...]:
         """Build HNSW indexes where they pay; see `optimize`."""
-        return await self._runner.arun(self._optimize())
+        return await self._runner.arun(self._flows.optimize())
 
     def sweep_ttl(self) -> int:
         """Remove expired memories, in small batches; how many."""
-        return self._runner.run(remembering.sweep(now=self._clock()))
+        return self._runner.run(self._flows.sweep())
 
     async def asweep_ttl(self) -> int:
         """Remove expired memories, in small batches; how many."""
-        return await self._runner.arun(remembering.sweep(now=self._clock()))
+        return await self._runner.arun(self._flows.sweep())
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Sweep every few minutes on a thread; the future is done once it was stopped.
@@ -374,120 +356,6 @@ class TieredStore(BaseStore):
         done, _ = await asyncio.wait({self._sweeping}, timeout=timeout)
         return stopped and bool(done)
 
-    # Flows
-
-    def _batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
-        todo = list(given)
-        if not any(isinstance(op, PutOp) for op in todo):
-            answers = yield from self._read([ops.to_read(op) for op in todo], tier)
-            return [self._result(answer) for answer in answers]
-        writes = {i: ops.to_write(op, self.options) for i, op in _puts(todo)}
-        reads = {i: ops.to_read(op) for i, op in enumerate(todo) if i not in writes}
-        last = remembering.last_writes(writes.values())
-        yield from self._refresh_state()
-        vectors = yield from remembering.embed(last, self.options)
-        if reads:
-            yield Query((remembering.lock_writes(last, self.options),))
-        answers = yield from self._read(list(reads.values()), tier, writes_follow=True)
-        yield from remembering.apply(
-            last,
-            vectors,
-            options=self.options,
-            moment=self._moment(),
-            tier=tier,
-            locked=bool(reads),
-        )
-        results: list[Result] = [None] * len(todo)
-        for i, answer in zip(reads, answers, strict=True):
-            results[i] = self._result(answer)
-        return results
-
-    def _read(
-        self, reads: Sequence[recalling.Read], tier: Tier | None, *, writes_follow: bool = False
-    ) -> Flow[list[Any]]:
-        if not reads:
-            return []
-        if self._accesses.due:
-            yield from self._flush()
-        if any(isinstance(one, recalling.Search) for one in reads):
-            yield from self._refresh_state()
-        reading = self._reading(tier)
-        answers = yield from recalling.read(
-            reads, reading=reading, ann_tiers=self._ann_tiers, writes_follow=writes_follow
-        )
-        got = [answer for answer in answers if isinstance(answer, recalling.Found)]
-        if got:
-            self._accesses.add(got, reading.moment.now)
-        return answers
-
-    def _result(self, answer: Any) -> Result:
-        if isinstance(answer, recalling.Found):
-            return ops.to_item(answer)
-        if isinstance(answer, list) and answer and isinstance(answer[0], recalling.Found):
-            return [ops.to_search_item(found, self._distance) for found in answer]
-        return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
-
-    def _reading(self, tier: Tier | None) -> recalling.Reading:
-        tiers = TIERS if tier is None else (tier,)
-        return recalling.Reading(options=self.options, moment=self._moment(), tiers=tiers)
-
-    def _moment(self) -> Moment:
-        ttl = self.ttl_config
-        return Moment(self._clock(), ttl is None or ttl.get("omit_expired", False))
-
-    def _flush(self) -> Flow[None]:
-        """Write the accesses counted so far."""
-        if calls := self._accesses.take(self.options):
-            yield Query(calls, commit=True)
-
-    def _hybrid(
-        self, prefix: tuple[str, ...], query: str, limit: int, given: dict[str, Any] | None
-    ) -> Flow[list[Match]]:
-        one = ops.to_search(prefix, query=query, limit=limit, filter=given)
-        yield from self._refresh_state()
-        found = yield from hybrid.candidates(one, reading=self._reading(None))
-        return match.fuse(found, self._distance, limit)
-
-    def _move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> Flow[bool]:
-        one = ops.to_write(PutOp(namespace, key, None), self.options)
-        return (
-            yield from remembering.move(
-                one.place, key, options=self.options, moment=self._moment(), tier=_tier(tier)
-            )
-        )
-
-    def _set_up(self) -> Flow[None]:
-        yield from migrate.set_up(self.options)
-        self._state_expires = -math.inf
-
-    def _refresh_state(self) -> Flow[None]:
-        index = self.options.index
-        if index is None or index.vector is None or time.monotonic() < self._state_expires:
-            return
-        self._ann_tiers = yield from migrate.read_state(self.options)
-        self._state_expires = time.monotonic() + _STATE_SECONDS
-
-    def _optimize(self) -> Flow[tuple[Tier, ...]]:
-        yield Query((Call("purge_usage", {}),), commit=True)
-        built = yield from migrate.build_ann_indexes(self.options)
-        self._state_expires = -math.inf
-        return built
-
-    def _stats(self, tenant: str | None) -> Flow[list[TierStats]]:
-        yield from self._flush()
-        params = {"tenant": tenant, "schema_prefix": self.options.schema_prefix}
-        (rows,) = yield Query((Call("stats", params),), commit=True)
-        names = ("memories", "vectors", "tenants", "accesses", "expiring", "bytes")
-        return [
-            TierStats(tier=Tier(row[0]), **dict(zip(names, map(int, row[1:]), strict=True)))
-            for row in rows
-        ]
-
-    def _sizes(self) -> Flow[list[RelationSize]]:
-        schemas = [self.options.schema(name) for name in ("memory", *TIERS)]
-        (rows,) = yield Query((Call("sizes", {"schemas": schemas}),), commit=True)
-        return [RelationSize(relation=row[0], kind=row[1], bytes=row[2]) for row in rows]
-
     def _tend(self) -> int:
         removed = self.sweep_ttl()
         self.optimize()
@@ -499,69 +367,9 @@ class TieredStore(BaseStore):
         return removed
 
     def _interval(self, given: float | None) -> float | None:
-        return given if given is not None else (self.ttl_config or {}).get("sweep_interval_minutes")
-
-    @property
-    def _distance(self) -> Distance:
-        index = self.options.index
-        return index.vector.distance if index and index.vector else Distance.COSINE
-
-
-class TierView(BaseStore):
-    """One tier of a `TieredStore`, as a LangGraph store of its own.
-
-    It reads and deletes in that tier alone, and puts new memories there. A put for a memory
-    that lives in another tier raises TierConflictError.
-    """
-
-    supports_ttl = True
-
-    def __init__(self, store: TieredStore, tier: Tier) -> None:
-        """Made by `TieredStore.tier`."""
-        super().__init__()
-        self._store = store
-        self.name = tier
-
-    @property
-    def ttl_config(self) -> TTLConfig | None:  # type: ignore[override]
-        """The store's TTL mapping."""
-        return self._store.ttl_config
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations in this tier; see `TieredStore.batch`."""
-        return self._store._runner.run(self._store._batch(ops, self.name))  # noqa: SLF001
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations in this tier; see `TieredStore.batch`."""
-        return await self._store._runner.arun(self._store._batch(ops, self.name))  # noqa: SLF001
-
-    def put(
-        self,
-        namespace: tuple[str, ...],
-        key: str,
-        value: dict[str, Any],
-        index: Literal[False] | list[str] | None = None,
-        *,
-        ttl: float | NotProvided | None = NOT_PROVIDED,
-    ) -> None:
-        """Put into this tier. Without a `ttl` (minutes) the tier's own applies; None is never."""
-        super().put(namespace, key, value, index, ttl=self._life(ttl))
-
-    async def aput(
-        self,
-        namespace: tuple[str, ...],
-        key: str,
-        value: dict[str, Any],
-        index: Literal[False] | list[str] | None = None,
-        *,
-        ttl: float | NotProvided | None = NOT_PROVIDED,
-    ) -> None:
-        """Put into this tier; see `put`."""
-        await super().aput(namespace, key, value, index, ttl=self._life(ttl))
-
-    @staticmethod
-    def _life(ttl: float | NotProvided | None) -> float | NotProvided:
-        return math.inf if ttl is None else ttl
+        if given is None and self.ttl_config is not None:
+            return self.ttl_config.get("sweep_interval_minutes")
+        return given
 
 
 def local_index(**overrides: Any) -> dict[str, Any]:
@@ -590,14 +398,6 @@ def _target(
         vector_type=vector.vector_type if vector else None,
         pool=pool_config or {},
     )
-
-
-def _puts(todo: Sequence[Op]) -> Iterable[tuple[int, PutOp]]:
-    return ((i, op) for i, op in enumerate(todo) if isinstance(op, PutOp))
-
-
-def _tier(name: Tier | str) -> Tier:
-    return ops.to_tier(name)
 
 
 def _utc_now() -> datetime:

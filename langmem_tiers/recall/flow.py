@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, Scope
 from langmem_tiers.recall.filters import Condition, filter_params
 from langmem_tiers.vectors import PackedVector, pack_all
-
 
 
 class Found(NamedTuple):
@@ -87,67 +86,68 @@ class ListNamespaces:
 Read = Get | Search | ListNamespaces
 
 
+def embed_queries(
+    reads: Sequence[Read], options: StoreOptions
+) -> Flow[dict[int, PackedVector | None]]:
+    """A vector for each search that has a query, embedding each distinct text once."""
+    if options.index is None or options.index.vector is None:
+        return {}
+    asked = {i: one.text for i, one in enumerate(reads) if isinstance(one, Search) and one.text}
+    distinct = tuple(dict.fromkeys(text for text in asked.values() if text.strip()))
+    if not distinct:
+        return {}
+    vectors = yield Embed(distinct, "query")
+    packed = pack_all(vectors, len(distinct), options.index.vector)
+    by_text = dict(zip(distinct, packed, strict=True))
+    return {i: by_text.get(text) for i, text in asked.items()}
+
+
 def read(
-    reads: Sequence[Read], *, reading: Reading, ann_tiers: Sequence[Tier], writes_follow: bool
+    reads: Sequence[Read],
+    vectors: Mapping[int, PackedVector | None],
+    *,
+    reading: Reading,
+    ann_tiers: Sequence[Tier],
+    commit: bool,
 ) -> Flow[list[Any]]:
     """Answer reads in order: Found or None, lists of Found, lists of label lists.
 
-    With `writes_follow` the transaction stays open, for the writes of the same batch.
+    `vectors` are those of the searches that have a query. Without `commit` the transaction
+    stays open, for the writes of the same batch.
     """
-    commit = not writes_follow
     gets = [one for one in reads if isinstance(one, Get)]
     if len(gets) == len(reads):
-        (rows,) = yield Query((_get_call(gets),), commit=commit)
+        (rows,) = yield Query((_get_many_call(gets),), commit=commit)
         answers = _got(reads, rows, reading)
     else:
-        answers = yield from _read_all(reads, gets, reading, ann_tiers, commit=commit)
+        asked = {
+            i: _call(one, vectors.get(i), reading, ann_tiers)
+            for i, one in enumerate(reads)
+            if not isinstance(one, Get)
+        }
+        answers = yield from _read_all(reads, gets, asked, reading, commit=commit)
     if due := _due(reads, answers):
-        yield Query((_extend_call(due, reading, relaxed=commit),), commit=commit)
+        yield Query((extend_call(due, reading, relaxed=commit),), commit=commit)
     return answers
 
 
 def _read_all(
     reads: Sequence[Read],
     gets: Sequence[Get],
+    asked: Mapping[int, Call],
     reading: Reading,
-    ann_tiers: Sequence[Tier],
     *,
     commit: bool,
 ) -> Flow[list[Any]]:
-    """Answer reads of any kind, in one round trip unless HNSW leaves something out."""
-    vectors = yield from _embed_queries(reads, reading.options)
-    asked = [
-        (i, _call(one, vectors.get(i), reading, ann_tiers))
-        for i, one in enumerate(reads)
-        if not isinstance(one, Get)
-    ]
-    calls = [*([_get_call(gets)] if gets else []), *(call for _, call in asked)]
+    """Answer reads of any kind, in one round trip unless a page comes back short."""
+    calls = [*([_get_many_call(gets)] if gets else []), *asked.values()]
     settings = _ann_settings(calls)
     rows = yield Query((*settings, *calls), commit=commit)
     del rows[: len(settings)]
     answers = _got(reads, rows.pop(0), reading) if gets else [None] * len(reads)
-    for (i, call), answer in zip(asked, rows, strict=True):
+    for (i, call), answer in zip(asked.items(), rows, strict=True):
         answers[i] = yield from _complete(reads[i], call, answer, commit=commit)
     return answers
-
-
-def _embed_queries(
-    reads: Sequence[Read], options: StoreOptions
-) -> Flow[dict[int, PackedVector | None]]:
-    """A vector for each search that has a query, embedding each distinct text once."""
-    if options.index is None or options.index.vector is None:
-        return {}
-    asked = {
-        i: one.text for i, one in enumerate(reads) if isinstance(one, Search) and one.text
-    }
-    distinct = tuple(dict.fromkeys(text for text in asked.values() if text.strip()))
-    if not distinct:
-        return {}
-    vectors = yield Embed(distinct, "query")
-    packed = dict(
-        zip(distinct, pack_all(vectors, len(distinct), options.index.vector), strict=True)
-    )
-    return {i: packed.get(text) for i, text in asked.items()}
 
 
 def _ann_settings(calls: Sequence[Call]) -> list[Call]:
@@ -157,11 +157,13 @@ def _ann_settings(calls: Sequence[Call]) -> list[Call]:
     return []
 
 
-def _get_call(gets: Sequence[Get]) -> Call:
+def get_call(place: Place, key: str) -> Call:
+    """The call that reads one memory by key."""
+    return Call("get", {"tenant": place[0], "namespace": place[1], "key": key})
+
+
+def _get_many_call(gets: Sequence[Get]) -> Call:
     """All gets in one statement."""
-    if len(gets) == 1:
-        tenant, namespace = gets[0].place
-        return Call("get", {"tenant": tenant, "namespace": namespace, "key": gets[0].key})
     distinct = dict.fromkeys((*one.place, one.key) for one in gets)
     tenants, namespaces, keys = (list(column) for column in zip(*distinct, strict=True))
     return Call("get_many", {"tenants": tenants, "namespaces": namespaces, "keys": keys})
@@ -199,9 +201,7 @@ def statement_name(name: str, one: Search) -> str:
     return f"{name}{filtered}_{one.scope.kind}"
 
 
-def search_params(
-    one: Search, vector: PackedVector | None, reading: Reading
-) -> dict[str, Any]:
+def search_params(one: Search, vector: PackedVector | None, reading: Reading) -> dict[str, Any]:
     """The parameters of every search statement."""
     wanted = one.limit + one.offset
     return {
@@ -228,7 +228,9 @@ def _complete(one: Read, call: Call, rows: list[Row], *, commit: bool) -> Flow[l
         (rows,) = yield Query((again,), commit=commit)
     if not call.name.startswith("search_newest") and len(rows) < one.limit:
         rest = {**call.params, "limit": one.limit - len(rows)}
-        (more,) = yield Query((Call(statement_name("search_unembedded", one), rest),), commit=commit)
+        (more,) = yield Query(
+            (Call(statement_name("search_unembedded", one), rest),), commit=commit
+        )
         rows = rows + more
     return [Found(*row) for row in rows]
 
@@ -246,21 +248,22 @@ def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
     return Call(f"list_namespaces_{'everywhere' if one.tenant is None else 'tenant'}", params)
 
 
-def _due(reads: Sequence[Read], answers: Sequence[Any]) -> list[tuple[str, int]]:
-    """What was just read and lives on by that, by tenant and id."""
-    due = set()
+def _due(reads: Sequence[Read], answers: Sequence[Any]) -> list[Found]:
+    """What was just read and lives on by that."""
+    due = {}
     for one, answer in zip(reads, answers, strict=True):
         if answer and not isinstance(one, ListNamespaces) and one.refresh:
             for found in answer if isinstance(one, Search) else (answer,):
                 if found.ttl_minutes is not None:
-                    due.add((found.tenant, found.id))
-    return sorted(due)
+                    due[found.tenant, found.id] = found
+    return [due[place] for place in sorted(due)]
 
 
-def _extend_call(due: Sequence[tuple[str, int]], reading: Reading, *, relaxed: bool) -> Call:
+def extend_call(due: Sequence[Found], reading: Reading, *, relaxed: bool) -> Call:
+    """The call that begins the lives of memories again."""
     params = {
-        "tenants": [tenant for tenant, _ in due],
-        "ids": [memory_id for _, memory_id in due],
+        "tenants": [found.tenant for found in due],
+        "ids": [found.id for found in due],
         "now": reading.moment.now,
         "relaxed": relaxed,
     }

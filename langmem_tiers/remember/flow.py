@@ -94,8 +94,9 @@ def sweep(*, now: datetime) -> Flow[int]:
     total = 0
     while True:
         ((row,),) = yield Query((Call("sweep", {"now": now}),), commit=True)
-        total += row[0]
-        if not row[0]:
+        removed: int = row[0]
+        total += removed
+        if not removed:
             return total
 
 
@@ -117,9 +118,7 @@ def embed(
     """A vector for each distinct text that has one; blank texts have none."""
     if options.index is None or options.index.vector is None:
         return {}
-    distinct = tuple(
-        dict.fromkeys(text for one in writes for _, text in one.texts if text.strip())
-    )
+    distinct = tuple(dict.fromkeys(text for one in writes for _, text in one.texts if text.strip()))
     if not distinct:
         return {}
     vectors = yield Embed(distinct, "documents")
@@ -176,9 +175,7 @@ def _delete_calls(
 
 
 def _conflicts_call(puts: Sequence[Write], tier: Tier, moment: Moment) -> Call:
-    return Call(
-        "conflicts", {**_keys(puts), "tier": tier.value, "alive_at": moment.alive_at}
-    )
+    return Call("conflicts", {**_keys(puts), "tier": tier.value, "alive_at": moment.alive_at})
 
 
 def _conflict(row: tuple[Any, ...], tier: Tier) -> TierConflictError:

@@ -45,9 +45,11 @@ _SCOPES: Mapping[str, Mapping[str, str]] = {
         "tenant_lexeme": "'('",
     },
 }
-_FILTER_JOIN = (
-    "JOIN {memory}.memories m ON m.tenant = v.tenant AND m.id = v.id AND m.tier = v.tier"
-)
+_FILTER_JOIN = "JOIN {memory}.memories m ON m.tenant = v.tenant AND m.id = v.id AND m.tier = v.tier"
+
+
+_PLAIN_BYTES = 6000
+"""A vector up to this size stays in its row, which must fit into a page of 8 kB."""
 
 
 class Statement(NamedTuple):
@@ -112,7 +114,7 @@ def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
     fill = {
         **_schemas(options),
         "vector": f"{shape.vector_type}({shape.dims})" if vector else shape.vector_type,
-        "storage": "PLAIN" if shape.bytes <= 6000 else "EXTERNAL",
+        "storage": "PLAIN" if shape.bytes <= _PLAIN_BYTES else "EXTERNAL",
         "covering": "INCLUDE (embedding)" if shape.covering else "",
     }
     return _fill(_read("vectors.sql"), fill)

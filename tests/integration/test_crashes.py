@@ -132,8 +132,14 @@ def survive_kills_with_threads(
 
 
 def unavailable(store: TieredStore) -> None:
+    """Put until the sessions have followed the postmaster: then the server is said to be gone."""
+
+    def put_goes_through() -> bool:
+        store.put(NAMESPACE, "probe", {"text": "while the server goes down"})
+        return True
+
     with pytest.raises(DatabaseUnavailableError):
-        store.put(NAMESPACE, "probe", {"text": "while the server is down"})
+        wait_until(lambda: not put_goes_through())
 
 
 async def survive_kills_with_tasks(

@@ -86,8 +86,8 @@ def indexed(loaded: TieredStore) -> TieredStore:
 
 
 def batch_call(store: TieredStore, name: str, *ops: Any, tier: str | None = None) -> Call:
-    view = None if tier is None else store.tier(tier).name
-    return named(calls_of(store, store._batch(ops, view)), name)
+    view = store if tier is None else store.tier(tier)
+    return named(calls_of(store, lambda: view.batch(ops)), name)
 
 
 def own_key_index(found: set[str]) -> bool:
@@ -114,7 +114,7 @@ def test_get_many_reads_the_unique_index(loaded: TieredStore, mode: Mode) -> Non
 @pytest.mark.parametrize("name", ["put", "delete_vectors", "put_vectors"])
 def test_a_put_reads_only_by_key(loaded: TieredStore, mode: Mode, name: str) -> None:
     ops = [PutOp(PLACE, f"tenant7-{i + 1}", {"text": f"row {i}"}) for i in range(5)]
-    calls = calls_of(loaded, loaded._batch(ops, None))
+    calls = calls_of(loaded, lambda: loaded.batch(ops))
     root = plan(loaded, named(calls, name), mode, settings=[named(calls, "delete_vectors")])
     assert sequential(root) == []
     assert rows_read(root) <= 12 * len(ops)
@@ -128,7 +128,7 @@ def test_delete_reads_only_by_key(loaded: TieredStore, mode: Mode) -> None:
 
 
 def test_a_move_reads_only_by_key(loaded: TieredStore, mode: Mode) -> None:
-    call = named(calls_of(loaded, loaded._move(PLACE, "absent", "long_term")), "move")
+    call = named(calls_of(loaded, lambda: loaded.move(PLACE, "absent", "long_term")), "move")
     root = plan(loaded, call, mode)
     assert sequential(root) == []
     assert rows_read(root) <= 12
@@ -174,23 +174,22 @@ def test_a_sweep_reads_only_what_has_expired(loaded: TieredStore, mode: Mode) ->
 def test_the_lexical_leg_reads_the_words_of_a_large_tenant_from_gin(
     loaded: TieredStore, mode: Mode
 ) -> None:
-    flow = loaded._hybrid((LARGE,), "word7", 10, None)
-    root = plan(loaded, named(calls_of(loaded, flow), "search_hybrid"), mode)
+    calls = calls_of(loaded, lambda: loaded.hybrid_search((LARGE,), query="word7"))
+    root = plan(loaded, named(calls, "search_hybrid"), mode)
     assert any("lexemes" in name for name in indexes(root))
 
 
-@pytest.mark.parametrize("place", [PLACE, (LARGE,)])
-def test_hybrid_search_reads_no_table_from_end_to_end(
-    loaded: TieredStore, mode: Mode, place: tuple[str, ...]
+def test_hybrid_search_of_a_small_tenant_reads_no_table_from_end_to_end(
+    loaded: TieredStore, mode: Mode
 ) -> None:
-    flow = loaded._hybrid(place, "word7", 10, None)
-    root = plan(loaded, named(calls_of(loaded, flow), "search_hybrid"), mode)
+    calls = calls_of(loaded, lambda: loaded.hybrid_search(PLACE, query="word7"))
+    root = plan(loaded, named(calls, "search_hybrid"), mode)
     assert sequential(root) == []
 
 
 def test_listing_the_namespaces_of_a_tenant_reads_no_other(loaded: TieredStore, mode: Mode) -> None:
-    flow = loaded._batch([list_op(PLACE[0])], None)
-    root = plan(loaded, named(calls_of(loaded, flow), "list_namespaces"), mode)
+    calls = calls_of(loaded, lambda: loaded.batch([list_op(PLACE[0])]))
+    root = plan(loaded, named(calls, "list_namespaces"), mode)
     assert rows_read(root) <= 2 * OF_ONE_TENANT
 
 
@@ -225,7 +224,7 @@ def shard(store: TieredStore) -> None:
 
 def test_search_of_a_large_tenant_reads_hnsw(indexed: TieredStore, mode: Mode) -> None:
     op = SearchOp((LARGE,), query="row word7", limit=10)
-    calls = calls_of(indexed, indexed._batch([op], None))
+    calls = calls_of(indexed, lambda: indexed.batch([op]))
     settings = [named(calls, "ann_settings")]
     root = plan(indexed, named(calls, "search_ann"), mode, settings=settings)
     assert "vectors_hnsw_cosine" in indexes(root)
@@ -234,7 +233,7 @@ def test_search_of_a_large_tenant_reads_hnsw(indexed: TieredStore, mode: Mode) -
 
 def test_search_of_a_small_tenant_beside_hnsw_stays_exact(indexed: TieredStore, mode: Mode) -> None:
     op = SearchOp(PLACE, query="row word7", limit=10)
-    calls = calls_of(indexed, indexed._batch([op], None))
+    calls = calls_of(indexed, lambda: indexed.batch([op]))
     settings = [named(calls, "ann_settings")]
     root = plan(indexed, named(calls, "search_ann"), mode, settings=settings)
     assert "vectors_hnsw_cosine" not in indexes(root)

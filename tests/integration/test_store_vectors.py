@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_core.embeddings import Embeddings
-from langgraph.store.base import PutOp, SearchItem
+from langgraph.store.base import PutOp, SearchItem, SearchOp
 
 from langmem_tiers import ConfigurationError, DimensionMismatchError, EmbeddingError, TieredStore
 from langmem_tiers.testing import StoreDriver, TrigramEmbeddings
@@ -195,6 +195,17 @@ async def test_equal_texts_are_embedded_once_a_batch(open_store: Opener, url: st
         await driver.batch([PutOp(NS, f"{n}", {"text": f"text {n % 2}"}) for n in range(10)])
         assert model.asked == [["text 0", "text 1"]]
         assert len(await driver.search(NS, query="text 0")) == 10
+
+
+async def test_queries_and_writes_share_a_batch(driver: StoreDriver) -> None:
+    await driver.put(NS, "old", {"text": "old"})
+    found, _, _ = await driver.batch(
+        [SearchOp(NS, query="old"), PutOp(NS, "new", {"text": "new"}), PutOp(NS, "old", None)]
+    )
+    assert isinstance(found, list)
+    items = [item for item in found if isinstance(item, SearchItem)]
+    assert scores(items) == {"old": pytest.approx(1, abs=1e-3)}
+    assert await driver.keys(NS, query="new") == ["new"]
 
 
 async def test_the_index_of_a_store_is_kept_as_given() -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Self
 
 import psycopg
+import pytest
 from psycopg import sql
-from psycopg._queries import PostgresQuery
-from psycopg.adapt import Transformer
+from psycopg.adapt import PyFormat, Transformer
 
 from langmem_tiers import TieredStore
-from langmem_tiers.flow import Call, Effect, Flow, Query, run
+from langmem_tiers.flow import Call, Effect, Query
+from langmem_tiers.sql import Statement
 from langmem_tiers.vectors import PackedVector
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]
@@ -23,9 +23,9 @@ MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")
 class _Recording:
     """A session that does the work and notes every statement."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, calls: list[Call]) -> None:
         self._session = session
-        self.calls: list[Call] = []
+        self.calls = calls
 
     def __enter__(self) -> Self:
         self._session.__enter__()
@@ -40,18 +40,21 @@ class _Recording:
         return self._session.perform(effect)
 
 
-def calls_of(store: TieredStore, flow: Flow[Any]) -> list[Call]:
-    """Run a flow and answer the statements that it ran."""
+def calls_of(store: TieredStore, use: Callable[[], object]) -> list[Call]:
+    """Use the store and answer the statements that it ran."""
     database = store._runner._database
     assert database is not None
-    recording = _Recording(database.session())
-    run(flow, recording)
-    return recording.calls
+    begin, calls = database.session, list[Call]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "session", lambda: _Recording(begin(), calls))
+        use()
+    return calls
 
 
 def named(calls: Sequence[Call], name: str) -> Call:
-    """The call of one name."""
-    (found,) = [call for call in calls if call.name == name]
+    """The call of one name, or of its variant for this scope."""
+    exact = [call for call in calls if call.name == name]
+    (found,) = exact or [call for call in calls if call.name.startswith(f"{name}_")]
     return found
 
 
@@ -73,20 +76,14 @@ def plan(
     with database.pool.connection() as conn, conn.transaction(force_rollback=True):
         conn.execute(f"SET LOCAL plan_cache_mode = {mode}".encode())
         for each in settings:
-            conn.execute(_bytes(statements[each.name]), each.params)
-        text = _bytes(statements[call.name]).replace(replace[0].encode(), replace[1].encode())
-        converted = PostgresQuery(Transformer(conn))
-        converted.convert(text, call.params)
-        types = [_type_name(conn, oid) for oid in converted.types]
-        names = list(dict.fromkeys(re.findall(rb"%\((\w+)\)", text)))
-        values = [_literal(call.params[name.decode()]) for name in names]
-        prepare = b"PREPARE probe (" + ", ".join(types).encode() + b") AS " + converted.query
-        conn.execute(prepare)
-        execute = sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE probe ({})").format(
-            sql.SQL(", ").join(values)
-        )
-        row = conn.execute(execute).fetchone()
-        conn.execute("DEALLOCATE probe")
+            conn.execute(_prepared(conn, statements[each.name], each, "before"))
+            conn.execute(_execute("EXECUTE before", statements[each.name], each))
+        statement = statements[call.name]
+        replaced = statement._replace(text=statement.text.replace(*map(str.encode, replace)))
+        conn.execute(_prepared(conn, replaced, call, "probe"))
+        explain = _execute("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE probe", statement, call)
+        row = conn.execute(explain).fetchone()
+        conn.execute("DEALLOCATE ALL")
     assert row is not None
     found: dict[str, Any] = row[0][0]["Plan"]
     return found
@@ -137,8 +134,23 @@ def rows_read(root: dict[str, Any]) -> float:
     return total
 
 
-def _bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text
+def _values(statement: Statement, call: Call) -> list[Any]:
+    return [call.params[name] for name in statement.names]
+
+
+def _prepared(conn: psycopg.Connection[Any], statement: Statement, call: Call, name: str) -> bytes:
+    values = _values(statement, call)
+    adapting = Transformer(conn)
+    adapting.dump_sequence(values, [PyFormat.AUTO] * len(values))
+    types = ", ".join(_type_name(conn, oid) for oid in adapting.types or ())
+    declared = f" ({types})" if types else ""
+    return f"PREPARE {name}{declared} AS ".encode() + statement.text
+
+
+def _execute(head: str, statement: Statement, call: Call) -> sql.Composable:
+    values = [_literal(value) for value in _values(statement, call)]
+    arguments = sql.SQL(" ({})").format(sql.SQL(", ").join(values)) if values else sql.SQL("")
+    return sql.SQL("{}{}").format(sql.SQL(head), arguments)  # type: ignore[arg-type]
 
 
 def _type_name(conn: psycopg.Connection[Any], oid: int) -> str:

@@ -8,16 +8,21 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
-from langmem_tiers import TieredStore, database, flow
+from langmem_tiers import Tier, flow, session
+from langmem_tiers.config import StoreOptions, parse_index
 from langmem_tiers.flow import Call, Effect, Embed, Flow, Query
+from langmem_tiers.store_flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
 
 NS = ("acme", "flow")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+INDEX: dict[str, Any] = {"dims": 4, "embed": TrigramEmbeddings(4), "fields": ["text"]}
 
 
 class Rename(ast.NodeTransformer):
@@ -67,7 +72,7 @@ def test_run_and_arun_differ_by_await_alone() -> None:
 
 
 def test_both_sessions_have_the_same_methods_but_for_await() -> None:
-    blocking, asynchronous = methods(database.Session), methods(database.AsyncSession)
+    blocking, asynchronous = methods(session.Session), methods(session.AsyncSession)
     assert blocking.keys() == asynchronous.keys()
     for name, method in blocking.items():
         assert tree(method) == tree(asynchronous[name]), name
@@ -104,10 +109,10 @@ class Script:
         return list(self._answers.pop(0)) if self._answers else []
 
 
-def store() -> TieredStore:
-    model = TrigramEmbeddings(4)
-    made = TieredStore("", index={"dims": 4, "embed": model, "fields": ["text"]})
-    effects(made._batch([SearchOp(NS, query="the shape of the database is read once")], None))
+def flows(index: dict[str, Any] | None = INDEX) -> StoreFlows:
+    options = StoreOptions(index=None if index is None else parse_index(index))
+    made = StoreFlows(options, clock=lambda: NOW, ttl=lambda: None)
+    effects(made.batch([SearchOp(NS, query="the shape of the database is read once")], None))
     return made
 
 
@@ -122,7 +127,7 @@ def calls(asked: Sequence[Effect]) -> list[list[str]]:
 
 
 def test_a_put_embeds_and_then_writes_in_one_round_trip() -> None:
-    asked = effects(store()._batch([PutOp(NS, "k", {"text": "x"})], None))
+    asked = effects(flows().batch([PutOp(NS, "k", {"text": "x"})], None))
     assert [type(one) for one in asked] == [Embed, Query]
     assert isinstance(asked[1], Query)
     assert asked[1].commit
@@ -130,45 +135,45 @@ def test_a_put_embeds_and_then_writes_in_one_round_trip() -> None:
 
 
 def test_a_get_is_one_statement_in_one_round_trip() -> None:
-    (asked,) = effects(store()._batch([GetOp(NS, "k")], None))
+    (asked,) = effects(flows().batch([GetOp(NS, "k")], None))
     assert isinstance(asked, Query)
     assert [call.name for call in asked.calls] == ["get"]
     assert asked.commit
 
 
 def test_any_number_of_gets_is_one_statement() -> None:
-    asked = effects(store()._batch([GetOp(NS, f"{n}") for n in range(50)], None))
+    asked = effects(flows().batch([GetOp(NS, f"{n}") for n in range(50)], None))
     assert calls(asked) == [["get_many"]]
 
 
 def test_reads_without_a_query_share_one_round_trip() -> None:
     ops: list[Op] = [GetOp(NS, "k"), SearchOp(NS), ListNamespacesOp(), SearchOp(())]
-    asked = effects(store()._batch(ops, None))
+    asked = effects(flows().batch(ops, None))
     (names,) = calls(asked)
     kinds = [re.sub("_(tenant|prefix|everywhere)$", "", name) for name in names]
     assert sorted(kinds) == ["get", "list_namespaces", "search_newest", "search_newest"]
 
 
 def test_nothing_asked_is_no_effect() -> None:
-    assert effects(store()._batch([], None)) == []
+    assert effects(flows().batch([], None)) == []
 
 
 def test_equal_texts_are_embedded_once_and_blank_ones_never() -> None:
     texts = ["x", "y", "x", " ", "", "y"]
     ops: list[Op] = [PutOp(NS, f"{n}", {"text": text}) for n, text in enumerate(texts)]
-    embedded = [one for one in effects(store()._batch(ops, None)) if isinstance(one, Embed)]
+    embedded = [one for one in effects(flows().batch(ops, None)) if isinstance(one, Embed)]
     assert embedded == [Embed(("x", "y"), "documents")]
 
 
 def test_equal_queries_are_embedded_once() -> None:
     ops: list[Op] = [SearchOp(NS, query="x"), SearchOp((), query="x"), SearchOp(NS, query=" ")]
-    embedded = [one for one in effects(store()._batch(ops, None)) if isinstance(one, Embed)]
+    embedded = [one for one in effects(flows().batch(ops, None)) if isinstance(one, Embed)]
     assert embedded == [Embed(("x",), "query")]
 
 
 def test_no_model_is_asked_while_a_transaction_is_open() -> None:
     ops: list[Op] = [SearchOp(NS, query="x"), PutOp(NS, "k", {"text": "y"}), GetOp(NS, "k")]
-    asked = effects(store()._batch(ops, None))
+    asked = effects(flows().batch(ops, None))
     opened = next(n for n, one in enumerate(asked) if isinstance(one, Query) and not one.commit)
     assert all(isinstance(one, Query) for one in asked[opened:])
     assert isinstance(asked[-1], Query)
@@ -177,7 +182,7 @@ def test_no_model_is_asked_while_a_transaction_is_open() -> None:
 
 def test_without_an_index_nothing_is_embedded() -> None:
     ops: list[Op] = [PutOp(NS, "k", {"text": "x"}), SearchOp(NS, query="x")]
-    asked = effects(TieredStore("")._batch(ops, None))
+    asked = effects(flows(None).batch(ops, None))
     assert not any(isinstance(one, Embed) for one in asked)
 
 
@@ -185,13 +190,13 @@ def test_a_mistake_asks_for_nothing() -> None:
     session = Script()
     ops: list[Op] = [PutOp(NS, "k", {"text": "x"}), SearchOp(NS, limit=-1)]
     with pytest.raises(ValueError, match="limit"):
-        flow.run(store()._batch(ops, None), session)
+        flow.run(flows().batch(ops, None), session)
     assert session.effects == []
     assert session.ended_with is not None
 
 
 def test_a_tier_looks_for_conflicts_before_it_writes() -> None:
-    asked = effects(store()._batch([PutOp(NS, "k", {"v": 1})], store().tier("working").name))
+    asked = effects(flows().batch([PutOp(NS, "k", {"v": 1})], Tier.WORKING))
     assert calls(asked)[0][0] == "lock_keys"
     assert "conflicts" in calls(asked)[0]
     assert [one.commit for one in asked if isinstance(one, Query)] == [False, True]

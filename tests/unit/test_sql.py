@@ -38,7 +38,7 @@ def test_statements_are_filled_in_whole(distance: Distance, vector_type: str) ->
     for text in loaded.values():
         assert not re.search(r"\{\w+\}", text.replace("'{}'", ""))
         assert not re.search(r"(?<!my_)\bmemory\.", text)
-    assert distance.operator in loaded["search_exact"]
+    assert distance.operator in loaded["search_exact_tenant"]
     assert f"::{vector_type}" in loaded["put_vectors"]
 
 

@@ -1,0 +1,311 @@
+"""Sessions: units of work on one connection, which `run` and `arun` drive flows on.
+
+The twins are equal but for `await`.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from langmem_tiers.connection import (
+    AsyncConnection,
+    Connection,
+    arows_of,
+    can_roll_back,
+    is_transient,
+    rows_of,
+    translated,
+)
+from langmem_tiers.flow import Build, Call, Effect, Embed, Query, Rows, Script
+
+if TYPE_CHECKING:
+    from langmem_tiers.database import AsyncDatabase, Database
+
+_ATTEMPTS = 5
+
+
+def _refuse_open(transaction_open: bool) -> None:  # noqa: FBT001 - the one fact it looks at
+    if transaction_open:
+        raise RuntimeError("a flow must embed before its first query: no connection waits")
+
+
+class Session:
+    """A unit of work on a blocking connection, taken only while a query needs it."""
+
+    def __init__(self, database: Database) -> None:
+        """Hold the database; nothing is opened yet."""
+        self._database = database
+        self._pool = database.pool
+        self._conn: Connection | None = None
+        self._open = False
+
+    def __enter__(self) -> Self:
+        """Begin; no connection is taken yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        """Commit, or roll back after an error, and give the connection back."""
+        if self._conn is None:
+            return
+        try:
+            if kind is None and self._open:
+                self._conn.commit()
+            elif kind is not None and can_roll_back(self._conn):
+                self._conn.rollback()
+        except psycopg.Error as failure:
+            raise translated(failure) from failure
+        finally:
+            self._release()
+
+    def perform(self, effect: Effect, /) -> Any:
+        """Do what a flow asked for."""
+        if isinstance(effect, Embed):
+            return self._embed(effect)
+        try:
+            if isinstance(effect, Script):
+                return self._script(effect)
+            if isinstance(effect, Build):
+                return self._build(effect)
+            return self._query(effect)
+        except (psycopg.Error, PoolTimeout) as error:
+            raise translated(error) from error
+
+    def _embed(self, effect: Embed) -> Any:
+        _refuse_open(self._open)
+        model = self._database.target.embedder()
+        if effect.purpose == "documents":
+            return model.embed_documents(list(effect.texts))
+        return [model.embed_query(text) for text in effect.texts]
+
+    def _script(self, script: Script) -> None:
+        conn = self._connection()
+        self._begin(conn)
+        conn.execute(script.text.encode(), prepare=False)
+
+    def _build(self, build: Build) -> bool:
+        conn = self._connection()
+        locked = conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
+        ((ours,),) = locked.fetchall()
+        if not ours:
+            return False
+        try:
+            for statement in build.statements:
+                conn.execute(statement.encode(), prepare=False)
+        except BaseException:
+            conn.close()  # which also lets go of the lock
+            raise
+        conn.execute("SELECT pg_advisory_unlock(%s)", (build.lock,))
+        return True
+
+    def _query(self, query: Query) -> list[Rows]:
+        for attempt in range(1, _ATTEMPTS + 1):
+            began_before = self._open
+            conn = self._connection()
+            try:
+                rows = self._execute(conn, query)
+            except psycopg.Error as error:
+                if began_before or attempt == _ATTEMPTS or not is_transient(error, conn):
+                    raise
+                self._start_over(conn)
+            else:
+                self._open = not query.commit
+                if query.commit:
+                    self._release()
+                return rows
+        raise AssertionError("unreachable")
+
+    def _start_over(self, conn: Connection) -> None:
+        """Undo a first query that may be tried again; replace a dead pool."""
+        if conn.closed:
+            self._release()
+            self._database.recover(self._pool)
+            self._pool = self._database.pool
+        else:
+            if can_roll_back(conn):
+                conn.rollback()
+            self._open = False
+
+    def _execute(self, conn: Connection, query: Query) -> list[Rows]:
+        if len(query.calls) == 1 and query.commit and not self._open:
+            return [rows_of(self._call(conn.single, query.calls[0]))]
+        with conn.pipeline():
+            if not query.commit:
+                self._begin(conn)
+            cursors = [self._call(psycopg.RawCursor(conn), call) for call in query.calls]
+            if query.commit and self._open:
+                conn.commit()
+        return [rows_of(cursor) for cursor in cursors]
+
+    def _begin(self, conn: Connection) -> None:
+        if not self._open:
+            conn.execute("BEGIN")
+            self._open = True
+
+    def _call(self, cursor: psycopg.RawCursor[Any], call: Call) -> psycopg.RawCursor[Any]:
+        text, names = self._database.target.statements[call.name]
+        return cursor.execute(text, [call.params[name] for name in names], binary=True)
+
+    def _connection(self) -> Connection:
+        if self._conn is None:
+            if self._database.suspect:
+                self._database.recover(self._pool)
+                self._pool = self._database.pool
+            self._conn = self._pool.getconn()
+            if self._database.target.vector_type and not self._conn.knows_vectors:
+                self._conn.learn_vectors(self._database.target.vector_type)
+        return self._conn
+
+    def _release(self) -> None:
+        conn, self._conn, self._open = self._conn, None, False
+        if conn is not None:
+            self._pool.putconn(conn)
+
+
+class AsyncSession:
+    """The same unit of work on an asynchronous connection."""
+
+    def __init__(self, database: AsyncDatabase) -> None:
+        """Hold the database; nothing is opened yet."""
+        self._database = database
+        self._pool = database.pool
+        self._conn: AsyncConnection | None = None
+        self._open = False
+
+    async def __aenter__(self) -> Self:
+        """Begin; no connection is taken yet."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        """Commit, or roll back after an error, and give the connection back."""
+        if self._conn is None:
+            return
+        try:
+            if kind is None and self._open:
+                await self._conn.commit()
+            elif kind is not None and can_roll_back(self._conn):
+                await self._conn.rollback()
+        except psycopg.Error as failure:
+            raise translated(failure) from failure
+        finally:
+            await self._release()
+
+    async def perform(self, effect: Effect, /) -> Any:
+        """Do what a flow asked for."""
+        if isinstance(effect, Embed):
+            return await self._embed(effect)
+        try:
+            if isinstance(effect, Script):
+                return await self._script(effect)
+            if isinstance(effect, Build):
+                return await self._build(effect)
+            return await self._query(effect)
+        except (psycopg.Error, PoolTimeout) as error:
+            raise translated(error) from error
+
+    async def _embed(self, effect: Embed) -> Any:
+        _refuse_open(self._open)
+        model = self._database.target.embedder()
+        if effect.purpose == "documents":
+            return await model.aembed_documents(list(effect.texts))
+        return [await model.aembed_query(text) for text in effect.texts]
+
+    async def _script(self, script: Script) -> None:
+        conn = await self._connection()
+        await self._begin(conn)
+        await conn.execute(script.text.encode(), prepare=False)
+
+    async def _build(self, build: Build) -> bool:
+        conn = await self._connection()
+        locked = await conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
+        ((ours,),) = await locked.fetchall()
+        if not ours:
+            return False
+        try:
+            for statement in build.statements:
+                await conn.execute(statement.encode(), prepare=False)
+        except BaseException:
+            await conn.close()  # which also lets go of the lock
+            raise
+        await conn.execute("SELECT pg_advisory_unlock(%s)", (build.lock,))
+        return True
+
+    async def _query(self, query: Query) -> list[Rows]:
+        for attempt in range(1, _ATTEMPTS + 1):
+            began_before = self._open
+            conn = await self._connection()
+            try:
+                rows = await self._execute(conn, query)
+            except psycopg.Error as error:
+                if began_before or attempt == _ATTEMPTS or not is_transient(error, conn):
+                    raise
+                await self._start_over(conn)
+            else:
+                self._open = not query.commit
+                if query.commit:
+                    await self._release()
+                return rows
+        raise AssertionError("unreachable")
+
+    async def _start_over(self, conn: AsyncConnection) -> None:
+        """Undo a first query that may be tried again; replace a dead pool."""
+        if conn.closed:
+            await self._release()
+            await self._database.recover(self._pool)
+            self._pool = self._database.pool
+        else:
+            if can_roll_back(conn):
+                await conn.rollback()
+            self._open = False
+
+    async def _execute(self, conn: AsyncConnection, query: Query) -> list[Rows]:
+        if len(query.calls) == 1 and query.commit and not self._open:
+            return [await arows_of(await self._call(conn.single, query.calls[0]))]
+        async with conn.pipeline():
+            if not query.commit:
+                await self._begin(conn)
+            cursors = [await self._call(psycopg.AsyncRawCursor(conn), call) for call in query.calls]
+            if query.commit and self._open:
+                await conn.commit()
+        return [await arows_of(cursor) for cursor in cursors]
+
+    async def _begin(self, conn: AsyncConnection) -> None:
+        if not self._open:
+            await conn.execute("BEGIN")
+            self._open = True
+
+    async def _call(
+        self, cursor: psycopg.AsyncRawCursor[Any], call: Call
+    ) -> psycopg.AsyncRawCursor[Any]:
+        text, names = self._database.target.statements[call.name]
+        return await cursor.execute(text, [call.params[name] for name in names], binary=True)
+
+    async def _connection(self) -> AsyncConnection:
+        if self._conn is None:
+            if self._database.suspect:
+                await self._database.recover(self._pool)
+                self._pool = self._database.pool
+            self._conn = await self._pool.getconn()
+            if self._database.target.vector_type and not self._conn.knows_vectors:
+                await self._conn.learn_vectors(self._database.target.vector_type)
+        return self._conn
+
+    async def _release(self) -> None:
+        conn, self._conn, self._open = self._conn, None, False
+        if conn is not None:
+            await self._pool.putconn(conn)

@@ -1,0 +1,201 @@
+"""What a store does, as flows: LangGraph's operations in, rows and results out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
+
+from langmem_tiers import migrate, ops
+from langmem_tiers.accesses import AccessBuffer
+from langmem_tiers.config import Distance, StoreOptions
+from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.memory import TIERS, Match, Moment, RelationSize, Tier, TierStats
+from langmem_tiers.recall import flow as recalling
+from langmem_tiers.recall import hybrid as hybrid_search
+from langmem_tiers.recall import match
+from langmem_tiers.remember import flow as remembering
+from langmem_tiers.vectors import PackedVector
+
+_STATE_SECONDS = 60.0
+"""How long a store believes what it last read about the database's vector indexes."""
+
+
+class StoreFlows:
+    """The flows of one store, and what it remembers between them.
+
+    That is little: which tiers have an HNSW index, and the accesses not yet written.
+    """
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        *,
+        clock: Callable[[], datetime],
+        ttl: Callable[[], TTLConfig | None],
+    ) -> None:
+        """Hold the options; `ttl` is asked at each call, as users may change the mapping."""
+        self.options = options
+        self._clock = clock
+        self._ttl = ttl
+        self._ann_tiers: Sequence[Tier] = ()
+        self._state_expires = -math.inf
+        self._accesses = AccessBuffer()
+
+    def batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
+        """Run operations: all reads, then all writes; in `tier` alone if one is given."""
+        todo = list(given)
+        if len(todo) == 1 and isinstance(todo[0], GetOp):
+            return [(yield from self._get(todo[0], tier))]
+        if not any(isinstance(op, PutOp) for op in todo):
+            answers = yield from self._read([ops.to_read(op) for op in todo], tier)
+            return [self._result(answer) for answer in answers]
+        writes = {i: ops.to_write(op, self.options) for i, op in _puts(todo)}
+        reads = {i: ops.to_read(op) for i, op in enumerate(todo) if i not in writes}
+        last = remembering.last_writes(writes.values())
+        yield from self._refresh_state()
+        vectors = yield from remembering.embed(last, self.options)
+        lock = remembering.lock_writes(last, self.options) if reads else None
+        answers = yield from self._read(list(reads.values()), tier, lock)
+        yield from remembering.apply(
+            last,
+            vectors,
+            options=self.options,
+            moment=self._moment(),
+            tier=tier,
+            locked=lock is not None,
+        )
+        results: list[Result] = [None] * len(todo)
+        for i, answer in zip(reads, answers, strict=True):
+            results[i] = self._result(answer)
+        return results
+
+    def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
+        """One get alone: the commonest call, on the shortest way."""
+        place, key, refresh = ops.to_get(op)
+        if self._accesses.due:
+            yield from self.flush()
+        (rows,) = yield Query((recalling.get_call(place, key),), commit=True)
+        if not rows:
+            return None
+        found, reading = recalling.Found(*rows[0]), self._reading(tier)
+        if not reading.sees(found):
+            return None
+        if refresh and found.ttl_minutes is not None:
+            yield Query((recalling.extend_call([found], reading, relaxed=True),), commit=True)
+        self._accesses.add((found,), reading.moment.now)
+        return ops.to_item(found)
+
+    def _read(
+        self, reads: Sequence[recalling.Read], tier: Tier | None, lock: Call | None = None
+    ) -> Flow[list[Any]]:
+        """Answer reads; with a lock, take it first and leave the transaction open."""
+        if not reads:
+            return []
+        if self._accesses.due:
+            yield from self.flush()
+        vectors: Mapping[int, PackedVector | None] = {}
+        if any(isinstance(one, recalling.Search) for one in reads):
+            yield from self._refresh_state()
+            vectors = yield from recalling.embed_queries(reads, self.options)
+        if lock is not None:
+            yield Query((lock,))
+        reading = self._reading(tier)
+        answers = yield from recalling.read(
+            reads, vectors, reading=reading, ann_tiers=self._ann_tiers, commit=lock is None
+        )
+        got = [answer for answer in answers if isinstance(answer, recalling.Found)]
+        if got:
+            self._accesses.add(got, reading.moment.now)
+        return answers
+
+    def _result(self, answer: Any) -> Result:
+        if isinstance(answer, recalling.Found):
+            return ops.to_item(answer)
+        if isinstance(answer, list) and answer and isinstance(answer[0], recalling.Found):
+            return [ops.to_search_item(found, self._distance) for found in answer]
+        return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
+
+    def _reading(self, tier: Tier | None) -> recalling.Reading:
+        tiers = TIERS if tier is None else (tier,)
+        return recalling.Reading(options=self.options, moment=self._moment(), tiers=tiers)
+
+    def _moment(self) -> Moment:
+        ttl = self._ttl()
+        return Moment(self._clock(), ttl is None or ttl.get("omit_expired", False))
+
+    def flush(self) -> Flow[None]:
+        """Write the accesses counted so far."""
+        if calls := self._accesses.take(self.options):
+            yield Query(calls, commit=True)
+
+    def hybrid(
+        self, prefix: tuple[str, ...], query: str, limit: int, given: dict[str, Any] | None
+    ) -> Flow[list[Match]]:
+        """Search by words and by vectors at once."""
+        one = ops.to_search(prefix, query=query, limit=limit, filter=given)
+        yield from self._refresh_state()
+        found = yield from hybrid_search.candidates(one, reading=self._reading(None))
+        return match.fuse(found, self._distance, limit)
+
+    def move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> Flow[bool]:
+        """Move a memory to another tier; False if it is not there, or there already."""
+        one = ops.to_write(PutOp(namespace, key, None), self.options)
+        return (
+            yield from remembering.move(
+                one.place, key, options=self.options, moment=self._moment(), tier=ops.to_tier(tier)
+            )
+        )
+
+    def set_up(self) -> Flow[None]:
+        """Create or migrate the schema."""
+        yield from migrate.set_up(self.options)
+        self._state_expires = -math.inf
+
+    def _refresh_state(self) -> Flow[None]:
+        index = self.options.index
+        if index is None or index.vector is None or time.monotonic() < self._state_expires:
+            return
+        self._ann_tiers = yield from migrate.read_state(self.options)
+        self._state_expires = time.monotonic() + _STATE_SECONDS
+
+    def optimize(self) -> Flow[tuple[Tier, ...]]:
+        """Tidy up, and build HNSW indexes where they pay; the tiers built."""
+        yield Query((Call("purge_usage", {}),), commit=True)
+        built = yield from migrate.build_ann_indexes(self.options)
+        self._state_expires = -math.inf
+        return built
+
+    def stats(self, tenant: str | None) -> Flow[list[TierStats]]:
+        """What each tier holds."""
+        yield from self.flush()
+        params = {"tenant": tenant, "schema_prefix": self.options.schema_prefix}
+        (rows,) = yield Query((Call("stats", params),), commit=True)
+        names = ("memories", "vectors", "tenants", "accesses", "expiring", "bytes")
+        return [
+            TierStats(tier=Tier(row[0]), **dict(zip(names, map(int, row[1:]), strict=True)))
+            for row in rows
+        ]
+
+    def sizes(self) -> Flow[list[RelationSize]]:
+        """Every table and index with its size on disk."""
+        schemas = [self.options.schema(name) for name in ("memory", *TIERS)]
+        (rows,) = yield Query((Call("sizes", {"schemas": schemas}),), commit=True)
+        return [RelationSize(relation=row[0], kind=row[1], bytes=row[2]) for row in rows]
+
+    def sweep(self) -> Flow[int]:
+        """Remove expired memories; how many."""
+        return (yield from remembering.sweep(now=self._clock()))
+
+    @property
+    def _distance(self) -> Distance:
+        index = self.options.index
+        return index.vector.distance if index and index.vector else Distance.COSINE
+
+
+def _puts(todo: Sequence[Op]) -> Iterable[tuple[int, PutOp]]:
+    return ((i, op) for i, op in enumerate(todo) if isinstance(op, PutOp))

@@ -1,0 +1,79 @@
+"""One tier of a store, as a store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from langgraph.store.base import NOT_PROVIDED, BaseStore, NotProvided, Op, Result, TTLConfig
+
+from langmem_tiers.memory import Tier
+from langmem_tiers.runner import Runner
+from langmem_tiers.store_flows import StoreFlows
+
+
+class TierView(BaseStore):
+    """One tier of a `TieredStore`, as a LangGraph store of its own.
+
+    It reads and deletes in that tier alone, and puts new memories there. A put for a memory
+    that lives in another tier raises TierConflictError.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        tier: Tier,
+        *,
+        flows: StoreFlows,
+        runner: Runner,
+        ttl: Callable[[], TTLConfig | None],
+    ) -> None:
+        """Made by `TieredStore.tier`."""
+        super().__init__()
+        self.name = tier
+        self._flows = flows
+        self._runner = runner
+        self._ttl = ttl
+
+    @property
+    def ttl_config(self) -> TTLConfig | None:  # type: ignore[override]
+        """The store's TTL mapping."""
+        return self._ttl()
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in this tier; see `TieredStore.batch`."""
+        return self._runner.run(self._flows.batch(ops, self.name))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in this tier; see `TieredStore.batch`."""
+        return await self._runner.arun(self._flows.batch(ops, self.name))
+
+    def put(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Put into this tier. Without a `ttl` (minutes) the tier's own applies; None is never."""
+        super().put(namespace, key, value, index, ttl=self._life(ttl))
+
+    async def aput(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Put into this tier; see `put`."""
+        await super().aput(namespace, key, value, index, ttl=self._life(ttl))
+
+    @staticmethod
+    def _life(ttl: float | NotProvided | None) -> float | NotProvided:
+        return math.inf if ttl is None else ttl
