@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +18,20 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.connection import AsyncConnection, Connection, translated
 from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.flow import Together, arun, run
+from langmem_tiers.group_commit import AsyncGroupCommit, GroupCommit
 from langmem_tiers.session import AsyncSession, Session
 from langmem_tiers.sql import Statement
 
 POOL_TIMEOUT_SECONDS = 5.0
 """How long a caller waits for a free connection before PoolExhaustedError."""
+
+CONNECTION_SETTINGS = (
+    "SELECT set_config('plan_cache_mode', 'force_generic_plan', false), "
+    "set_config('enable_seqscan', 'off', false)"
+)
+"""Every statement is static and written for one plan: planning it again for each call costs
+more than most of them take, and a plan made while tables were empty must not last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +77,7 @@ class Database:
         self.target = target
         self.suspect = False
         """Whether the server was gone when last seen."""
+        self.writes = GroupCommit(self._write)
         self._recovering = threading.Lock()
         self.pool = self._new_pool()
 
@@ -107,13 +117,23 @@ class Database:
         """A new unit of work."""
         return Session(self)
 
+    def _write(self, together: Sequence[Together]) -> None:
+        flow = together[0].flow([one.item for one in together])
+        run(flow, self.session())
+
+    def _configure(self, conn: Connection) -> None:
+        conn.execute(CONNECTION_SETTINGS)
+
     def _probe(self) -> None:
         conn = psycopg.Connection.connect(self.target.conninfo, **self.target.connection_options())
         conn.close()
 
     def _new_pool(self) -> ConnectionPool[Connection]:
         return ConnectionPool(
-            self.target.conninfo, connection_class=Connection, **self.target.pool_options()
+            self.target.conninfo,
+            connection_class=Connection,
+            configure=self._configure,
+            **self.target.pool_options(),
         )
 
 
@@ -125,6 +145,7 @@ class AsyncDatabase:
         self.target = target
         self.suspect = False
         """Whether the server was gone when last seen."""
+        self.writes = AsyncGroupCommit(self._write)
         self._recovering = asyncio.Lock()
         self.pool = self._new_pool()
 
@@ -142,6 +163,7 @@ class AsyncDatabase:
 
     async def close(self) -> None:
         """Close every connection; no task is left behind."""
+        await self.writes.drain()
         await self.pool.close()
 
     async def recover(self, lost: AsyncConnectionPool[AsyncConnection]) -> None:
@@ -164,6 +186,13 @@ class AsyncDatabase:
         """A new unit of work."""
         return AsyncSession(self)
 
+    async def _write(self, together: Sequence[Together]) -> None:
+        flow = together[0].flow([one.item for one in together])
+        await arun(flow, self.session())
+
+    async def _configure(self, conn: AsyncConnection) -> None:
+        await conn.execute(CONNECTION_SETTINGS)
+
     async def _probe(self) -> None:
         conn = await psycopg.AsyncConnection.connect(
             self.target.conninfo, **self.target.connection_options()
@@ -172,5 +201,8 @@ class AsyncDatabase:
 
     def _new_pool(self) -> AsyncConnectionPool[AsyncConnection]:
         return AsyncConnectionPool(
-            self.target.conninfo, connection_class=AsyncConnection, **self.target.pool_options()
+            self.target.conninfo,
+            connection_class=AsyncConnection,
+            configure=self._configure,
+            **self.target.pool_options(),
         )

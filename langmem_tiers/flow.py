@@ -1,6 +1,6 @@
 """Flows: what the package does, written once and driven both ways.
 
-A flow is a generator that yields what it needs (an `Embed`, a `Query`, a `Script`, a `Build`)
+A flow is a generator that yields what it needs (an `Embed`, a `Query`, a `Script`, …)
 and is sent the answer. `run` drives it on a blocking session and `arun` on an asynchronous
 one; the two are equal but for `await`. Everything above is therefore written once and never
 blocks by itself.
@@ -12,7 +12,7 @@ transaction is open is an error, so no connection ever waits for a model.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
@@ -60,7 +60,18 @@ class Build(NamedTuple):
     lock: int
 
 
-Effect: TypeAlias = Embed | Query | Script | Build
+class Together(NamedTuple):
+    """Do this together with others of its kind that wait meanwhile: one transaction for all.
+
+    `flow` makes the flow that does several items. One that fails is done again alone, so that
+    it spoils no other. Answered with nothing once the item is committed.
+    """
+
+    item: Any
+    flow: Callable[[Sequence[Any]], Flow[None]]
+
+
+Effect: TypeAlias = Embed | Query | Script | Build | Together
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

@@ -20,7 +20,7 @@ from langmem_tiers.connection import (
     rows_of,
     translated,
 )
-from langmem_tiers.flow import Build, Call, Effect, Embed, Query, Rows, Script
+from langmem_tiers.flow import Build, Call, Effect, Embed, Query, Rows, Script, Together
 
 if TYPE_CHECKING:
     from langmem_tiers.database import AsyncDatabase, Database
@@ -71,6 +71,8 @@ class Session:
         """Do what a flow asked for."""
         if isinstance(effect, Embed):
             return self._embed(effect)
+        if isinstance(effect, Together):
+            return self._database.writes.join(effect)
         try:
             if isinstance(effect, Script):
                 return self._script(effect)
@@ -209,6 +211,8 @@ class AsyncSession:
         """Do what a flow asked for."""
         if isinstance(effect, Embed):
             return await self._embed(effect)
+        if isinstance(effect, Together):
+            return await self._database.writes.join(effect)
         try:
             if isinstance(effect, Script):
                 return await self._script(effect)

@@ -13,7 +13,7 @@ from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
 from langmem_tiers import migrate, ops
 from langmem_tiers.accesses import AccessBuffer
 from langmem_tiers.config import Distance, StoreOptions
-from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.flow import Call, Flow, Query, Together
 from langmem_tiers.memory import TIERS, Match, Moment, RelationSize, Tier, TierStats
 from langmem_tiers.recall import flow as recalling
 from langmem_tiers.recall import hybrid as hybrid_search
@@ -59,20 +59,22 @@ class StoreFlows:
         last = remembering.last_writes(writes.values())
         yield from self._refresh_state()
         vectors = yield from remembering.embed(last, self.options)
+        writing = remembering.Writing(last, vectors, self._moment())
+        if not reads and tier is None:
+            yield Together(writing, self._apply_together)
+            return [None] * len(todo)
         lock = remembering.lock_writes(last, self.options) if reads else None
         answers = yield from self._read(list(reads.values()), tier, lock)
         yield from remembering.apply(
-            last,
-            vectors,
-            options=self.options,
-            moment=self._moment(),
-            tier=tier,
-            locked=lock is not None,
+            writing, options=self.options, tier=tier, locked=lock is not None
         )
         results: list[Result] = [None] * len(todo)
         for i, answer in zip(reads, answers, strict=True):
             results[i] = self._result(answer)
         return results
+
+    def _apply_together(self, several: Sequence[remembering.Writing]) -> Flow[None]:
+        return remembering.apply(remembering.merged(several), options=self.options, tier=None)
 
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
         """One get alone: the commonest call, on the shortest way."""

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from langmem_tiers.config import StoreOptions, lexical_text
 from langmem_tiers.errors import TierConflictError
@@ -39,14 +39,25 @@ def last_writes(writes: Iterable[Write]) -> list[Write]:
     return list({(one.place, one.key): one for one in writes}.values())
 
 
+class Writing(NamedTuple):
+    """What the writes of one call need, beside each other's."""
+
+    writes: Sequence[Write]
+    vectors: Mapping[str, PackedVector | None]
+    moment: Moment
+
+
+def merged(several: Sequence[Writing]) -> Writing:
+    """The writes of several calls as those of one; the last call's moment holds."""
+    if len(several) == 1:
+        return several[0]
+    vectors = {text: vector for one in several for text, vector in one.vectors.items()}
+    writes = last_writes(write for one in several for write in one.writes)
+    return Writing(writes, vectors, max(one.moment for one in several))
+
+
 def apply(
-    writes: Sequence[Write],
-    vectors: Mapping[str, PackedVector | None],
-    *,
-    options: StoreOptions,
-    moment: Moment,
-    tier: Tier | None,
-    locked: bool = False,
+    writing: Writing, *, options: StoreOptions, tier: Tier | None, locked: bool = False
 ) -> Flow[None]:
     """Apply puts and deletions, one a key, all or none; `locked` if their keys are already.
 
@@ -55,6 +66,7 @@ def apply(
     Raises:
         TierConflictError: if `tier` is given and a key lives in another one.
     """
+    writes, vectors, moment = writing
     puts = [one for one in writes if one.value is not None]
     deletions = [one for one in writes if one.value is None]
     lock = () if locked else (lock_writes(writes, options),)

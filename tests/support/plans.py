@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, LiteralString, Self
 
 import psycopg
 import pytest
@@ -79,7 +79,9 @@ def plan(
             conn.execute(_prepared(conn, statements[each.name], each, "before"))
             conn.execute(_execute("EXECUTE before", statements[each.name], each))
         statement = statements[call.name]
-        replaced = statement._replace(text=statement.text.replace(*map(str.encode, replace)))
+        replaced = statement._replace(
+            text=statement.text.replace(replace[0].encode(), replace[1].encode())
+        )
         conn.execute(_prepared(conn, replaced, call, "probe"))
         explain = _execute("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE probe", statement, call)
         row = conn.execute(explain).fetchone()
@@ -147,10 +149,10 @@ def _prepared(conn: psycopg.Connection[Any], statement: Statement, call: Call, n
     return f"PREPARE {name}{declared} AS ".encode() + statement.text
 
 
-def _execute(head: str, statement: Statement, call: Call) -> sql.Composable:
+def _execute(head: LiteralString, statement: Statement, call: Call) -> sql.Composed:
     values = [_literal(value) for value in _values(statement, call)]
     arguments = sql.SQL(" ({})").format(sql.SQL(", ").join(values)) if values else sql.SQL("")
-    return sql.SQL("{}{}").format(sql.SQL(head), arguments)  # type: ignore[arg-type]
+    return sql.SQL(head) + arguments
 
 
 def _type_name(conn: psycopg.Connection[Any], oid: int) -> str:

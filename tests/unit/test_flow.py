@@ -150,8 +150,8 @@ def test_reads_without_a_query_share_one_round_trip() -> None:
     ops: list[Op] = [GetOp(NS, "k"), SearchOp(NS), ListNamespacesOp(), SearchOp(())]
     asked = effects(flows().batch(ops, None))
     (names,) = calls(asked)
-    kinds = [re.sub("_(tenant|prefix|everywhere)$", "", name) for name in names]
-    assert sorted(kinds) == ["get", "list_namespaces", "search_newest", "search_newest"]
+    kinds = [re.sub("_(many|tenant|prefix|everywhere)$", "", name) for name in names]
+    assert sorted(kinds) == ["get_many", "list_namespaces", "search_newest", "search_newest"]
 
 
 def test_nothing_asked_is_no_effect() -> None:

@@ -1,0 +1,144 @@
+"""Group commit: writes that wait for the same disk go there together.
+
+A write that finds another one in flight waits for it, and then all that wait go as one
+transaction. A single writer notices nothing; sixteen share the wait for the disk. The twins
+for threads and for an event loop keep the same rules:
+
+- whoever waits longest takes off next, with everybody who waits by then;
+- if a flight fails, its passengers go again one by one, and each gets its own error;
+- a caller who is cancelled leaves the flight alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from langmem_tiers.errors import DatabaseUnavailableError, TieredMemoryError
+from langmem_tiers.flow import Together
+
+MAX_PASSENGERS = 256
+"""Callers in one transaction; more only lengthen its locks."""
+
+
+@dataclass(slots=True, eq=False)
+class _Ticket:
+    together: Together
+    turn: threading.Event = field(default_factory=threading.Event)
+    flown: bool = False
+    error: BaseException | None = None
+
+
+class GroupCommit:
+    """Group commit for threads."""
+
+    def __init__(self, fly: Callable[[Sequence[Together]], None]) -> None:
+        """`fly` does all of them in one transaction, or none."""
+        self._fly = fly
+        self._lock = threading.Lock()
+        self._waiting: deque[_Ticket] = deque()
+        self._in_flight = False
+
+    def join(self, together: Together) -> None:
+        """Return once it is committed, or raise what went wrong with it."""
+        mine = _Ticket(together)
+        with self._lock:
+            self._waiting.append(mine)
+            if not self._in_flight:
+                self._in_flight = True
+                mine.turn.set()
+        mine.turn.wait()
+        if not mine.flown:
+            self._take_off()
+        if mine.error is not None:
+            raise mine.error
+
+    def _take_off(self) -> None:
+        """Fly everybody who waits, then give the turn to whoever waits longest."""
+        with self._lock:
+            count = min(len(self._waiting), MAX_PASSENGERS)
+            passengers = [self._waiting.popleft() for _ in range(count)]
+        try:
+            self._fly_all(passengers)
+        finally:
+            with self._lock:
+                self._in_flight = bool(self._waiting)
+                heir = self._waiting[0] if self._waiting else None
+            for passenger in passengers:
+                passenger.flown = True
+                passenger.turn.set()
+            if heir is not None:
+                heir.turn.set()
+
+    def _fly_all(self, passengers: Sequence[_Ticket]) -> None:
+        try:
+            self._fly([passenger.together for passenger in passengers])
+        except TieredMemoryError as error:
+            if len(passengers) == 1 or isinstance(error, DatabaseUnavailableError):
+                for passenger in passengers:
+                    passenger.error = error
+                return
+            for passenger in passengers:
+                self._fly_all([passenger])
+        except BaseException as error:
+            for passenger in passengers:
+                passenger.error = error
+            raise
+
+
+class AsyncGroupCommit:
+    """Group commit for the tasks of one event loop."""
+
+    def __init__(self, fly: Callable[[Sequence[Together]], Awaitable[None]]) -> None:
+        """`fly` does all of them in one transaction, or none."""
+        self._fly = fly
+        self._waiting: deque[tuple[Together, asyncio.Future[None]]] = deque()
+        self._flight: asyncio.Task[None] | None = None
+
+    async def join(self, together: Together) -> None:
+        """Return once it is committed, or raise what went wrong with it."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((together, done))
+        if self._flight is None or self._flight.done():
+            self._flight = asyncio.create_task(self._fly_on())
+        await done
+
+    async def drain(self) -> None:
+        """Wait until nothing is in flight."""
+        if self._flight is not None:
+            await asyncio.wait({self._flight})
+
+    async def _fly_on(self) -> None:
+        while self._waiting:
+            count = min(len(self._waiting), MAX_PASSENGERS)
+            await self._fly_all([self._waiting.popleft() for _ in range(count)])
+
+    async def _fly_all(self, passengers: Sequence[tuple[Together, asyncio.Future[None]]]) -> None:
+        try:
+            await self._fly([together for together, _ in passengers])
+        except TieredMemoryError as error:
+            if len(passengers) == 1 or isinstance(error, DatabaseUnavailableError):
+                _settle(passengers, error)
+                return
+            for passenger in passengers:
+                await self._fly_all([passenger])
+        except BaseException as error:
+            _settle(passengers, error)
+            raise
+        else:
+            _settle(passengers, None)
+
+
+def _settle(
+    passengers: Sequence[tuple[Together, asyncio.Future[None]]], error: BaseException | None
+) -> None:
+    for _, done in passengers:
+        if done.done():
+            continue
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
