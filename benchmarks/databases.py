@@ -21,9 +21,6 @@ Report = Callable[[float], object]
 """Told the share of a task that is done, 0…1."""
 
 _BATCH = 500
-_SHORT_TERM_MINUTES = 24 * 60.0
-"""Long enough that no expiry slides while measuring: no contender writes in a search."""
-
 VECTOR_INDEX = "store_vectors_embedding_idx"
 _SIZES = """
 SELECT n.nspname || '.' || c.relname, c.relkind = 'i',
@@ -57,10 +54,8 @@ class Relation:
 
 
 def tiered_store(url: str, corpus: Corpus, **options: Any) -> TieredStore:
-    """Our store on a database, not opened."""
-    return TieredStore.from_conn_string(
-        url, index=index_of(corpus), short_term_ttl=_SHORT_TERM_MINUTES, **options
-    )
+    """Our store on a database, not opened. Nothing expires, so that no search has to write."""
+    return TieredStore.from_conn_string(url, index=index_of(corpus), short_term_ttl=None, **options)
 
 
 def index_of(corpus: Corpus) -> Any:

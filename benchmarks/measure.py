@@ -20,6 +20,7 @@ from benchmarks.results import (
     GET,
     ONE,
     PUT,
+    RAW_AT_ONCE,
     SEARCH,
     TASKS,
     THREADS,
@@ -36,7 +37,6 @@ STEPS = 12
 """Calls of a Progress by `Measurer.run`."""
 
 BATCH_SIZE = 50
-RAW_AT_ONCE = "raw SQL, counting at once"
 _READS, _WRITES = (GET, SEARCH), (PUT, BATCH)
 _RECALL_QUERIES = 200
 _STRIDE = 7919

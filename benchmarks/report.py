@@ -10,7 +10,16 @@ from rich.table import Table
 
 from benchmarks.bars import MIDDLE, bars
 from benchmarks.contenders import OURS, PEER, RAW
-from benchmarks.results import MODES, VERBS, Comparison, Results, SizeResult
+from benchmarks.results import (
+    GET,
+    MODES,
+    ONE,
+    RAW_AT_ONCE,
+    VERBS,
+    Comparison,
+    Results,
+    SizeResult,
+)
 from benchmarks.timing import Timing
 
 _MEGABYTE = 1_000_000
@@ -30,6 +39,7 @@ def sheets(results: Results) -> Iterator[Sheet]:
     """Every table of a run."""
     for mode in MODES:
         yield _speed(results, mode)
+    yield _at_once(results)
     yield _found(results)
     yield from _hand_set(results)
     if at := results.at(MIDDLE):
@@ -75,6 +85,15 @@ def _speed(results: Results, mode: str) -> Sheet:
     unit = "ms a call" if mode == MODES[0] else "ms a call, all clients together"
     columns = ("", "rows", OURS, PEER, RAW, "faster than peer", "times raw")
     return Sheet(f"{mode}: {unit}, median of blocks (quartiles)", columns, rows)
+
+
+def _at_once(results: Results) -> Sheet:
+    rows = [
+        (f"{at.size:,}", *(_timing(found.timings[name]) for name in (OURS, RAW, RAW_AT_ONCE)))
+        for at in results.sizes
+        if (found := at.find(ONE, GET))
+    ]
+    return Sheet("get, 1 client: what counting costs, ms", ("rows", OURS, RAW, RAW_AT_ONCE), rows)
 
 
 def _figures(found: Comparison) -> Iterator[str]:

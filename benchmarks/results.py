@@ -18,6 +18,7 @@ GET, PUT, BATCH, SEARCH = "get", "put", "batch of 50 puts", "search"
 VERBS = (GET, PUT, BATCH, SEARCH)
 ONE, TASKS, THREADS = "1 client", "16 tasks", "16 threads"
 MODES = (ONE, TASKS, THREADS)
+RAW_AT_ONCE = "raw SQL, counting each access at once"
 
 _PACKAGES = ("langgraph-checkpoint-postgres", "langgraph-checkpoint", "psycopg", "pgvector")
 

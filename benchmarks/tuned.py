@@ -33,7 +33,7 @@ _FLAT_DATABASE = "peer_flat"
 def ways() -> dict[str, str]:
     """Each setting's name, and the server options it consists of."""
     found = {AS_IT_COMES: ""}
-    for order, width in itertools.product(("strict_order", "relaxed_order"), (40, 100, 200, 400)):
+    for order, width in itertools.product(("strict_order", "relaxed_order"), (40, 200, 400, 1000)):
         found[f"{WITH_HNSW}, {order}, ef_search {width}"] = (
             f"-c hnsw.iterative_scan={order} -c hnsw.ef_search={width} "
             "-c hnsw.max_scan_tuples=1000000 -c hnsw.scan_mem_multiplier=8"

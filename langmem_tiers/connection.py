@@ -122,8 +122,7 @@ def translated(error: psycopg.Error | PoolTimeout) -> DatabaseError:
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
         return DatabaseUnavailableError(
             f"Postgres does not answer or dropped the connection ({_first_line(error)}): check "
-            "that it runs and that the connection string is right; nothing of this call is kept "
-            "unless it was acknowledged"
+            "that it runs and that the connection string is right; repeating the call is safe"
         )
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return DatabaseError(

@@ -173,16 +173,15 @@ def _match(condition: object) -> tuple[str, tuple[str, ...]]:
         raise InvalidTypeError(
             f"a match condition is MatchCondition('prefix' or 'suffix', labels), not {condition!r}"
         )
-    if condition.match_type not in ("prefix", "suffix"):
-        raise InvalidInputError(
-            f"unknown match type {condition.match_type!r}: use 'prefix' or 'suffix'"
-        )
+    kind = str(condition.match_type)
+    if kind not in ("prefix", "suffix"):
+        raise InvalidInputError(f"unknown match type {kind!r}: use 'prefix' or 'suffix'")
     labels = (path,) if isinstance(path, str) else tuple(path)
     if labels:
         _check_labels(GetOp(labels, ""), labels)
     for label in labels:
         utf8_bytes(label, "namespace")
-    return condition.match_type, labels
+    return kind, labels
 
 
 def _rows(number: object, what: str) -> int:

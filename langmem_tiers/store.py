@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -22,6 +23,7 @@ from langmem_tiers.config import (
 from langmem_tiers.database import Target
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
+from langmem_tiers.errors import DatabaseError
 from langmem_tiers.memory import Match, RelationSize, Tier, TierStats
 from langmem_tiers.ops import to_tier
 from langmem_tiers.runner import Runner
@@ -191,7 +193,8 @@ class TieredStore(BaseStore):
         self.stop_ttl_sweeper()
         try:
             if self._runner.is_open:
-                self._runner.run(self._flows.flush())
+                with suppress(DatabaseError):  # access counts are not worth an error here
+                    self._runner.run(self._flows.flush())
         finally:
             self._runner.close()
 
@@ -200,7 +203,8 @@ class TieredStore(BaseStore):
         await self.astop_ttl_sweeper()
         try:
             if self._runner.is_open:
-                await self._runner.arun(self._flows.flush())
+                with suppress(DatabaseError):  # access counts are not worth an error here
+                    await self._runner.arun(self._flows.flush())
         finally:
             await self._runner.aclose()
 

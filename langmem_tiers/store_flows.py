@@ -52,7 +52,9 @@ class StoreFlows:
         if len(todo) == 1 and isinstance(todo[0], GetOp):
             return [(yield from self._get(todo[0], tier))]
         if not any(isinstance(op, PutOp) for op in todo):
-            answers = yield from self._read([ops.to_read(op) for op in todo], tier)
+            asked = [ops.to_read(op) for op in todo]
+            answers = yield from self._read(asked, tier)
+            yield from self._note(asked, answers)
             return [self._result(answer) for answer in answers]
         writes = {i: ops.to_write(op, self.options) for i, op in _puts(todo)}
         reads = {i: ops.to_read(op) for i, op in enumerate(todo) if i not in writes}
@@ -68,6 +70,7 @@ class StoreFlows:
         yield from remembering.apply(
             writing, options=self.options, tier=tier, locked=lock is not None
         )
+        yield from self._note(list(reads.values()), answers)
         results: list[Result] = [None] * len(todo)
         for i, answer in zip(reads, answers, strict=True):
             results[i] = self._result(answer)
@@ -78,17 +81,17 @@ class StoreFlows:
 
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
         """One get alone: the commonest call, on the shortest way."""
-        place, key, refresh = ops.to_get(op)
+        asked = ops.to_get(op)
         if self._accesses.due:
             yield from self.flush()
-        (rows,) = yield Query((recalling.get_call(place, key),), commit=True)
+        (rows,) = yield Query((recalling.get_call(asked),), commit=True)
         if not rows:
             return None
         found, reading = recalling.Found(*rows[0]), self._reading(tier)
         if not reading.sees(found):
             return None
-        if refresh and found.ttl_minutes is not None:
-            yield Query((recalling.extend_call([found], reading, relaxed=True),), commit=True)
+        if found.ttl_minutes is not None:
+            yield from recalling.extend([asked], [found], reading.moment)
         self._accesses.add((found,), reading.moment.now)
         return ops.to_item(found)
 
@@ -110,10 +113,15 @@ class StoreFlows:
         answers = yield from recalling.read(
             reads, vectors, reading=reading, ann_tiers=self._ann_tiers, commit=lock is None
         )
+        return answers
+
+    def _note(self, reads: Sequence[recalling.Read], answers: Sequence[Any]) -> Flow[None]:
+        """What a read leaves behind, once it has succeeded: a count, and a longer life."""
+        moment = self._moment()
         got = [answer for answer in answers if isinstance(answer, recalling.Found)]
         if got:
-            self._accesses.add(got, reading.moment.now)
-        return answers
+            self._accesses.add(got, moment.now)
+        yield from recalling.extend(reads, answers, moment)
 
     def _result(self, answer: Any) -> Result:
         if isinstance(answer, recalling.Found):

@@ -126,9 +126,21 @@ def read(
             if not isinstance(one, Get)
         }
         answers = yield from _read_all(reads, gets, asked, reading, commit=commit)
-    if due := _due(reads, answers):
-        yield Query((extend_call(due, reading, relaxed=commit),), commit=commit)
     return answers
+
+
+def extend(reads: Sequence[Read], answers: Sequence[Any], moment: Moment) -> Flow[None]:
+    """Begin the lives of what was just read again, in a transaction of its own.
+
+    Losing this in a crash is accepted: its commit is not waited for.
+    """
+    if due := _due(reads, answers):
+        params = {
+            "tenants": [found.tenant for found in due],
+            "ids": [found.id for found in due],
+            "now": moment.now,
+        }
+        yield Query((Call("extend", params),), commit=True)
 
 
 def _read_all(
@@ -157,9 +169,10 @@ def _ann_settings(calls: Sequence[Call]) -> list[Call]:
     return []
 
 
-def get_call(place: Place, key: str) -> Call:
+def get_call(one: Get) -> Call:
     """The call that reads one memory by key."""
-    return Call("get", {"tenant": place[0], "namespace": place[1], "key": key})
+    tenant, namespace = one.place
+    return Call("get", {"tenant": tenant, "namespace": namespace, "key": one.key})
 
 
 def _get_many_call(gets: Sequence[Get]) -> Call:
@@ -257,14 +270,3 @@ def _due(reads: Sequence[Read], answers: Sequence[Any]) -> list[Found]:
                 if found.ttl_minutes is not None:
                     due[found.tenant, found.id] = found
     return [due[place] for place in sorted(due)]
-
-
-def extend_call(due: Sequence[Found], reading: Reading, *, relaxed: bool) -> Call:
-    """The call that begins the lives of memories again."""
-    params = {
-        "tenants": [found.tenant for found in due],
-        "ids": [found.id for found in due],
-        "now": reading.moment.now,
-        "relaxed": relaxed,
-    }
-    return Call("extend", params)

@@ -48,7 +48,7 @@ UPDATE {memory}.memories m
 SET expires_at = %(now)s::timestamptz + m.ttl_minutes * interval '1 minute'
 FROM due d
 WHERE m.tenant = d.tenant AND m.id = d.id AND m.tier = d.tier
-RETURNING CASE WHEN %(relaxed)s THEN set_config('synchronous_commit', 'off', true) END;
+RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: lock_keys
 -- Writers of one key wait for each other; buckets are taken in order, so none waits in a ring.

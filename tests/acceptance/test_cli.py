@@ -36,7 +36,7 @@ def document(*arguments: str) -> Any:
 
 def subprocess_of(*arguments: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
     program = "from langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
-    return subprocess.Popen(  # noqa: S603 - our own program
+    return subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdout=subprocess.PIPE,
         stderr=stderr,

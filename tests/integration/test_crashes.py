@@ -207,7 +207,7 @@ with TieredStore.from_conn_string(sys.argv[1], index=index) as store:
 def kill_client_mid_batch(url: str, first_turn: int, delay: float) -> int:
     """Let a process write batches and kill it; the last turn it saw acknowledged."""
     command = [sys.executable, "-W", "error", "-c", BATCHES, url, str(first_turn)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         last = int(process.stdout.readline())
         time.sleep(delay)
