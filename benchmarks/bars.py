@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from benchmarks.contenders import OURS, PEER, RAW
 from benchmarks.results import (
     BATCH,
+    EXACT,
     GET,
+    HNSW,
     ONE,
     PUT,
     SEARCH,
@@ -16,7 +18,6 @@ from benchmarks.results import (
     Results,
     SizeResult,
 )
-from benchmarks.tuned import WITH_HNSW, WITHOUT_HNSW
 
 MIDDLE, LARGE = 10_000, 100_000
 
@@ -72,9 +73,9 @@ def _namespace(results: Results) -> Iterator[Bar]:
     place = "1 % of 100,000 rows"
     yield Bar(f"{place}: full pages", 1, ours.full_pages if ours else None, unit="")
     yield Bar(f"{place}: recall@10", 0.99, ours.recall if ours else None, unit="")
-    for name, kind in ((WITH_HNSW, "with HNSW"), (WITHOUT_HNSW, "without HNSW, exact")):
-        found = [one for key, one in (at.hand_set if at else {}).items() if key.startswith(name)]
-        ratio = found[0].ratio(PEER, OURS) if found else None
+    for kind in (HNSW, EXACT):
+        best = at.hand_set.get(kind) if at else None
+        ratio = best[1].ratio(PEER, OURS) if best else None
         yield Bar(f"{place}: faster than hand-set PostgresStore, {kind}", 15, ratio)
 
 

@@ -176,7 +176,7 @@ def measure_hand_set(server_url: str, setup: Setup, result: SizeResult) -> None:
         setup.progress(f"PostgresStore, {name}")
         result.settings.append(tuned.attempt(name, tuned.address(name, peer, flat), corpus))
     workload = Workload(corpus)
-    for setting in tuned.best(result.settings).values():
+    for setting in tuned.best(result.settings):
         setup.progress(f"beside {setting.name}")
         with ExitStack() as stack:
             clients = stack.enter_context(contenders.one_client(setup.databases, corpus))
@@ -184,4 +184,5 @@ def measure_hand_set(server_url: str, setup: Setup, result: SizeResult) -> None:
             clients[PEER] = stack.enter_context(tuned.opened(url, corpus))
             runs = {name: _bound(client, SEARCH) for name, client in clients.items()}
             timings = one_client(runs, lambda n: workload.next(SEARCH, n), setup.effort, 30)
-        result.hand_set[setting.name] = Comparison(corpus.size, ONE, SEARCH, timings)
+        comparison = Comparison(corpus.size, ONE, SEARCH, timings)
+        result.hand_set[setting.kind] = (setting, comparison)

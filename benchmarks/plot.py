@@ -23,8 +23,8 @@ def draw(results: Results, path: Path) -> None:
             _panel(axes, results, mode, verb)
             axes.set_title(verb)
         line[0].set_ylabel(label)
-    grid[0][0].legend()
-    figure.tight_layout()
+    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="upper center", ncols=3)
+    figure.tight_layout(rect=(0, 0, 1, 0.95))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
@@ -41,6 +41,6 @@ def _panel(axes: Any, results: Results, mode: str, verb: str) -> None:
         ]
         axes.errorbar(sizes, middle, yerr=spread, label=name, color=colour, marker="o", capsize=3)
     axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set_ylim(bottom=0)
     axes.set_xlabel("memories")
     axes.grid(visible=True, which="major", alpha=0.3)

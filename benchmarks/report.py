@@ -124,6 +124,7 @@ def _hand_set(results: Results) -> Iterator[Sheet]:
         tried = [
             (
                 one.name,
+                one.kind,
                 f"{one.quality.full_pages:.3f}",
                 f"{one.quality.recall:.3f}",
                 f"{one.milliseconds:.3g}",
@@ -131,8 +132,14 @@ def _hand_set(results: Results) -> Iterator[Sheet]:
             for one in at.settings
         ]
         title = f"PostgresStore set by hand, namespace of 1 % of {at.size:,} rows"
-        yield Sheet(title, ("setting", "full pages", "recall@10", "ms a search"), tried)
-        beside = [(name, *_figures(found)) for name, found in at.hand_set.items()]
+        yield Sheet(title, ("setting", "plan", "full pages", "recall@10", "ms a search"), tried)
+        beside = [
+            (
+                f"{kind}: {setting.name}, recall {setting.quality.recall:.3f}",
+                *_figures(found),
+            )
+            for kind, (setting, found) in at.hand_set.items()
+        ]
         columns = ("best settings", OURS, "hand-set", RAW, "faster than peer", "times raw")
         yield Sheet("The best of them, in blocks beside ours: ms a search", columns, beside)
 

@@ -19,6 +19,7 @@ VERBS = (GET, PUT, BATCH, SEARCH)
 ONE, TASKS, THREADS = "1 client", "16 tasks", "16 threads"
 MODES = (ONE, TASKS, THREADS)
 RAW_AT_ONCE = "raw SQL, counting each access at once"
+HNSW, EXACT = "HNSW", "exact"
 
 _PACKAGES = ("langgraph-checkpoint-postgres", "langgraph-checkpoint", "psycopg", "pgvector")
 
@@ -52,6 +53,8 @@ class Setting:
     """A way to set PostgresStore by hand, and what it gave."""
 
     name: str
+    kind: str
+    """Which plan it led to: HNSW or EXACT."""
     milliseconds: float
     quality: Quality
 
@@ -69,8 +72,8 @@ class SizeResult:
     quality: dict[str, Quality] = field(default_factory=dict)
     relations: dict[str, list[Relation]] = field(default_factory=dict)
     settings: list[Setting] = field(default_factory=list)
-    hand_set: dict[str, Comparison] = field(default_factory=dict)
-    """By the name of the best setting of each kind: searches in blocks beside ours."""
+    hand_set: dict[str, tuple[Setting, Comparison]] = field(default_factory=dict)
+    """By kind, the best setting: searches in blocks beside ours."""
 
     def find(self, mode: str, verb: str) -> Comparison | None:
         """The comparison of that mode and verb, if it was measured."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import psycopg
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -25,12 +26,16 @@ SIZES = (1_000, MIDDLE, LARGE)
 FULL = Effort(blocks=9, seconds=0.25)
 QUICK = Effort(blocks=3, seconds=0.08)
 PICTURE = Path("benchmarks/out/store.png")
+_BUFFERS = "1GB"
+"""Room for all databases, so that contenders do not push each other out of the cache."""
+
 _SPARE, _QUERIES = 8_000, 1_000
 
 
 def main(
     *,
     quick: Annotated[bool, typer.Option(help="1,000 and 10,000 rows, few blocks.")] = False,
+    size: Annotated[list[int] | None, typer.Option(help="Rows to measure; repeatable.")] = None,
     dims: Annotated[int, typer.Option(help="Dimensions of the vectors.")] = 384,
     url: Annotated[str, typer.Option(help="A server to use instead of an embedded one.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure.")] = None,
@@ -41,8 +46,8 @@ def main(
     started = time.monotonic()
     with _server(url) as server_url, _bar() as bar:
         results = Results(dims, environment(server_url))
-        for size in SIZES[:2] if quick else SIZES:
-            _measure(results, server_url, size, QUICK if quick else FULL, bar)
+        for rows in size or (SIZES[:2] if quick else SIZES):
+            _measure(results, server_url, rows, QUICK if quick else FULL, bar)
     results.seconds = time.monotonic() - started
     if markdown:
         print(report.markdown(results))
@@ -78,8 +83,14 @@ def _server(url: str) -> Iterator[str]:
     if url:
         yield url
         return
-    with tempfile.TemporaryDirectory() as directory, EmbeddedPostgres(directory) as server:
-        yield server.url
+    with tempfile.TemporaryDirectory() as directory:
+        with (
+            EmbeddedPostgres(directory) as server,
+            psycopg.connect(server.url, autocommit=True) as conn,
+        ):
+            conn.execute(f"ALTER SYSTEM SET shared_buffers = '{_BUFFERS}'".encode())
+        with EmbeddedPostgres(directory) as server:
+            yield server.url
 
 
 def _bar() -> Progress:

@@ -48,6 +48,9 @@ _SCOPES: Mapping[str, Mapping[str, str]] = {
 _FILTER_JOIN = "JOIN {memory}.memories m ON m.tenant = v.tenant AND m.id = v.id AND m.tier = v.tier"
 
 
+_PLACES = """unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
+         WITH ORDINALITY AS w (tenant, namespace, key, ord)"""
+
 _PLAIN_BYTES = 6000
 """A vector up to this size stays in its row, which must fit into a page of 8 kB."""
 
@@ -77,6 +80,8 @@ def statements(options: StoreOptions, vector: VectorOptions | None) -> dict[str,
         "operator": shape.distance.operator,
         "vector_type": shape.vector_type,
         "lexeme": _QUOTED_LEXEME,
+        "places": _PLACES,
+        "few": "w.ord > 0 AND w.ord < 1000000000",
     }
     names, legs = _sections()
     return {

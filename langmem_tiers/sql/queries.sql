@@ -1,5 +1,7 @@
 -- Every statement of the package. A header names each; {braces} are filled once, when the
 -- statements are loaded; %(names)s are parameters.
+-- {places}: keys to look up, and {few}: always true of them, but lets the planner expect one
+-- row, so that plans made while the tables were small go by the keys and stay right.
 -- {legs}: the statement's leg, once a tier.
 -- {m_scope}, {v_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a range of one tenant's
 -- namespaces) and NAME_everywhere. {filter}: loaded without, and with as NAME_filtered_SCOPE.
@@ -16,10 +18,10 @@ WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s;
 -- The same for many keys. Rows are matched to the keys by namespace and key, not by order.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id
-FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
-         AS w (tenant, namespace, key)
+FROM {places}
 JOIN {memory}.memories m
-  ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key;
+  ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+WHERE {few};
 
 -- name: count_accesses
 -- Add up what was read since the last time. These counts may be lost in a crash, so their
@@ -39,9 +41,10 @@ RETURNING set_config('synchronous_commit', 'off', true);
 -- to that writer.
 WITH due AS MATERIALIZED (
     SELECT m.tenant, m.id, m.tier
-    FROM unnest(%(tenants)s::text[], %(ids)s::bigint[]) AS w (tenant, id)
+    FROM unnest(%(tenants)s::text[], %(ids)s::bigint[])
+             WITH ORDINALITY AS w (tenant, id, ord)
     JOIN {memory}.memories m ON m.tenant = w.tenant AND m.id = w.id
-    WHERE m.ttl_minutes IS NOT NULL
+    WHERE {few} AND m.ttl_minutes IS NOT NULL
     FOR NO KEY UPDATE OF m SKIP LOCKED
 )
 UPDATE {memory}.memories m
@@ -57,11 +60,10 @@ SELECT pg_advisory_xact_lock(%(lock)s::int, b.bucket) FROM unnest(%(buckets)s::i
 -- name: conflicts
 -- Keys that live in another tier than the one they are put through.
 SELECT m.tenant, m.namespace, m.key, m.tier::text
-FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
-         AS w (tenant, namespace, key)
+FROM {places}
 JOIN {memory}.memories m
   ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
-WHERE m.tier <> %(tier)s::{memory}.tier
+WHERE {few} AND m.tier <> %(tier)s::{memory}.tier
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 LIMIT 1;
 
@@ -75,7 +77,8 @@ WITH input AS MATERIALIZED (
                 || array_to_tsvector(ARRAY[chr(1) || i.tenant]) END AS lexemes
     FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
                 %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[])
-             AS i (tenant, namespace, key, value, text, ttl)
+             WITH ORDINALITY AS i (tenant, namespace, key, value, text, ttl, ord)
+    WHERE i.ord > 0 AND i.ord < 1000000000
 ), life AS (
     SELECT t.tier, t.minutes
     FROM unnest(%(tiers)s::{memory}.tier[], %(tier_ttls)s::float8[]) AS t (tier, minutes)
@@ -110,28 +113,33 @@ ORDER BY i.tenant, i.namespace, i.key;
 -- name: delete_vectors
 -- Forget the vectors of these memories, before their new ones are written.
 DELETE FROM {memory}.vectors v
-USING unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
-          AS w (tenant, namespace, key)
-JOIN {memory}.memories m
-  ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
-WHERE v.tenant = m.tenant AND v.tier = m.tier AND v.namespace = m.namespace AND v.id = m.id;
+USING {places}
+CROSS JOIN LATERAL (
+    SELECT m.tenant, m.tier, m.namespace, m.id FROM {memory}.memories m
+    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+    LIMIT 1
+) m
+WHERE {few} AND v.tenant = m.tenant AND v.tier = m.tier AND v.namespace = m.namespace AND v.id = m.id;
 
 -- name: put_vectors
 INSERT INTO {memory}.vectors (tenant, tier, namespace, id, field, embedding)
 SELECT m.tenant, m.tier, m.namespace, m.id, i.field, i.embedding
 FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
             %(fields)s::text[], %(embeddings)s::{vector_type}[])
-         AS i (tenant, namespace, key, field, embedding)
-JOIN {memory}.memories m
-  ON m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key;
+         WITH ORDINALITY AS i (tenant, namespace, key, field, embedding, ord)
+CROSS JOIN LATERAL (
+    SELECT m.tenant, m.tier, m.namespace, m.id FROM {memory}.memories m
+    WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key
+    LIMIT 1
+) m
+WHERE i.ord > 0 AND i.ord < 1000000000;
 
 -- name: delete
 -- Remove memories with everything that hangs on them; with `expired_by`, only those dead then.
 WITH gone AS (
     DELETE FROM {memory}.memories m
-    USING unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
-              AS w (tenant, namespace, key)
-    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+    USING {places}
+    WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
       AND m.tier = ANY (%(tiers)s::{memory}.tier[])
       AND (%(expired_by)s::timestamptz IS NULL OR m.expires_at <= %(expired_by)s::timestamptz)
     RETURNING m.tenant, m.tier, m.namespace, m.id
