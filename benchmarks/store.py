@@ -24,7 +24,7 @@ from langmem_tiers import EmbeddedPostgres
 
 SIZES = (1_000, MIDDLE, LARGE)
 FULL = Effort(blocks=9, seconds=0.25)
-QUICK = Effort(blocks=3, seconds=0.08)
+QUICK = Effort(blocks=5, seconds=0.08)
 PICTURE = Path("benchmarks/out/store.png")
 _BUFFERS = "1GB"
 """Room for all databases, so that contenders do not push each other out of the cache."""

@@ -88,6 +88,11 @@ class IndexOptions:
     fields: tuple[str, ...] = ("$",)
     language: str = "english"
 
+    @property
+    def several(self) -> bool:
+        """Whether the fields are likely to give an item more than one vector."""
+        return len(self.fields) > 1 or any(set(path) & set("*[{") for path in self.fields)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:

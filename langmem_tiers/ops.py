@@ -168,7 +168,7 @@ def _list_namespaces(op: ListNamespacesOp) -> ListNamespaces:
 
 
 def _match(condition: object) -> tuple[str, tuple[str, ...]]:
-    path = condition.path if isinstance(condition, MatchCondition) else None
+    path: object = condition.path if isinstance(condition, MatchCondition) else None
     if not isinstance(condition, MatchCondition) or not isinstance(path, str | tuple | list):
         raise InvalidTypeError(
             f"a match condition is MatchCondition('prefix' or 'suffix', labels), not {condition!r}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from langmem_tiers.config import EF_SEARCH, StoreOptions
@@ -13,6 +13,11 @@ from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, Scope
 from langmem_tiers.recall.filters import Condition, filter_params
 from langmem_tiers.vectors import PackedVector, pack_all
+
+_SLIDE_AFTER = 0.1
+"""Share of a long life that must have passed before a read writes a new expiry."""
+_SHORT_LIFE_MINUTES = 10
+"""Lives up to this long are extended by every read."""
 
 
 class Found(NamedTuple):
@@ -42,6 +47,11 @@ class Reading(NamedTuple):
         """Whether a row read by key is in these tiers and not expired."""
         alive = found.expires_at is None or found.expires_at > self.moment.alive_at
         return alive and found.tier in self.tiers
+
+    @property
+    def several_vectors(self) -> bool:
+        """Whether memories are likely to have more than one vector."""
+        return self.options.index is not None and self.options.index.several
 
     @property
     def common(self) -> dict[str, Any]:
@@ -129,12 +139,22 @@ def read(
     return answers
 
 
+def _is_due(found: Found, moment: Moment) -> bool:
+    """Whether a read is to write a new expiry: a short life to the point, a long one rarely."""
+    if found.ttl_minutes is None or found.expires_at is None:
+        return False
+    if found.ttl_minutes <= _SHORT_LIFE_MINUTES:
+        return True
+    life = timedelta(minutes=found.ttl_minutes)
+    return moment.now + life - found.expires_at > life * _SLIDE_AFTER
+
+
 def extend(reads: Sequence[Read], answers: Sequence[Any], moment: Moment) -> Flow[None]:
     """Begin the lives of what was just read again, in a transaction of its own.
 
     Losing this in a crash is accepted: its commit is not waited for.
     """
-    if due := _due(reads, answers):
+    if due := _due(reads, answers, moment):
         params = {
             "tenants": [found.tenant for found in due],
             "ids": [found.id for found in due],
@@ -203,8 +223,11 @@ def _call(
     name = "search_newest"
     if vector is not None:
         few = one.limit + one.offset <= EF_SEARCH // 2
-        ann = few and any(tier in ann_tiers for tier in reading.tiers)
-        name = "search_ann" if ann else "search_exact"
+        name = "search_exact"
+        if few and any(tier in ann_tiers for tier in reading.tiers):
+            name = "search_ann"
+        elif not one.offset and not reading.several_vectors:
+            name = "search_single"
     return Call(statement_name(name, one), search_params(one, vector, reading))
 
 
@@ -236,7 +259,8 @@ def _complete(one: Read, call: Call, rows: list[Row], *, commit: bool) -> Flow[l
     """Turn rows into answers; fill a short page from the exact search, then without vectors."""
     if not isinstance(one, Search):
         return [row[0] for row in rows]
-    if call.name.startswith("search_ann") and len(rows) < one.limit:
+    short = call.name.startswith("search_ann") and len(rows) < one.limit
+    if short or (call.name.startswith("search_single") and _repeats(rows)):
         again = call._replace(name=statement_name("search_exact", one))
         (rows,) = yield Query((again,), commit=commit)
     if not call.name.startswith("search_newest") and len(rows) < one.limit:
@@ -246,6 +270,10 @@ def _complete(one: Read, call: Call, rows: list[Row], *, commit: bool) -> Flow[l
         )
         rows = rows + more
     return [Found(*row) for row in rows]
+
+
+def _repeats(rows: Sequence[Row]) -> bool:
+    return len({Found(*row).id for row in rows}) < len(rows)
 
 
 def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
@@ -261,12 +289,12 @@ def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
     return Call(f"list_namespaces_{'everywhere' if one.tenant is None else 'tenant'}", params)
 
 
-def _due(reads: Sequence[Read], answers: Sequence[Any]) -> list[Found]:
+def _due(reads: Sequence[Read], answers: Sequence[Any], moment: Moment) -> list[Found]:
     """What was just read and lives on by that."""
     due = {}
     for one, answer in zip(reads, answers, strict=True):
         if answer and not isinstance(one, ListNamespaces) and one.refresh:
             for found in answer if isinstance(one, Search) else (answer,):
-                if found.ttl_minutes is not None:
+                if _is_due(found, moment):
                     due[found.tenant, found.id] = found
     return [due[place] for place in sorted(due)]

@@ -211,6 +211,37 @@ SELECT count(*) FROM moved;
 ORDER BY updated_at DESC, tenant, namespace, key
 LIMIT %(limit)s OFFSET %(offset)s;
 
+-- leg: search_single
+(
+    SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+           m.tier::text, m.expires_at, m.ttl_minutes, m.id, c.distance
+    FROM (
+        SELECT v.tenant, v.namespace, v.id,
+               (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
+        FROM {memory}.vectors v
+        WHERE v.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[]) AND {v_scope}
+        ORDER BY distance, v.id
+    ) c
+    CROSS JOIN LATERAL (
+        SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+               m.tier, m.expires_at, m.ttl_minutes, m.id
+        FROM {memory}.memories m
+        WHERE m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
+        LIMIT 1
+    ) m
+    ORDER BY c.distance, c.id
+    LIMIT %(wanted)s
+)
+
+-- name: search_single
+-- search_exact for a first page where memories have one vector each, which saves gathering
+-- them. One that has several would come more than once: the caller then asks search_exact.
+-- The "+ 0" keeps the planner from the vector index, which would not be exact.
+{legs}
+ORDER BY distance, id
+LIMIT %(limit)s OFFSET %(offset)s;
+
 -- leg: search_exact
 (
     SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
@@ -221,21 +252,26 @@ LIMIT %(limit)s OFFSET %(offset)s;
         FROM {memory}.vectors v
         WHERE v.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[]) AND {v_scope}
         GROUP BY v.tenant, v.namespace, v.id
-        ORDER BY distance, v.tenant, v.namespace, v.id
+        ORDER BY distance, v.id
     ) c
-    JOIN {memory}.memories m
-      ON m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
-    WHERE (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
-    ORDER BY c.distance, c.tenant, c.namespace, c.id
+    CROSS JOIN LATERAL (
+        SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+               m.tier, m.expires_at, m.ttl_minutes, m.id
+        FROM {memory}.memories m
+        WHERE m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
+        LIMIT 1
+    ) m
+    ORDER BY c.distance, c.id
     LIMIT %(wanted)s
 )
 
 -- name: search_exact
--- Nearest first by the configured metric, exact. In each tier the vectors of the scope are
--- read from one index; they are joined to their memories in order of distance and only until
--- the page is full.
+-- Nearest first by the configured metric, exact; ties in the order of ids. In each tier the
+-- vectors of the scope are read from one index; their memories are looked up in order of
+-- distance (LATERAL … LIMIT 1 keeps it at that) and only until the page is full.
 {legs}
-ORDER BY distance, tenant, namespace, id
+ORDER BY distance, id
 LIMIT %(limit)s OFFSET %(offset)s;
 
 -- name: search_unembedded
@@ -311,7 +347,7 @@ FROM near n
 JOIN {memory}.memories m
   ON m.tenant = n.tenant AND m.id = n.id AND m.tier = n.tier AND {m_tenant}
 WHERE m.expires_at IS NULL OR m.expires_at > %(alive_at)s
-ORDER BY n.distance, m.tenant, m.namespace, m.id
+ORDER BY n.distance, m.id
 LIMIT %(limit)s OFFSET %(offset)s;
 
 -- leg: search_hybrid
@@ -324,12 +360,16 @@ LIMIT %(limit)s OFFSET %(offset)s;
         WHERE v.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[])
           AND %(query)s::{vector_type} IS NOT NULL AND {v_scope}
         GROUP BY v.tenant, v.namespace, v.id
-        ORDER BY distance, v.tenant, v.namespace, v.id
+        ORDER BY distance, v.id
     ) c
-    JOIN {memory}.memories m
-      ON m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
-    WHERE (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
-    ORDER BY c.distance, c.tenant, c.namespace, c.id
+    CROSS JOIN LATERAL (
+        SELECT m.tier, m.tenant, m.id
+        FROM {memory}.memories m
+        WHERE m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
+        LIMIT 1
+    ) m
+    ORDER BY c.distance, c.id
     LIMIT %(candidates)s
 )
 UNION ALL

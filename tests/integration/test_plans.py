@@ -139,7 +139,7 @@ def test_exact_search_reads_the_vectors_of_its_tenant_and_tiers_from_the_key_alo
     loaded: TieredStore, mode: Mode, tier: str | None
 ) -> None:
     op = SearchOp(PLACE, query="row word7", limit=10)
-    root = plan(loaded, batch_call(loaded, "search_exact", op, tier=tier), mode)
+    root = plan(loaded, batch_call(loaded, "search_single", op, tier=tier), mode)
     assert sequential(root) == []
     vectors = [node for node in scans(root) if node["Node Type"] == "Index Only Scan"]
     wanted = 3 if tier is None else 1

@@ -16,7 +16,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
 from langmem_tiers import Tier, flow, session
 from langmem_tiers.config import StoreOptions, parse_index
-from langmem_tiers.flow import Call, Effect, Embed, Flow, Query
+from langmem_tiers.flow import Call, Effect, Embed, Flow, Query, Together
 from langmem_tiers.store_flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
 
@@ -128,10 +128,12 @@ def calls(asked: Sequence[Effect]) -> list[list[str]]:
 
 def test_a_put_embeds_and_then_writes_in_one_round_trip() -> None:
     asked = effects(flows().batch([PutOp(NS, "k", {"text": "x"})], None))
-    assert [type(one) for one in asked] == [Embed, Query]
-    assert isinstance(asked[1], Query)
-    assert asked[1].commit
-    assert asked[1].calls[0].name == "lock_keys"
+    assert [type(one) for one in asked] == [Embed, Together]
+    assert isinstance(asked[1], Together)
+    (written,) = effects(asked[1].flow([asked[1].item]))
+    assert isinstance(written, Query)
+    assert written.commit
+    assert written.calls[0].name == "lock_keys"
 
 
 def test_a_get_is_one_statement_in_one_round_trip() -> None:
@@ -151,7 +153,7 @@ def test_reads_without_a_query_share_one_round_trip() -> None:
     asked = effects(flows().batch(ops, None))
     (names,) = calls(asked)
     kinds = [re.sub("_(many|tenant|prefix|everywhere)$", "", name) for name in names]
-    assert sorted(kinds) == ["get_many", "list_namespaces", "search_newest", "search_newest"]
+    assert sorted(kinds) == ["get", "list_namespaces", "search_newest", "search_newest"]
 
 
 def test_nothing_asked_is_no_effect() -> None:
