@@ -7,7 +7,8 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest
+# A file's tests stay together, on one of the two workers and its server.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 DEMO_EXTRAS := embedded,local,demo
 DEV_EXTRAS := dev
@@ -64,11 +65,7 @@ format: $(VENV)/.dev-stamp ## Rewrite the code in the house style
 # ---- before handing in ----------------------------------------------------------------------
 
 .PHONY: check
-check: lint types contracts sample test-16 test ## Do all that CI does
-
-.PHONY: sample
-sample: $(VENV)/.dev-stamp ## Run a small sample of every proof, always the same one
-	@LANGMEM_TIERS_PROOF=sample LANGMEM_TIERS_TEST_PG=18 $(PYTEST) -m proof --hypothesis-seed=1 $(ARGS)
+check: lint types contracts test-16 test ## Do all that CI does
 
 .PHONY: proof
 proof: $(VENV)/.dev-stamp ## Run every proof at full size (takes long)

@@ -63,7 +63,8 @@ class Session:
             elif kind is not None and can_roll_back(self._conn):
                 self._conn.rollback()
         except psycopg.Error as failure:
-            raise translated(failure) from failure
+            if kind is None:
+                raise translated(failure) from failure
         finally:
             self._release()
 
@@ -203,7 +204,8 @@ class AsyncSession:
             elif kind is not None and can_roll_back(self._conn):
                 await self._conn.rollback()
         except psycopg.Error as failure:
-            raise translated(failure) from failure
+            if kind is None:
+                raise translated(failure) from failure
         finally:
             await self._release()
 
