@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from langmem_tiers.errors import DatabaseUnavailableError, TieredMemoryError
+from langmem_tiers.errors import DatabaseUnavailableError
 from langmem_tiers.flow import Together
 
 MAX_PASSENGERS = 256
@@ -63,30 +63,34 @@ class GroupCommit:
             passengers = [self._waiting.popleft() for _ in range(count)]
         try:
             self._fly_all(passengers)
-        finally:
+        except BaseException:  # an interrupt is its thread's own: the others go again
             with self._lock:
-                self._in_flight = bool(self._waiting)
-                heir = self._waiting[0] if self._waiting else None
-            for passenger in passengers:
-                passenger.flown = True
-                passenger.turn.set()
-            if heir is not None:
-                heir.turn.set()
+                self._waiting.extendleft(reversed(passengers[1:]))
+            passengers = passengers[:1]
+            raise
+        finally:
+            self._land(passengers)
+
+    def _land(self, passengers: Sequence[_Ticket]) -> None:
+        with self._lock:
+            self._in_flight = bool(self._waiting)
+            heir = self._waiting[0] if self._waiting else None
+        for passenger in passengers:
+            passenger.flown = True
+            passenger.turn.set()
+        if heir is not None:
+            heir.turn.set()
 
     def _fly_all(self, passengers: Sequence[_Ticket]) -> None:
         try:
             self._fly([passenger.together for passenger in passengers])
-        except TieredMemoryError as error:
+        except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
             if len(passengers) == 1 or isinstance(error, DatabaseUnavailableError):
                 for passenger in passengers:
                     passenger.error = error
-                return
-            for passenger in passengers:
-                self._fly_all([passenger])
-        except BaseException as error:
-            for passenger in passengers:
-                passenger.error = error
-            raise
+            else:
+                for passenger in passengers:
+                    self._fly_all([passenger])
 
 
 class AsyncGroupCommit:
@@ -112,19 +116,24 @@ class AsyncGroupCommit:
             await asyncio.wait({self._flight})
 
     async def _fly_on(self) -> None:
-        while self._waiting:
-            count = min(len(self._waiting), MAX_PASSENGERS)
-            await self._fly_all([self._waiting.popleft() for _ in range(count)])
+        try:
+            while self._waiting:
+                count = min(len(self._waiting), MAX_PASSENGERS)
+                await self._fly_all([self._waiting.popleft() for _ in range(count)])
+        except BaseException as error:  # the loop is going down: nobody waits in vain
+            _settle(self._waiting, error)
+            self._waiting.clear()
+            raise
 
     async def _fly_all(self, passengers: Sequence[tuple[Together, asyncio.Future[None]]]) -> None:
         try:
             await self._fly([together for together, _ in passengers])
-        except TieredMemoryError as error:
+        except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
             if len(passengers) == 1 or isinstance(error, DatabaseUnavailableError):
                 _settle(passengers, error)
-                return
-            for passenger in passengers:
-                await self._fly_all([passenger])
+            else:
+                for passenger in passengers:
+                    await self._fly_all([passenger])
         except BaseException as error:
             _settle(passengers, error)
             raise
@@ -133,7 +142,7 @@ class AsyncGroupCommit:
 
 
 def _settle(
-    passengers: Sequence[tuple[Together, asyncio.Future[None]]], error: BaseException | None
+    passengers: Iterable[tuple[Together, asyncio.Future[None]]], error: BaseException | None
 ) -> None:
     for _, done in passengers:
         if done.done():
