@@ -44,6 +44,25 @@ class Query(NamedTuple):
     """Commit with this round trip. A later query opens a transaction of its own."""
 
 
+class Lookup(NamedTuple):
+    """Read one memory by its key, in a transaction of its own. Answered with its rows.
+
+    Tasks that look up at the same time may share one statement.
+    """
+
+    tenant: str
+    namespace: str
+    key: str
+
+    @staticmethod
+    def call(lookups: Sequence[Lookup]) -> Call:
+        """The call that reads all of these."""
+        if len(lookups) == 1:
+            return Call("get", lookups[0]._asdict())
+        tenants, namespaces, keys = (list(column) for column in zip(*lookups, strict=True))
+        return Call("get_many", {"tenants": tenants, "namespaces": namespaces, "keys": keys})
+
+
 class Script(NamedTuple):
     """Run a script without parameters in the flow's transaction. Answered with nothing."""
 
@@ -71,7 +90,7 @@ class Together(NamedTuple):
     flow: Callable[[Sequence[Any]], Flow[None]]
 
 
-Effect: TypeAlias = Embed | Query | Script | Build | Together
+Effect: TypeAlias = Embed | Query | Lookup | Script | Build | Together
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

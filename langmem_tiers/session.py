@@ -20,7 +20,7 @@ from langmem_tiers.connection import (
     rows_of,
     translated,
 )
-from langmem_tiers.flow import Build, Call, Effect, Embed, Query, Rows, Script, Together
+from langmem_tiers.flow import Build, Call, Effect, Embed, Lookup, Query, Rows, Script, Together
 
 if TYPE_CHECKING:
     from langmem_tiers.database import AsyncDatabase, Database
@@ -74,6 +74,8 @@ class Session:
             return self._embed(effect)
         if isinstance(effect, Together):
             return self._database.writes.join(effect)
+        if isinstance(effect, Lookup):
+            return self._database.lookups.find(effect)
         try:
             if isinstance(effect, Script):
                 return self._script(effect)
@@ -215,6 +217,8 @@ class AsyncSession:
             return await self._embed(effect)
         if isinstance(effect, Together):
             return await self._database.writes.join(effect)
+        if isinstance(effect, Lookup):
+            return await self._database.lookups.find(effect)
         try:
             if isinstance(effect, Script):
                 return await self._script(effect)

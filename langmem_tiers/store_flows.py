@@ -84,7 +84,7 @@ class StoreFlows:
         asked = ops.to_get(op)
         if self._accesses.due:
             yield from self.flush()
-        (rows,) = yield Query((recalling.get_call(asked),), commit=True)
+        rows = yield recalling.lookup(asked)
         if not rows:
             return None
         found, reading = recalling.Found(*rows[0]), self._reading(tier)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from langmem_tiers.config import EF_SEARCH, StoreOptions
-from langmem_tiers.flow import Call, Embed, Flow, Query, Row
+from langmem_tiers.flow import Call, Embed, Flow, Lookup, Query, Row
 from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, Scope
 from langmem_tiers.recall.filters import Condition, filter_params
@@ -127,7 +127,7 @@ def read(
     """
     gets = [one for one in reads if isinstance(one, Get)]
     if len(gets) == len(reads):
-        (rows,) = yield Query((_get_many_call(gets),), commit=commit)
+        (rows,) = yield Query((_get_call(gets),), commit=commit)
         answers = _got(reads, rows, reading)
     else:
         asked = {
@@ -172,7 +172,7 @@ def _read_all(
     commit: bool,
 ) -> Flow[list[Any]]:
     """Answer reads of any kind, in one round trip unless a page comes back short."""
-    calls = [*([_get_many_call(gets)] if gets else []), *asked.values()]
+    calls = [*([_get_call(gets)] if gets else []), *asked.values()]
     settings = _ann_settings(calls)
     rows = yield Query((*settings, *calls), commit=commit)
     del rows[: len(settings)]
@@ -189,17 +189,14 @@ def _ann_settings(calls: Sequence[Call]) -> list[Call]:
     return []
 
 
-def get_call(one: Get) -> Call:
-    """The call that reads one memory by key."""
-    tenant, namespace = one.place
-    return Call("get", {"tenant": tenant, "namespace": namespace, "key": one.key})
+def lookup(one: Get) -> Lookup:
+    """What reads one memory by key."""
+    return Lookup(*one.place, one.key)
 
 
-def _get_many_call(gets: Sequence[Get]) -> Call:
+def _get_call(gets: Sequence[Get]) -> Call:
     """All gets in one statement."""
-    distinct = dict.fromkeys((*one.place, one.key) for one in gets)
-    tenants, namespaces, keys = (list(column) for column in zip(*distinct, strict=True))
-    return Call("get_many", {"tenants": tenants, "namespaces": namespaces, "keys": keys})
+    return Lookup.call(list(dict.fromkeys(map(lookup, gets))))
 
 
 def _got(reads: Sequence[Read], rows: Sequence[Row], reading: Reading) -> list[Any]:

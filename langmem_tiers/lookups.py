@@ -1,0 +1,95 @@
+"""Lookups by key that wait for each other go together, on an event loop.
+
+Sixteen tasks that ask for one memory each would take sixteen round trips of Python's time. A
+lookup that finds another one on its way waits, and then all that wait share one statement. A
+single caller notices nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from langmem_tiers.flow import Lookup, Rows
+
+MAX_LOOKUPS = 256
+"""Keys in one statement."""
+
+
+class Lookups:
+    """The blocking twin: threads do not share, as waiting for each other gains them nothing."""
+
+    def __init__(self, fetch: Callable[[Sequence[Lookup]], Rows]) -> None:
+        """`fetch` reads the rows of all keys."""
+        self._fetch = fetch
+
+    def find(self, lookup: Lookup) -> Rows:
+        """The rows of one key."""
+        return self._fetch([lookup])
+
+
+class AsyncLookups:
+    """Shares statements between the lookups of one event loop's tasks."""
+
+    def __init__(self, fetch: Callable[[Sequence[Lookup]], Awaitable[Rows]]) -> None:
+        """`fetch` reads the rows of all keys, in any order."""
+        self._fetch = fetch
+        self._waiting: list[tuple[Lookup, asyncio.Future[Rows]]] = []
+        self._busy = False
+        self._flight: asyncio.Task[None] | None = None
+
+    async def find(self, lookup: Lookup) -> Rows:
+        """The rows of one key."""
+        if self._busy:
+            found: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
+            self._waiting.append((lookup, found))
+            return await found
+        self._busy = True
+        try:
+            return await self._fetch([lookup])
+        finally:
+            self._go_on()
+
+    async def drain(self) -> None:
+        """Wait until nothing is on its way."""
+        while self._flight is not None and not self._flight.done():
+            await asyncio.wait({self._flight})
+
+    def _go_on(self) -> None:
+        """Whoever waits goes next, in a task of its own: no caller waits for others' rows."""
+        if self._waiting:
+            self._flight = asyncio.create_task(self._fly())
+        else:
+            self._busy = False
+
+    async def _fly(self) -> None:
+        passengers, self._waiting = self._waiting[:MAX_LOOKUPS], self._waiting[MAX_LOOKUPS:]
+        try:
+            rows = await self._fetch([lookup for lookup, _ in passengers])
+        except BaseException as error:
+            _settle(passengers, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            _hand_out(passengers, rows)
+        finally:
+            self._go_on()
+
+
+def _hand_out(passengers: Sequence[tuple[Lookup, asyncio.Future[Rows]]], rows: Rows) -> None:
+    """Give everybody a row of their own, also those who asked for the same key."""
+    by_key: dict[Lookup, Rows] = {}
+    for row in rows:
+        by_key.setdefault(Lookup(*row[:3]), []).append(row)
+    for lookup, found in passengers:
+        mine = by_key.get(lookup)
+        if not found.done():
+            found.set_result([mine.pop()] if mine else [])
+
+
+def _settle(
+    passengers: Sequence[tuple[Lookup, asyncio.Future[Rows]]], error: BaseException
+) -> None:
+    for _, found in passengers:
+        if not found.done():
+            found.set_exception(error)
