@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from langchain_core.embeddings import Embeddings
@@ -18,7 +18,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.connection import AsyncConnection, Connection, translated
 from langmem_tiers.errors import ConfigurationError
-from langmem_tiers.flow import Lookup, Query, Rows, Together, arun, run
+from langmem_tiers.flow import Together, arun, run
 from langmem_tiers.group_commit import AsyncGroupCommit, GroupCommit
 from langmem_tiers.lookups import AsyncLookups, Lookups
 from langmem_tiers.session import AsyncSession, Session
@@ -79,7 +79,7 @@ class Database:
         self.suspect = False
         """Whether the server was gone when last seen."""
         self.writes = GroupCommit(self._write)
-        self.lookups = Lookups(self._look_up)
+        self.lookups = Lookups()
         self._recovering = threading.Lock()
         self.pool = self._new_pool()
 
@@ -123,12 +123,6 @@ class Database:
         flow = together[0].flow([one.item for one in together])
         run(flow, self.session())
 
-    def _look_up(self, lookups: Sequence[Lookup]) -> Rows:
-        with self.session() as session:
-            query = Query((Lookup.call(lookups),), commit=True)
-            (rows,) = session.perform(query)
-            return cast("Rows", rows)
-
     def _configure(self, conn: Connection) -> None:
         conn.execute(CONNECTION_SETTINGS)
 
@@ -154,7 +148,7 @@ class AsyncDatabase:
         self.suspect = False
         """Whether the server was gone when last seen."""
         self.writes = AsyncGroupCommit(self._write)
-        self.lookups = AsyncLookups(self._look_up)
+        self.lookups = AsyncLookups(self.session)
         self._recovering = asyncio.Lock()
         self.pool = self._new_pool()
 
@@ -199,12 +193,6 @@ class AsyncDatabase:
     async def _write(self, together: Sequence[Together]) -> None:
         flow = together[0].flow([one.item for one in together])
         await arun(flow, self.session())
-
-    async def _look_up(self, lookups: Sequence[Lookup]) -> Rows:
-        async with self.session() as session:
-            query = Query((Lookup.call(lookups),), commit=True)
-            (rows,) = await session.perform(query)
-            return cast("Rows", rows)
 
     async def _configure(self, conn: AsyncConnection) -> None:
         await conn.execute(CONNECTION_SETTINGS)

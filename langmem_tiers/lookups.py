@@ -8,7 +8,9 @@ single caller notices nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 from langmem_tiers.flow import Lookup, Rows
 
@@ -16,29 +18,41 @@ MAX_LOOKUPS = 256
 """Keys in one statement."""
 
 
+class Session(Protocol):
+    """What a lookup runs on."""
+
+    def look_up(self, lookups: Sequence[Lookup]) -> Rows:
+        """Read the rows of these keys."""
+
+
+class AsyncSession(Protocol):
+    """The same, awaited."""
+
+    async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
+        """Read the rows of these keys."""
+
+
 class Lookups:
     """The blocking twin: threads do not share, as waiting for each other gains them nothing."""
 
-    def __init__(self, fetch: Callable[[Sequence[Lookup]], Rows]) -> None:
-        """`fetch` reads the rows of all keys."""
-        self._fetch = fetch
-
-    def find(self, lookup: Lookup) -> Rows:
+    def find(self, lookup: Lookup, session: Session) -> Rows:
         """The rows of one key."""
-        return self._fetch([lookup])
+        return session.look_up([lookup])
 
 
 class AsyncLookups:
     """Shares statements between the lookups of one event loop's tasks."""
 
-    def __init__(self, fetch: Callable[[Sequence[Lookup]], Awaitable[Rows]]) -> None:
-        """`fetch` reads the rows of all keys, in any order."""
-        self._fetch = fetch
+    def __init__(
+        self, new_session: Callable[[], AbstractAsyncContextManager[AsyncSession]]
+    ) -> None:
+        """What several share runs on a new session."""
+        self._new_session = new_session
         self._waiting: list[tuple[Lookup, asyncio.Future[Rows]]] = []
         self._busy = False
         self._flight: asyncio.Task[None] | None = None
 
-    async def find(self, lookup: Lookup) -> Rows:
+    async def find(self, lookup: Lookup, session: AsyncSession) -> Rows:
         """The rows of one key."""
         if self._busy:
             found: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
@@ -46,7 +60,7 @@ class AsyncLookups:
             return await found
         self._busy = True
         try:
-            return await self._fetch([lookup])
+            return await session.look_up([lookup])
         finally:
             self._go_on()
 
@@ -65,7 +79,8 @@ class AsyncLookups:
     async def _fly(self) -> None:
         passengers, self._waiting = self._waiting[:MAX_LOOKUPS], self._waiting[MAX_LOOKUPS:]
         try:
-            rows = await self._fetch([lookup for lookup, _ in passengers])
+            async with self._new_session() as session:
+                rows = await session.look_up([lookup for lookup, _ in passengers])
         except BaseException as error:
             _settle(passengers, error)
             if not isinstance(error, Exception):

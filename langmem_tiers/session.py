@@ -5,6 +5,7 @@ The twins are equal but for `await`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -75,7 +76,7 @@ class Session:
         if isinstance(effect, Together):
             return self._database.writes.join(effect)
         if isinstance(effect, Lookup):
-            return self._database.lookups.find(effect)
+            return self._database.lookups.find(effect, self)
         try:
             if isinstance(effect, Script):
                 return self._script(effect)
@@ -84,6 +85,15 @@ class Session:
             return self._query(effect)
         except (psycopg.Error, PoolTimeout) as error:
             raise translated(error) from error
+
+    def look_up(self, lookups: Sequence[Lookup]) -> Rows:
+        """Read the rows of these keys."""
+        call = Lookup.call(lookups)
+        try:
+            (rows,) = self._query(Query((call,), commit=True))
+        except (psycopg.Error, PoolTimeout) as error:
+            raise translated(error) from error
+        return rows
 
     def _embed(self, effect: Embed) -> Any:
         _refuse_open(self._open)
@@ -218,7 +228,7 @@ class AsyncSession:
         if isinstance(effect, Together):
             return await self._database.writes.join(effect)
         if isinstance(effect, Lookup):
-            return await self._database.lookups.find(effect)
+            return await self._database.lookups.find(effect, self)
         try:
             if isinstance(effect, Script):
                 return await self._script(effect)
@@ -227,6 +237,15 @@ class AsyncSession:
             return await self._query(effect)
         except (psycopg.Error, PoolTimeout) as error:
             raise translated(error) from error
+
+    async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
+        """Read the rows of these keys."""
+        call = Lookup.call(lookups)
+        try:
+            (rows,) = await self._query(Query((call,), commit=True))
+        except (psycopg.Error, PoolTimeout) as error:
+            raise translated(error) from error
+        return rows
 
     async def _embed(self, effect: Embed) -> Any:
         _refuse_open(self._open)

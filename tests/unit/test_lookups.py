@@ -1,13 +1,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Self
 
 import pytest
 
 from langmem_tiers.errors import DatabaseError
 from langmem_tiers.flow import Lookup, Rows
 from langmem_tiers.lookups import AsyncLookups
+
+
+class Session:
+    """A session whose rows a function gives."""
+
+    def __init__(self, fetch: Callable[[Sequence[Lookup]], Awaitable[Rows]]) -> None:
+        self._fetch = fetch
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        return None
+
+    async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
+        return await self._fetch(lookups)
 
 
 def row(lookup: Lookup) -> tuple[object, ...]:
@@ -22,9 +39,10 @@ async def test_tasks_that_wait_share_one_statement_and_each_gets_its_own_row() -
         await asyncio.sleep(0)
         return [row(lookup) for lookup in lookups if lookup.key != "absent"]
 
-    lookups = AsyncLookups(fetch)
+    session = Session(fetch)
+    lookups = AsyncLookups(lambda: session)
     keys = ["a", "b", "b", "absent", "c"]
-    found = await asyncio.gather(*(lookups.find(Lookup("t", "", key)) for key in keys))
+    found = await asyncio.gather(*(lookups.find(Lookup("t", "", key), session) for key in keys))
     assert [[one[2] for one in rows] for rows in found] == [["a"], ["b"], ["b"], [], ["c"]]
     assert found[1][0][3] is not found[2][0][3]
     assert [len(statement) for statement in asked] == [1, 4]
@@ -40,13 +58,14 @@ async def test_an_error_reaches_everybody_who_waited_and_nobody_after() -> None:
             raise DatabaseError("refused")
         return [row(lookup) for lookup in lookups]
 
-    lookups = AsyncLookups(fetch)
+    session = Session(fetch)
+    lookups = AsyncLookups(lambda: session)
     results = await asyncio.gather(
-        *(lookups.find(Lookup("t", "", str(n))) for n in range(4)), return_exceptions=True
+        *(lookups.find(Lookup("t", "", str(n)), session) for n in range(4)), return_exceptions=True
     )
     assert [type(one) for one in results] == [list, DatabaseError, DatabaseError, DatabaseError]
     failing = False
-    assert await lookups.find(Lookup("t", "", "x"))
+    assert await lookups.find(Lookup("t", "", "x"), session)
 
 
 async def test_a_cancelled_caller_leaves_the_others_their_rows() -> None:
@@ -54,8 +73,9 @@ async def test_a_cancelled_caller_leaves_the_others_their_rows() -> None:
         await asyncio.sleep(0.01)
         return [row(lookup) for lookup in lookups]
 
-    lookups = AsyncLookups(fetch)
-    tasks = [asyncio.create_task(lookups.find(Lookup("t", "", str(n)))) for n in range(4)]
+    session = Session(fetch)
+    lookups = AsyncLookups(lambda: session)
+    tasks = [asyncio.create_task(lookups.find(Lookup("t", "", str(n)), session)) for n in range(4)]
     await asyncio.sleep(0)
     tasks[0].cancel()
     tasks[2].cancel()
