@@ -12,7 +12,7 @@ from psycopg import sql
 from psycopg.adapt import PyFormat, Transformer
 
 from langmem_tiers import TieredStore
-from langmem_tiers.flow import Call, Effect, Query
+from langmem_tiers.flow import Call, Effect, Lookup, Query
 from langmem_tiers.sql import Statement
 from langmem_tiers.vectors import PackedVector
 
@@ -37,6 +37,8 @@ class _Recording:
     def perform(self, effect: Effect) -> Any:
         if isinstance(effect, Query):
             self.calls += effect.calls
+        if isinstance(effect, Lookup):
+            self.calls.append(Lookup.call([effect]))
         return self._session.perform(effect)
 
 
