@@ -113,8 +113,8 @@ class StoreOptions:
                 f"schema_prefix {self.schema_prefix!r} must be 1 to 40 lower-case letters, "
                 "digits or underscores, start with a letter or an underscore, and not with pg_"
             )
-        if any(not minutes > 0 for minutes in self.tier_ttl.values()):
-            raise ConfigurationError("a tier's TTL is a positive number of minutes")
+        for tier, minutes in self.tier_ttl.items():
+            positive_minutes(minutes, f"the TTL of {tier}")
         if self.exact_limit < 1:
             raise ConfigurationError("exact_limit must be at least 1 vector")
 
@@ -154,6 +154,32 @@ def parse_index(index: Mapping[str, Any]) -> IndexOptions:
         raise ConfigurationError("index `language` names a Postgres text search configuration")
     vector = None if index.get("dims") is None else _parse_vector(index)
     return IndexOptions(vector=vector, fields=tuple(fields), language=language)
+
+
+_TTL_KEYS = ("default_ttl", "refresh_on_read", "omit_expired", "sweep_interval_minutes")
+
+
+def check_ttl(ttl: object) -> None:
+    """Check LangGraph's TTL mapping, which stays the caller's own.
+
+    Raises:
+        ConfigurationError: for an unknown key, or minutes that are no positive number.
+    """
+    if ttl is None:
+        return
+    if not isinstance(ttl, Mapping):
+        raise ConfigurationError("ttl is a mapping, such as {'default_ttl': 60}, in minutes")
+    _known(ttl, _TTL_KEYS, "ttl")
+    for key in ("default_ttl", "sweep_interval_minutes"):
+        if ttl.get(key) is not None:
+            positive_minutes(ttl[key], f"ttl[{key!r}]")
+
+
+def positive_minutes(value: object, what: str) -> float:
+    """A number of minutes above zero, or a ConfigurationError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ConfigurationError(f"{what} is a positive number of minutes, not {value!r}")
+    return value
 
 
 def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:

@@ -122,7 +122,7 @@ def translated(error: psycopg.Error | PoolTimeout) -> DatabaseError:
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
         return DatabaseUnavailableError(
             f"Postgres does not answer or dropped the connection ({_first_line(error)}): check "
-            "that it runs and that the connection string is right; repeating the call is safe"
+            "that it runs and that the connection string is right, then repeat the call"
         )
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return DatabaseError(
@@ -141,8 +141,9 @@ def _is_about_the_connection(error: psycopg.Error) -> bool:
 def is_transient(error: psycopg.Error, conn: psycopg.BaseConnection[Any]) -> bool:
     """Whether running the same statements again may succeed.
 
-    Every statement of this package can be repeated without harm, so a connection that turns
-    out to be dead before a transaction is open is simply replaced.
+    A connection that turns out to be dead is replaced and its statements are run again, which
+    is what a caller would do next. If only the answer had been lost, a put or a deletion is so
+    applied twice, and wins over one that came between.
     """
     return isinstance(error, _TRANSIENT) or conn.closed
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import psycopg
 from langchain_core.embeddings import Embeddings
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.connection import AsyncConnection, Connection, translated
@@ -53,14 +55,33 @@ class Target:
             options["max_size"] = options["min_size"]
         return {**options, "open": False, "kwargs": self.connection_options()}
 
+    def check(self) -> None:
+        """Raise ConfigurationError for what no pool can be made of."""
+        try:
+            conninfo_to_dict(self.conninfo)
+        except psycopg.ProgrammingError as error:
+            raise ConfigurationError(
+                f"this is no Postgres connection string ({str(error).strip()}): use "
+                "postgresql://user:password@host/database or host=… dbname=…; for a Postgres of "
+                "the store's own, TieredStore.embedded(path)"
+            ) from error
+        for name in ("conninfo", "connection_class", "configure", "open"):
+            if name in self.pool:
+                raise ConfigurationError(f"pool_config[{name!r}] is the store's own: leave it out")
+        try:
+            ConnectionPool(self.conninfo, **self.pool_options())
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"pool_config does not fit psycopg_pool: {error}") from error
+
     def connection_options(self) -> dict[str, Any]:
         """Arguments of each connection."""
         return {
-            "autocommit": True,
             "prepare_threshold": 0,
             "application_name": "langmem-tiers",
             "connect_timeout": 5,
             **(self.pool.get("kwargs") or {}),
+            "autocommit": True,  # these two are what sessions are written for
+            "row_factory": tuple_row,
         }
 
     def embedder(self) -> Embeddings:
@@ -105,10 +126,10 @@ class Database:
         Raises:
             psycopg.OperationalError: at once, while no server answers.
         """
-        self.suspect = True
         with self._recovering:
             if self.pool is not lost:
                 return
+            self.suspect = True
             self._probe()
             fresh = self._new_pool()
             fresh.open()
@@ -176,10 +197,10 @@ class AsyncDatabase:
         Raises:
             psycopg.OperationalError: at once, while no server answers.
         """
-        self.suspect = True
         async with self._recovering:
             if self.pool is not lost:
                 return
+            self.suspect = True
             await self._probe()
             fresh = self._new_pool()
             await fresh.open()

@@ -5,7 +5,8 @@ transaction. A single writer notices nothing; sixteen share the wait for the dis
 for threads and for an event loop keep the same rules:
 
 - whoever waits longest takes off next, with everybody who waits by then;
-- if a flight fails, its passengers go again one by one, and each gets its own error;
+- if a flight fails, unless for want of a server or a connection, its passengers go again one by
+  one, and each gets its own error;
 - a caller who is cancelled leaves the flight alone.
 """
 
@@ -17,11 +18,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from langmem_tiers.errors import DatabaseUnavailableError
+from langmem_tiers.errors import DatabaseUnavailableError, PoolExhaustedError
 from langmem_tiers.flow import Together
 
 MAX_PASSENGERS = 256
 """Callers in one transaction; more only lengthen its locks."""
+
+_HOPELESS = (DatabaseUnavailableError, PoolExhaustedError)
+"""What would befall each passenger alone as well."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +54,11 @@ class GroupCommit:
             if not self._in_flight:
                 self._in_flight = True
                 mine.turn.set()
-        mine.turn.wait()
+        try:
+            mine.turn.wait()
+        except BaseException:
+            self._leave(mine)
+            raise
         if not mine.flown:
             self._take_off()
         if mine.error is not None:
@@ -71,6 +79,14 @@ class GroupCommit:
         finally:
             self._land(passengers)
 
+    def _leave(self, mine: _Ticket) -> None:
+        """Stop waiting; a turn that has come already goes to whoever waits next."""
+        with self._lock:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+        if mine.turn.is_set() and not mine.flown:
+            self._land(())
+
     def _land(self, passengers: Sequence[_Ticket]) -> None:
         with self._lock:
             self._in_flight = bool(self._waiting)
@@ -85,7 +101,7 @@ class GroupCommit:
         try:
             self._fly([passenger.together for passenger in passengers])
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
-            if len(passengers) == 1 or isinstance(error, DatabaseUnavailableError):
+            if len(passengers) == 1 or isinstance(error, _HOPELESS):
                 for passenger in passengers:
                     passenger.error = error
             else:
@@ -129,7 +145,7 @@ class AsyncGroupCommit:
         try:
             await self._fly([together for together, _ in passengers])
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
-            if len(passengers) == 1 or isinstance(error, DatabaseUnavailableError):
+            if len(passengers) == 1 or isinstance(error, _HOPELESS):
                 _settle(passengers, error)
             else:
                 for passenger in passengers:

@@ -34,7 +34,7 @@ def set_up(options: StoreOptions) -> Flow[None]:
     if not exists:
         yield Script(sql.bootstrap(options))
     (applied,) = yield Query((Call("applied_migrations", {}),))
-    for migration in pending(sql.migrations(options), {row[0]: row[2] for row in applied}):
+    for migration in pending(sql.migrations(options), dict(applied)):
         yield Script(migration.text)
         record = {
             "version": migration.version,
@@ -115,7 +115,7 @@ def state_call(options: StoreOptions) -> Call:
 
 def read_state(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
     """The tiers that have an HNSW index for the configured metric, after a check of shapes."""
-    (((stored, schemas),),) = yield Query((state_call(options),), commit=True)
+    (((stored, schemas, _),),) = yield Query((state_call(options),), commit=True)
     if options.index is not None and options.index.vector is not None:
         check_shape(stored, options.index.vector)
     return tuple(tier for tier in TIERS if options.schema(tier) in schemas)
@@ -130,12 +130,15 @@ def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
     vector = options.index.vector if options.index else None
     if vector is None or not vector.ann:
         return ()
-    have = yield from read_state(options)
-    (rows,) = yield Query((Call("largest_tenants", {}),), commit=True)
-    outgrown = [Tier(tier) for tier, largest in rows if largest > options.exact_limit]
-    missing = tuple(tier for tier in TIERS if tier in outgrown and tier not in have)
+    (((stored, have, broken),), rows) = yield Query(
+        (state_call(options), Call("largest_tenants", {})), commit=True
+    )
+    check_shape(stored, vector)
+    outgrown = {tier for tier, largest in rows if largest > options.exact_limit}
+    missing = tuple(t for t in TIERS if t in outgrown and options.schema(t) not in have)
     if not missing:
         return ()
-    statements = [line for tier in missing for line in sql.ann_index(options, vector, tier)]
+    statements = [sql.drop_ann_index(schema, vector) for schema in broken]
+    statements += [sql.ann_index(options, vector, tier) for tier in missing]
     built = yield Build(tuple(statements), BUILD_LOCK)
     return missing if built else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,9 @@ from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.flow import Flow, arun, run
 
 T = TypeVar("T")
+
+_inherited: list[object] = []
+"""Connections of a parent process: a fork must neither use nor close them."""
 
 
 class Runner:
@@ -29,11 +33,10 @@ class Runner:
         self._target = target
         self._server = server
         self._prepare = prepare
-        self._opening = threading.Lock()
-        self._aopening = asyncio.Lock()
         self._database: Database | None = None
         self._adatabase: AsyncDatabase | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._begin_anew()
 
     @property
     def is_open(self) -> bool:
@@ -42,23 +45,63 @@ class Runner:
 
     def open(self) -> None:
         """Connect, from blocking code. Does nothing if already open."""
+        self._forget_what_is_gone()
         with self._opening:
-            if self._database is None and self._adatabase is None:
-                database = Database(self._started())
-                database.open()
-                self._database = database
-                if self._server is not None:
-                    run(self._prepare(), database.session())
+            if self.is_open:
+                return
+            try:
+                self._database = self._opened()
+            except BaseException:
+                self._stop()
+                raise
 
     async def aopen(self) -> None:
         """Connect on the running loop. Does nothing if already open."""
+        self._forget_what_is_gone()
         async with self._aopening:
-            if self._database is None and self._adatabase is None:
-                database = AsyncDatabase(await asyncio.to_thread(self._started))
-                await database.open()
-                self._adatabase, self._loop = database, asyncio.get_running_loop()
-                if self._server is not None:
-                    await arun(self._prepare(), database.session())
+            if self.is_open:
+                return
+            try:
+                self._adatabase = await self._aopened()
+            except BaseException:
+                await asyncio.to_thread(self._stop)
+                raise
+            self._loop = asyncio.get_running_loop()
+
+    def _opened(self) -> Database:
+        database = Database(self._started())
+        database.open()
+        try:
+            if self._server is not None:
+                run(self._prepare(), database.session())
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    async def _aopened(self) -> AsyncDatabase:
+        database = AsyncDatabase(await asyncio.to_thread(self._started))
+        await database.open()
+        try:
+            if self._server is not None:
+                await arun(self._prepare(), database.session())
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    def _begin_anew(self) -> None:
+        self._database = self._adatabase = self._loop = None
+        self._opening, self._aopening = threading.Lock(), asyncio.Lock()
+        self._pid = os.getpid()
+
+    def _forget_what_is_gone(self) -> None:
+        """After a fork, and on a loop that was closed, a store opens anew."""
+        if self._pid != os.getpid():
+            _inherited.append((self._database, self._adatabase))
+            self._begin_anew()
+        elif self._loop is not None and self._loop.is_closed():
+            self._begin_anew()
 
     def refuse_own_loop(self) -> None:
         """Raise InvalidStateError where a blocking call would block the store's own loop."""
@@ -71,6 +114,9 @@ class Runner:
     def close(self) -> None:
         """Close every connection and let go of an embedded server."""
         self.refuse_own_loop()
+        if self._loop is not None and self._loop.is_closed():
+            self._stop()
+        self._forget_what_is_gone()
         if self._adatabase is not None and self._loop is not None:
             asyncio.run_coroutine_threadsafe(self.aclose(), self._loop).result()
         if self._database is not None:
@@ -82,7 +128,9 @@ class Runner:
 
     async def aclose(self) -> None:
         """Close every connection and let go of an embedded server."""
-        if self._adatabase is not None:
+        if self._loop is not None and self._loop is not _running_loop():
+            await asyncio.to_thread(self.close)
+        elif self._adatabase is not None:
             database, self._adatabase, self._loop = self._adatabase, None, None
             try:
                 await database.close()
@@ -98,6 +146,7 @@ class Runner:
             asyncio.InvalidStateError: on the loop that the store was opened on, which the call
                 would block.
         """
+        self._forget_what_is_gone()
         if self._database is None:
             self.refuse_own_loop()
             if self._adatabase is not None and self._loop is not None:
@@ -107,6 +156,7 @@ class Runner:
 
     async def arun(self, flow: Flow[T]) -> T:
         """Run a flow, awaiting."""
+        self._forget_what_is_gone()
         if self._database is not None:
             return await asyncio.to_thread(run, flow, self._database.session())
         if self._adatabase is None:

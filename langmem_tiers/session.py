@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
-from psycopg_pool import PoolTimeout
+from psycopg_pool import PoolClosed, PoolTimeout
 
 from langmem_tiers.connection import (
     AsyncConnection,
@@ -144,7 +144,6 @@ class Session:
         if conn.closed:
             self._release()
             self._database.recover(self._pool)
-            self._pool = self._database.pool
         else:
             if can_roll_back(conn):
                 conn.rollback()
@@ -173,12 +172,20 @@ class Session:
     def _connection(self) -> Connection:
         if self._conn is None:
             if self._database.suspect:
-                self._database.recover(self._pool)
-                self._pool = self._database.pool
-            self._conn = self._pool.getconn()
+                self._database.recover(self._database.pool)
+            self._conn = self._take()
             if self._database.target.vector_type and not self._conn.knows_vectors:
                 self._conn.learn_vectors(self._database.target.vector_type)
         return self._conn
+
+    def _take(self) -> Connection:
+        while True:
+            self._pool = self._database.pool
+            try:
+                return self._pool.getconn()
+            except PoolClosed:
+                if self._pool is self._database.pool:
+                    raise  # it is the store that was closed, not a pool that was replaced
 
     def _release(self) -> None:
         conn, self._conn, self._open = self._conn, None, False
@@ -296,7 +303,6 @@ class AsyncSession:
         if conn.closed:
             await self._release()
             await self._database.recover(self._pool)
-            self._pool = self._database.pool
         else:
             if can_roll_back(conn):
                 await conn.rollback()
@@ -327,12 +333,20 @@ class AsyncSession:
     async def _connection(self) -> AsyncConnection:
         if self._conn is None:
             if self._database.suspect:
-                await self._database.recover(self._pool)
-                self._pool = self._database.pool
-            self._conn = await self._pool.getconn()
+                await self._database.recover(self._database.pool)
+            self._conn = await self._take()
             if self._database.target.vector_type and not self._conn.knows_vectors:
                 await self._conn.learn_vectors(self._database.target.vector_type)
         return self._conn
+
+    async def _take(self) -> AsyncConnection:
+        while True:
+            self._pool = self._database.pool
+            try:
+                return await self._pool.getconn()
+            except PoolClosed:
+                if self._pool is self._database.pool:
+                    raise  # it is the store that was closed, not a pool that was replaced
 
     async def _release(self) -> None:
         conn, self._conn, self._open = self._conn, None, False

@@ -18,12 +18,13 @@ from langmem_tiers.config import (
     EXACT_LIMIT,
     SHORT_TERM_TTL_MINUTES,
     StoreOptions,
+    check_ttl,
     parse_index,
 )
 from langmem_tiers.database import Target
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
-from langmem_tiers.errors import DatabaseError
+from langmem_tiers.errors import ConfigurationError, DatabaseError
 from langmem_tiers.memory import Match, RelationSize, Tier, TierStats
 from langmem_tiers.ops import to_tier
 from langmem_tiers.runner import Runner
@@ -96,10 +97,14 @@ class TieredStore(BaseStore):
             tier_ttl={} if short_term_ttl is None else {Tier.SHORT_TERM: short_term_ttl},
             exact_limit=EXACT_LIMIT if exact_limit is None else exact_limit,
         )
+        check_ttl(ttl)
+        if clock is not None and clock().tzinfo is None:
+            raise ConfigurationError("clock must tell timezone-aware time: datetime.now(UTC)")
         self.index_config = index
         self.ttl_config = ttl
         self._flows = StoreFlows(self.options, clock=clock or _utc_now, ttl=lambda: self.ttl_config)
         target = _target(conn_string, index, self.options, pool_config)
+        target.check()
         self._runner = Runner(target, server, self._flows.set_up)
         self._sweeper: ThreadSweeper | None = None
         self._sweeping: asyncio.Task[None] | None = None

@@ -13,6 +13,7 @@ from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
 from langmem_tiers import migrate, ops
 from langmem_tiers.accesses import AccessBuffer
 from langmem_tiers.config import Distance, StoreOptions
+from langmem_tiers.errors import ConfigurationError
 from langmem_tiers.flow import Call, Flow, Query, Together
 from langmem_tiers.memory import TIERS, Match, Moment, RelationSize, Tier, TierStats
 from langmem_tiers.recall import flow as recalling
@@ -148,6 +149,11 @@ class StoreFlows:
     ) -> Flow[list[Match]]:
         """Search by words and by vectors at once."""
         one = ops.to_search(prefix, query=query, limit=limit, filter=given)
+        if self.options.index is None:
+            raise ConfigurationError(
+                "hybrid_search needs an index: open the store with index={'fields': ['content']} "
+                "for words alone, or with `dims` and `embed` as well"
+            )
         yield from self._refresh_state()
         found = yield from hybrid_search.candidates(one, reading=self._reading(None))
         return match.fuse(found, self._distance, limit)

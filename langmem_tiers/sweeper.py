@@ -48,11 +48,15 @@ class ThreadSweeper:
         return self._thread.is_alive()
 
     def _work(self, sweep: Callable[[], int], seconds: float) -> None:
-        while not self._stop.wait(seconds):
-            try:
-                sweep()
-            except TieredMemoryError:
-                _log.exception("sweeping expired memories failed; trying again in %g s", seconds)
+        try:
+            while not self._stop.wait(seconds):
+                try:
+                    sweep()
+                except TieredMemoryError:
+                    _log.exception("sweeping expired memories failed; again in %g s", seconds)
+        except BaseException as error:
+            self.future.set_exception(error)
+            raise
         self.future.set_result(None)
 
 

@@ -32,7 +32,8 @@ def settle(drafts: Drafts, *, stem: str, tenant: str | None) -> Iterator[Record 
             yield draft
             continue
         try:
-            yield _record(draft, keys, tenant or tenant_label(draft.tenant or stem))
+            check_tenant(draft.tenant)
+            yield _record(draft, keys, tenant or draft.tenant or tenant_label(stem))
         except InvalidInputError as error:
             yield BadRecord(line=draft.where(), reason=str(error))
 

@@ -18,6 +18,9 @@ from langmem_tiers.values import encode_value
 _COMPARISONS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _OPERATORS = ("$eq", "$ne", *_COMPARISONS)
 
+_LOGICAL = ("$and", "$or", "$nor", "$not")
+"""Not offered. Taken for keys of the value, they would find nothing, in silence."""
+
 
 class Condition(NamedTuple):
     """One thing that must hold of a value: an operator on what lies at a path of keys."""
@@ -37,6 +40,12 @@ def compile_filter(given: Mapping[str, Any] | None) -> list[Condition]:
         return []
     if not isinstance(given, Mapping):
         raise InvalidFilterError(f"a filter is a mapping, not {type(given).__name__}")
+    for key in given:
+        if key in _LOGICAL:
+            raise InvalidFilterError(
+                f"a filter begins with keys of the value, not with {key!r}: all of them must "
+                "hold, and an operator stands under its key, as in {'n': {'$gt': 1}}"
+            )
     try:
         return [one for key, wanted in given.items() for one in _compile((_label(key),), wanted)]
     except RecursionError as error:

@@ -40,8 +40,9 @@ def _scaled(scores: Sequence[float | None]) -> list[float]:
     if not known:
         return [0.0] * len(scores)
     low, high = min(known), max(known)
-    span = (high - low) or 1.0
-    return [0.0 if score is None else (score - low) / span for score in scores]
+    if high == low:
+        return [0.0 if score is None else 1.0 for score in scores]
+    return [0.0 if score is None else (score - low) / (high - low) for score in scores]
 
 
 def _share_of_best(ranks: Sequence[float]) -> list[float]:

@@ -48,11 +48,22 @@ class Writing(NamedTuple):
 
 
 def merged(several: Sequence[Writing]) -> Writing:
-    """The writes of several calls as those of one; the last call's moment holds."""
+    """The writes of several calls as those of one; the last call's moment holds.
+
+    What one call deletes and a later one puts is deleted first, and so begins anew.
+    """
     if len(several) == 1:
         return several[0]
+    last: dict[tuple[Place, str], Write] = {}
+    deleted: dict[tuple[Place, str], Write] = {}
+    for write in (write for one in several for write in one.writes):
+        place = (write.place, write.key)
+        earlier = last.get(place)
+        if earlier is not None and earlier.value is None:
+            deleted[place] = earlier
+        last[place] = write
     vectors = {text: vector for one in several for text, vector in one.vectors.items()}
-    writes = last_writes(write for one in several for write in one.writes)
+    writes = [*deleted.values(), *last.values()]
     return Writing(writes, vectors, max(one.moment for one in several))
 
 

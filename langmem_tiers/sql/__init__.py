@@ -130,8 +130,8 @@ def ann_index_name(vector: VectorOptions) -> str:
     return f"vectors_hnsw_{vector.distance.value}"
 
 
-def ann_index(options: StoreOptions, vector: VectorOptions, tier: str) -> list[str]:
-    """The statements that build one tier's HNSW index, each outside a transaction."""
+def ann_index(options: StoreOptions, vector: VectorOptions, tier: str) -> str:
+    """The statement that builds one tier's HNSW index, outside a transaction."""
     suffix = {"cosine": "cosine_ops", "l2": "l2_ops", "inner_product": "ip_ops"}
     fill = {
         "schema": options.schema(tier),
@@ -140,7 +140,12 @@ def ann_index(options: StoreOptions, vector: VectorOptions, tier: str) -> list[s
         "m": str(vector.m),
         "ef_construction": str(vector.ef_construction),
     }
-    return [part.strip() for part in _fill(_read("ann_index.sql"), fill).split(";") if part.strip()]
+    return _fill(_read("ann_index.sql"), fill)
+
+
+def drop_ann_index(schema: str, vector: VectorOptions) -> str:
+    """The statement that removes what a broken-off build left in a schema."""
+    return f"DROP INDEX CONCURRENTLY IF EXISTS {schema}.{ann_index_name(vector)}"
 
 
 def _variants(base: str, text: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:

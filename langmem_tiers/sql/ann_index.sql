@@ -1,3 +1,2 @@
-DROP INDEX CONCURRENTLY IF EXISTS {schema}.{index};
-CREATE INDEX CONCURRENTLY {index} ON {schema}.vectors
-USING hnsw (embedding {opclass}) WITH (m = {m}, ef_construction = {ef_construction});
+CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON {schema}.vectors
+USING hnsw (embedding {opclass}) WITH (m = {m}, ef_construction = {ef_construction})

@@ -299,8 +299,7 @@ OFFSET greatest(0, %(offset)s::bigint - (SELECT count(*) FROM visible WHERE embe
 -- order where there is a choice.
 SELECT set_config('hnsw.ef_search', %(ef_search)s, true),
        set_config('hnsw.iterative_scan', 'relaxed_order', true),
-       set_config('enable_sort', 'off', true),
-       set_config('enable_seqscan', 'off', true);
+       set_config('enable_sort', 'off', true);
 
 -- leg: search_ann
 (
@@ -467,7 +466,7 @@ FROM (SELECT tier, tenant, count(*) AS vectors FROM {memory}.vectors GROUP BY ti
 GROUP BY n.tier;
 
 -- name: lock_setup
--- One setup, migration or index build at a time in this database.
+-- One setup at a time in this database.
 SELECT pg_advisory_xact_lock(%(lock)s::bigint);
 
 -- name: has_migrations
@@ -475,7 +474,7 @@ SELECT pg_advisory_xact_lock(%(lock)s::bigint);
 SELECT to_regclass(%(migrations)s::text) IS NOT NULL;
 
 -- name: applied_migrations
-SELECT version, name, checksum FROM {memory}.migrations ORDER BY version;
+SELECT version, checksum FROM {memory}.migrations ORDER BY version;
 
 -- name: record_migration
 INSERT INTO {memory}.migrations (version, name, checksum, applied_at)
@@ -492,13 +491,21 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 SELECT EXISTS (SELECT FROM {memory}.vectors);
 
 -- name: state
--- The shape of this database's vectors, and the tiers that have a usable HNSW index.
+-- The shape of this database's vectors, the tiers that have a usable HNSW index,
+-- and those where building one was broken off.
 SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
        ARRAY(
            SELECT n.nspname FROM pg_index i
            JOIN pg_class c ON c.oid = i.indexrelid
            JOIN pg_namespace n ON n.oid = c.relnamespace
            WHERE c.relname = %(index)s AND n.nspname = ANY (%(schemas)s::text[]) AND i.indisvalid
+       ),
+       ARRAY(
+           SELECT n.nspname FROM pg_index i
+           JOIN pg_class c ON c.oid = i.indexrelid
+           JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE c.relname = %(index)s AND n.nspname = ANY (%(schemas)s::text[])
+             AND NOT i.indisvalid
        );
 
 -- name: purge_usage

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from langgraph.store.base import TTLConfig
 
-from langmem_tiers import InvalidInputError, TieredStore
+from langmem_tiers import ConfigurationError, InvalidInputError, TieredStore
 from tests.support.opening import Clock, text_index
 
 NS = ("acme", "sweep")
@@ -109,9 +109,9 @@ def test_a_failed_sweep_is_logged_and_tried_again(
 
 
 def test_the_interval_is_the_arguments_else_the_mappings_else_five_minutes(url: str) -> None:
-    with TieredStore(url, ttl=TTLConfig(sweep_interval_minutes=-1)) as store:
-        with pytest.raises(InvalidInputError, match="-1"):
-            store.start_ttl_sweeper()
+    with pytest.raises(ConfigurationError, match="-1"):
+        TieredStore(url, ttl=TTLConfig(sweep_interval_minutes=-1))
+    with TieredStore(url) as store:
         with pytest.raises(InvalidInputError, match="0"):
             store.start_ttl_sweeper(0)
         store.start_ttl_sweeper(9)

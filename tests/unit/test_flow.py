@@ -105,7 +105,7 @@ class Script:
 
     def _rows(self, call: Call) -> list[Any]:
         if call.name == "state":
-            return [({"dims": 4, "vector_type": "halfvec"}, [])]
+            return [({"dims": 4, "vector_type": "halfvec"}, [], [])]
         return list(self._answers.pop(0)) if self._answers else []
 
 

@@ -74,7 +74,7 @@ def turn(number: int, text: str = "Hello", **more: object) -> dict[str, object]:
 
 
 def test_a_locomo_turn_keeps_its_speaker_date_session_and_place(tmp_path: Path) -> None:
-    path = written(tmp_path, [locomo("conv.1", turn(1), turn(2, blip_caption="a dog"))])
+    path = written(tmp_path, [locomo("conv-1", turn(1), turn(2, blip_caption="a dog"))])
     first, second = good(read_records(path))
     assert detect_format(path) is Format.LOCOMO
     assert (first.tenant, first.namespace, first.key) == ("conv-1", ("_", "session_1"), "D1:1")
@@ -358,14 +358,14 @@ def test_a_json_line_keeps_every_field_it_has(tmp_path: Path) -> None:
     line = {
         "text": "Ana likes tea",
         "id": 7,
-        "tenant": "acme.com",
+        "tenant": "acme",
         "session": "s.1",
         "speaker": "Ana",
         "date": "2024-02-29",
         "mood": {"good": True},
     }
     (record,) = good(read_records(written(tmp_path, json.dumps(line))))
-    assert (record.tenant, record.namespace, record.key) == ("acme-com", ("_", "s-1"), "7")
+    assert (record.tenant, record.namespace, record.key) == ("acme", ("_", "s-1"), "7")
     assert record.value == {
         "content": "Ana likes tea",
         "speaker": "Ana",
@@ -685,3 +685,16 @@ def test_a_date_that_is_none_is_refused(text: object) -> None:
 @given(st.datetimes(timezones=st.timezones()).filter(lambda at: 2 < at.year < 9998))
 def test_every_iso_date_keeps_its_moment(moment: datetime) -> None:
     assert datetime.fromisoformat(utc_date(moment.isoformat())) == moment.astimezone(UTC)
+
+
+def test_a_tenant_that_cannot_be_a_label_is_a_bad_record_and_merged_with_no_other(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "notes.jsonl"
+    lines = [{"content": "one", "tenant": "a.b"}, {"content": "two", "tenant": "a-b"}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    bad, kept = read_records(path)
+    assert isinstance(bad, BadRecord)
+    assert "'a.b'" in bad.reason
+    assert isinstance(kept, Record)
+    assert kept.tenant == "a-b"
