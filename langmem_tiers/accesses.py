@@ -2,7 +2,8 @@
 
 Writing a counter on every read would cost more than the read. The counts of one process are
 kept here and go to the database beside the next call once a second has passed, before they
-are read, and when the store is closed; a crash loses the last of them, which is accepted.
+are read, and when the store is closed. A crash, or a write of them that fails, loses the last
+of them, which is accepted.
 """
 
 from __future__ import annotations
