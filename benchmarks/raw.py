@@ -2,9 +2,10 @@
 
 Same effects as the store's: a get counts the access (gathered, written once a second, committed
 asynchronously); puts wait for writers of the same keys, write the memory with its words and
-replace its vectors, and are on disk when acknowledged; a search looks into three tiers and
-never returns what has expired. What a library must carry and a script need not is left out:
-connections are held, not pooled; nothing is checked; rows become plain dictionaries.
+replace its vectors, and are on disk when acknowledged; a search looks into three tiers, never
+returns what has expired, and breaks ties by id. What a library must carry and a script need
+not is left out: connections are held, not pooled; nothing is checked; rows become plain
+dictionaries.
 """
 
 from __future__ import annotations
@@ -56,21 +57,21 @@ SET access_count = u.access_count + excluded.access_count,
 """
 
 _LEG = """(
-    SELECT m.namespace, m.key, m.value, m.created_at, m.updated_at, near.distance
+    SELECT m.namespace, m.key, m.value, m.created_at, m.updated_at, near.distance, m.id
     FROM (
         SELECT v.id, v.embedding <=> %(query)b AS distance
         FROM {tier}.vectors v
         WHERE v.tenant = %(tenant)s AND v.namespace >= %(low)s AND v.namespace < %(high)s
-        ORDER BY distance
+        ORDER BY distance, v.id
     ) near
     JOIN {tier}.memories m ON m.tenant = %(tenant)s AND m.id = near.id
     WHERE m.expires_at IS NULL OR m.expires_at > now()
-    ORDER BY near.distance
+    ORDER BY near.distance, near.id
     LIMIT %(limit)s
 )"""
 _SEARCH = (
     " UNION ALL ".join(_LEG.format(tier=tier) for tier in ("short_term", "working", "long_term"))
-    + " ORDER BY distance LIMIT %(limit)s"
+    + " ORDER BY distance, id LIMIT %(limit)s"
 )
 
 _LOCK = "SELECT pg_advisory_xact_lock(42, b) FROM unnest(%s::int[]) b"
@@ -117,7 +118,7 @@ JOIN memory.memories m
 """
 
 _GET_COLUMNS = ("id", "value", "created_at", "updated_at")
-_SEARCH_COLUMNS = ("namespace", "key", "value", "created_at", "updated_at", "distance")
+_SEARCH_COLUMNS = ("namespace", "key", "value", "created_at", "updated_at", "distance", "id")
 _OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0}
 _DURABLE = "-c plan_cache_mode=force_generic_plan"
 _RELAXED = f"{_DURABLE} -c synchronous_commit=off"

@@ -7,6 +7,7 @@ swapped without touching its configuration.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -54,6 +55,12 @@ class Distance(StrEnum):
     def score(self, distance: float) -> float:
         """Turn a pgvector distance into a score: higher is nearer."""
         return 1.0 - distance if self is Distance.COSINE else -distance
+
+    def cosine(self, distance: float) -> float:
+        """The cosine behind a pgvector distance; exact if vectors have length 1."""
+        if self is Distance.L2:
+            return 1.0 - distance * distance / 2
+        return self.score(distance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +184,7 @@ def check_ttl(ttl: object) -> None:
 
 def positive_minutes(value: object, what: str) -> float:
     """A number of minutes above zero, or a ConfigurationError."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ConfigurationError(f"{what} is a positive number of minutes, not {value!r}")
     return value
 
@@ -229,3 +236,82 @@ def lexical_text(text: str) -> str:
     if len(text) * 4 <= LEXICAL_BYTES:
         return text
     return text.encode()[:LEXICAL_BYTES].decode(errors="ignore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """How the coordinator recalls: the specification's `memory.coordinator`.
+
+    The specification names a model and an embedding model. Here both are None: a default that
+    spends tokens would be a surprise, and would need a key. Without `model` every rule is
+    deterministic; without `embedding_model` the store embeds with what its `index` names.
+
+    Raises:
+        ConfigurationError: for a value that cannot work; the message begins with its key.
+    """
+
+    model: str | None = None
+    """The chat model, as `init_chat_model` takes it; None uses none."""
+    embedding_model: str | None = None
+    """The embedding model, as `init_embeddings` takes it; None leaves it to the store."""
+    query_timeout_ms: int = 500
+    """Milliseconds that a recall may take (specification: 500)."""
+    max_context_items: int = 10
+    """Memories that a recall returns at most (specification: 10)."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        _model_name(self.model, "model")
+        _model_name(self.embedding_model, "embedding_model")
+        _count(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
+        _count(self.max_context_items, "max_context_items", 1, 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionSettings:
+    """What a memory must have shown to become long_term: the specification's `memory.promotion`.
+
+    Access count, success rate and age must exceed their thresholds; the number of projects must
+    reach its own.
+
+    Raises:
+        ConfigurationError: for a value that cannot work; the message begins with its key.
+    """
+
+    min_access_count: int = 5
+    """Accesses to exceed (specification: more than 5)."""
+    min_success_rate: float = 0.8
+    """Share of the runs it was applied in to exceed (specification: more than 80 %)."""
+    min_age_days: float = 7
+    """Days to exceed (specification: older than 7)."""
+    min_projects: int = 2
+    """Projects it was used in (specification: 2 or more, in its table of criteria alone)."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        _count(self.min_access_count, "min_access_count", 0, _MAX_COUNT)
+        _number(self.min_success_rate, "min_success_rate", 0, 1)
+        _number(self.min_age_days, "min_age_days", 0, _MAX_DAYS)
+        _count(self.min_projects, "min_projects", 1, _MAX_COUNT)
+
+
+_HOUR_MS = 3_600_000
+_MAX_COUNT = 1_000_000
+_MAX_DAYS = 36_500
+
+
+def _model_name(value: object, key: str) -> None:
+    if value is not None and not (isinstance(value, str) and value.strip()):
+        raise ConfigurationError(
+            f"{key} names a model, such as 'provider:model', or is null, not {value!r}"
+        )
+
+
+def _count(value: object, key: str, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigurationError(f"{key} is a whole number from {low} to {high:,}, not {value!r}")
+
+
+def _number(value: object, key: str, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ConfigurationError(f"{key} is a number from {low} to {high:,}, not {value!r}")

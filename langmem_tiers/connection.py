@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import select
 import struct
+from json import JSONDecoder
 from typing import Any
 
 import psycopg
-from psycopg.adapt import Buffer, Dumper
+from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.pq import Format, TransactionStatus
+from psycopg.pq.abc import PGconn
 from psycopg.types import TypeInfo
 from psycopg_pool import PoolTimeout
 
@@ -15,7 +18,9 @@ from langmem_tiers.errors import (
     DatabaseError,
     DatabaseUnavailableError,
     NotSetUpError,
+    OutcomeUnknownError,
     PoolExhaustedError,
+    QueryTimeoutError,
 )
 from langmem_tiers.flow import Rows
 from langmem_tiers.vectors import PackedVector, PackedVectors
@@ -25,6 +30,8 @@ _NOT_SET_UP = (
     "`langmem-tiers setup`"
 )
 _TRANSIENT = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
+"""How a server says that it ends a session; what was not committed before is undone."""
 
 
 class _VectorDumper(Dumper):
@@ -48,6 +55,19 @@ class _VectorsDumper(_VectorDumper):
         return b"".join(parts)
 
 
+_parse = JSONDecoder().raw_decode
+
+
+class _JsonbLoader(Loader):
+    """Reads jsonb, which Postgres writes without the surrounding space that `json` looks for."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        """Parse what follows the byte that tells the format's version."""
+        return _parse(str(data[1:], "utf-8"))[0]
+
+
 class Connection(psycopg.Connection[Any]):
     """A connection that keeps one cursor for calls of a single statement.
 
@@ -57,12 +77,34 @@ class Connection(psycopg.Connection[Any]):
     knows_vectors = False
     _single: psycopg.RawCursor[Any] | None = None
 
+    def __init__(self, pgconn: PGconn) -> None:
+        """Wrap what libpq opened."""
+        super().__init__(pgconn)
+        self.adapters.register_loader("jsonb", _JsonbLoader)
+        self._arrivals = _arrivals(pgconn)
+
     @property
     def single(self) -> psycopg.RawCursor[Any]:
         """The cursor kept."""
         if self._single is None:
             self._single = psycopg.RawCursor(self)
         return self._single
+
+    def is_ready(self, vector_type: str | None) -> bool:
+        """Whether it stands, and knows vectors if it is to; False once it is closed.
+
+        A server that goes away says so, or closes the socket: looking takes a microsecond, and
+        the server is asked only if something came.
+        """
+        try:
+            if self._arrivals.poll(0):
+                self.execute("")
+            if vector_type and not self.knows_vectors:
+                self.learn_vectors(vector_type)
+        except psycopg.OperationalError:
+            if not self.closed:
+                raise
+        return not self.closed
 
     def learn_vectors(self, vector_type: str) -> None:
         """Look the vector type up, as long as it is not known; setup may create it later."""
@@ -76,6 +118,12 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
     knows_vectors = False
     _single: psycopg.AsyncRawCursor[Any] | None = None
 
+    def __init__(self, pgconn: PGconn) -> None:
+        """Wrap what libpq opened."""
+        super().__init__(pgconn)
+        self.adapters.register_loader("jsonb", _JsonbLoader)
+        self._arrivals = _arrivals(pgconn)
+
     @property
     def single(self) -> psycopg.AsyncRawCursor[Any]:
         """The cursor kept."""
@@ -83,10 +131,29 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
             self._single = psycopg.AsyncRawCursor(self)
         return self._single
 
+    async def is_ready(self, vector_type: str | None) -> bool:
+        """Whether it stands, and knows vectors if it is to; False once it is closed."""
+        try:
+            if self._arrivals.poll(0):
+                await self.execute("")
+            if vector_type and not self.knows_vectors:
+                await self.learn_vectors(vector_type)
+        except psycopg.OperationalError:
+            if not self.closed:
+                raise
+        return not self.closed
+
     async def learn_vectors(self, vector_type: str) -> None:
         """Look the vector type up, as long as it is not known; setup may create it later."""
         self._single = None  # it would go on with what it learned before
         register(self, await TypeInfo.fetch(self, vector_type))
+
+
+def _arrivals(pgconn: PGconn) -> select.poll:
+    """What tells at once whether anything came from the server, be it the end."""
+    arrivals = select.poll()
+    arrivals.register(pgconn.socket, select.POLLIN)
+    return arrivals
 
 
 class _NoVectorDumper(_VectorDumper):
@@ -117,6 +184,11 @@ def translated(error: psycopg.Error | PoolTimeout) -> DatabaseError:
             "no connection became free in time: raise pool_config['max_size'] or its 'timeout' "
             "(seconds), or look for what holds connections so long"
         )
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return QueryTimeoutError(
+            f"Postgres broke the statement off ({_first_line(error)}): raise query_timeout_ms in "
+            "CoordinatorSettings, or narrow what is asked by tiers, project_id or memory_types"
+        )
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return NotSetUpError(_NOT_SET_UP)
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
@@ -139,13 +211,35 @@ def _is_about_the_connection(error: psycopg.Error) -> bool:
 
 
 def is_transient(error: psycopg.Error, conn: psycopg.BaseConnection[Any]) -> bool:
-    """Whether running the same statements again may succeed.
-
-    A connection that turns out to be dead is replaced and its statements are run again, which
-    is what a caller would do next. If only the answer had been lost, a put or a deletion is so
-    applied twice, and wins over one that came between.
-    """
+    """Whether running the same statements again may succeed, on another connection if need be."""
     return isinstance(error, _TRANSIENT) or conn.closed
+
+
+def is_outcome_unknown(
+    error: psycopg.Error, conn: psycopg.BaseConnection[Any], *, began_before: bool
+) -> bool:
+    """Whether statements that commit were sent and nobody knows whether they did.
+
+    A server that ends a session says so, and has then committed nothing of what came in one
+    round trip. Where a COMMIT closed a longer transaction it may also say so just after it.
+    """
+    return conn.closed and (began_before or not isinstance(error, ENDED))
+
+
+def is_half_sent(error: BaseException, conn: psycopg.BaseConnection[Any]) -> bool:
+    """Whether it was not Postgres that stopped a round trip in the middle.
+
+    It would then commit what came before.
+    """
+    return getattr(error, "sqlstate", None) is None and not conn.closed
+
+
+def outcome_unknown(error: psycopg.Error) -> OutcomeUnknownError:
+    """The error for a write whose answer was lost; raise it from the original."""
+    return OutcomeUnknownError(
+        f"the connection was lost before Postgres answered ({_first_line(error)}): what was to be "
+        "written may or may not be there; read it, then repeat the call if it is not"
+    )
 
 
 def can_roll_back(conn: psycopg.BaseConnection[Any]) -> bool:

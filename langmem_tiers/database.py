@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,10 +31,14 @@ POOL_TIMEOUT_SECONDS = 5.0
 
 CONNECTION_SETTINGS = (
     "SELECT set_config('plan_cache_mode', 'force_generic_plan', false), "
-    "set_config('enable_seqscan', 'off', false)"
+    "set_config('enable_seqscan', 'off', false), set_config('timezone', 'UTC', false)"
 )
 """Every statement is static and written for one plan: planning it again for each call costs
-more than most of them take, and a plan made while tables were empty must not last."""
+more than most of them take, and a plan made while tables were empty must not last. Times come
+in UTC.
+
+It stands here and not in queries.sql because the pool runs it on each new connection, where no
+flow runs and nothing has to be filled in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,8 @@ class Target:
     embeddings: Embeddings | None = None
     vector_type: str | None = None
     pool: Mapping[str, Any] = field(default_factory=dict)
+    revive: Callable[[], None] | None = None
+    """Starts a server of our own again after it died; None where the server is another's."""
 
     def pool_options(self) -> dict[str, Any]:
         """Arguments of the psycopg pool: the user's over our defaults."""
@@ -91,14 +97,36 @@ class Target:
         return self.embeddings
 
 
+class Pool(ConnectionPool[Connection]):
+    """A pool that remembers when its server was found to be gone."""
+
+    suspect = False
+    """Whether a connection came back dead, so that the server may be gone."""
+
+    def putconn(self, conn: Connection) -> None:
+        """Take a connection back, dead or alive."""
+        self.suspect = self.suspect or conn.closed
+        super().putconn(conn)
+
+
+class AsyncPool(AsyncConnectionPool[AsyncConnection]):
+    """The same, asynchronous."""
+
+    suspect = False
+    """Whether a connection came back dead, so that the server may be gone."""
+
+    async def putconn(self, conn: AsyncConnection) -> None:
+        """Take a connection back, dead or alive."""
+        self.suspect = self.suspect or conn.closed
+        await super().putconn(conn)
+
+
 class Database:
     """A Postgres database used from blocking code."""
 
     def __init__(self, target: Target) -> None:
         """Describe the database; `open` connects."""
         self.target = target
-        self.suspect = False
-        """Whether the server was gone when last seen."""
         self.writes = GroupCommit(self._write)
         self.lookups = Lookups()
         self._recovering = threading.Lock()
@@ -120,20 +148,26 @@ class Database:
         """Close every connection; no thread is left behind."""
         self.pool.close()
 
-    def recover(self, lost: ConnectionPool[Connection]) -> None:
+    @property
+    def suspect(self) -> bool:
+        """Whether the server was gone when last seen."""
+        return self.pool.suspect
+
+    def recover(self, lost: Pool) -> None:
         """Replace a pool whose server went away, once the server answers again.
 
         Raises:
             psycopg.OperationalError: at once, while no server answers.
+            EmbeddedServerError: if it is our own and cannot be started again.
         """
         with self._recovering:
             if self.pool is not lost:
                 return
-            self.suspect = True
-            self._probe()
+            lost.suspect = True
+            self._reach()
             fresh = self._new_pool()
             fresh.open()
-            self.pool, self.suspect = fresh, False
+            self.pool = fresh
         lost.close()
 
     def session(self) -> Session:
@@ -146,13 +180,25 @@ class Database:
 
     def _configure(self, conn: Connection) -> None:
         conn.execute(CONNECTION_SETTINGS)
+        if self.target.vector_type:
+            conn.learn_vectors(self.target.vector_type)
+
+    def _reach(self) -> None:
+        """See that the server answers; one of our own is started again if it does not."""
+        try:
+            self._probe()
+        except psycopg.OperationalError:
+            if self.target.revive is None:
+                raise
+            self.target.revive()
+            self._probe()
 
     def _probe(self) -> None:
         conn = psycopg.Connection.connect(self.target.conninfo, **self.target.connection_options())
         conn.close()
 
-    def _new_pool(self) -> ConnectionPool[Connection]:
-        return ConnectionPool(
+    def _new_pool(self) -> Pool:
+        return Pool(
             self.target.conninfo,
             connection_class=Connection,
             configure=self._configure,
@@ -166,8 +212,6 @@ class AsyncDatabase:
     def __init__(self, target: Target) -> None:
         """Describe the database; `open` connects."""
         self.target = target
-        self.suspect = False
-        """Whether the server was gone when last seen."""
         self.writes = AsyncGroupCommit(self._write)
         self.lookups = AsyncLookups(self.session)
         self._recovering = asyncio.Lock()
@@ -191,20 +235,26 @@ class AsyncDatabase:
         await self.writes.drain()
         await self.pool.close()
 
-    async def recover(self, lost: AsyncConnectionPool[AsyncConnection]) -> None:
+    @property
+    def suspect(self) -> bool:
+        """Whether the server was gone when last seen."""
+        return self.pool.suspect
+
+    async def recover(self, lost: AsyncPool) -> None:
         """Replace a pool whose server went away, once the server answers again.
 
         Raises:
             psycopg.OperationalError: at once, while no server answers.
+            EmbeddedServerError: if it is our own and cannot be started again.
         """
         async with self._recovering:
             if self.pool is not lost:
                 return
-            self.suspect = True
-            await self._probe()
+            lost.suspect = True
+            await self._reach()
             fresh = self._new_pool()
             await fresh.open()
-            self.pool, self.suspect = fresh, False
+            self.pool = fresh
         await lost.close()
 
     def session(self) -> AsyncSession:
@@ -217,6 +267,18 @@ class AsyncDatabase:
 
     async def _configure(self, conn: AsyncConnection) -> None:
         await conn.execute(CONNECTION_SETTINGS)
+        if self.target.vector_type:
+            await conn.learn_vectors(self.target.vector_type)
+
+    async def _reach(self) -> None:
+        """See that the server answers; one of our own is started again if it does not."""
+        try:
+            await self._probe()
+        except psycopg.OperationalError:
+            if self.target.revive is None:
+                raise
+            await asyncio.to_thread(self.target.revive)
+            await self._probe()
 
     async def _probe(self) -> None:
         conn = await psycopg.AsyncConnection.connect(
@@ -224,8 +286,8 @@ class AsyncDatabase:
         )
         await conn.close()
 
-    def _new_pool(self) -> AsyncConnectionPool[AsyncConnection]:
-        return AsyncConnectionPool(
+    def _new_pool(self) -> AsyncPool:
+        return AsyncPool(
             self.target.conninfo,
             connection_class=AsyncConnection,
             configure=self._configure,

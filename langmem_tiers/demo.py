@@ -8,10 +8,10 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -20,9 +20,10 @@ from rich.console import Console, Group
 from rich.panel import Panel
 from rich.table import Table
 
+from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import Tier
-from langmem_tiers.rendering import why
+from langmem_tiers.memory import MemoryContext, Tier
+from langmem_tiers.rendering import recollection_why
 from langmem_tiers.store import TieredStore
 
 USER = "ada"
@@ -40,22 +41,16 @@ QUESTIONS = (
 
 
 class State(TypedDict, total=False):
-    """One turn of a conversation."""
+    """One turn of a conversation: what was said, as which type of memory, and the answer."""
 
     said: str
+    memory_type: str
     answer: str
+    stored: dict[str, str]
     recalled: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """Who is talking, and in which tier new memories start."""
-
-    user: str
-    tier: Tier = Tier.WORKING
-
-
-Graph: TypeAlias = CompiledStateGraph[State, Context, State, State]
+Graph: TypeAlias = CompiledStateGraph[State, MemoryContext, State, State]
 
 
 def build_graph(store: TieredStore) -> Graph:
@@ -63,18 +58,18 @@ def build_graph(store: TieredStore) -> Graph:
 
     Example:
         ```python
-        from langmem_tiers import TieredStore
-        from langmem_tiers.demo import Context, build_graph
+        from langmem_tiers import MemoryContext, TieredStore
+        from langmem_tiers.demo import build_graph
 
         with TieredStore.embedded("./.memory") as store:
             graph = build_graph(store)
-            ada = Context(user="ada")
             for thread, said in (("1", "I live in Lisbon."), ("2", "Where do I live?")):
                 config = {"configurable": {"thread_id": thread}}
+                ada = MemoryContext(tenant="ada", session_id=thread)
                 print(graph.invoke({"said": said}, config, context=ada)["answer"])
         ```
     """
-    builder = StateGraph(State, context_schema=Context)
+    builder = StateGraph(State, context_schema=MemoryContext)
     builder.add_node("remember", remember)
     builder.add_node("recall", recall)
     builder.add_conditional_edges(START, route)
@@ -88,28 +83,40 @@ def route(state: State) -> Literal["remember", "recall"]:
     return "recall" if state["said"].endswith("?") else "remember"
 
 
-def remember(state: State, runtime: Runtime[Context]) -> State:
-    """Store what was said, word for word. The key comes from the words: saying it twice is once."""
-    user, tier = runtime.context.user, runtime.context.tier
-    key = uuid.uuid5(uuid.NAMESPACE_OID, state["said"]).hex[:8]
-    value = {"content": state["said"], "speaker": user}
-    _store(runtime).tier(tier).put((user, "told"), key, value)
-    return {"answer": f"Noted in {tier}, as {key}."}
+def remember(state: State, runtime: Runtime[MemoryContext]) -> State:
+    """Store what was said, word for word; its type says in which tier it starts.
+
+    The key comes from the words: saying it twice is once.
+    """
+    said = state["said"]
+    memory = {
+        "content": said,
+        "memory_type": state.get("memory_type", "semantic"),
+        "speaker": "user",
+        "key": uuid.uuid5(uuid.NAMESPACE_OID, said).hex[:8],
+    }
+    (stored,) = _memory(runtime).store_many([memory])
+    kept = {"tier": str(stored.tier), "key": str(stored.key)}
+    return {"answer": f"Noted in {stored.tier}.", "stored": kept}
 
 
-def recall(state: State, runtime: Runtime[Context]) -> State:
-    """Answer with the memory that is nearest to the question, in whichever tier it is."""
-    user = runtime.context.user
-    matches = _store(runtime).hybrid_search((user, "told"), query=state["said"], limit=1)
-    if not matches:
-        return {"answer": "You have told me nothing yet."}
-    (best,) = matches
-    recalled = {"key": best.key, "tier": best.tier.value, "score": best.score, "why": why(best)}
-    return {"answer": f'You told me: "{best.value["content"]}"', "recalled": recalled}
+def recall(state: State, runtime: Runtime[MemoryContext]) -> State:
+    """Answer with the memory that matters most for the question, in whichever tier it is."""
+    found = _memory(runtime).get_context(state["said"], limit=1, profile="calibrated")
+    if not found:
+        return {"answer": "You have told me nothing that answers this."}
+    (best,) = found
+    recalled = {
+        "key": best.key,
+        "tier": best.tier.value,
+        "score": best.score,
+        "why": recollection_why(best),
+    }
+    return {"answer": f'You told me: "{best.content}"', "recalled": recalled}
 
 
-def _store(runtime: Runtime[Context]) -> TieredStore:
-    return cast("TieredStore", runtime.store)
+def _memory(runtime: Runtime[MemoryContext]) -> MemoryCoordinator:
+    return MemoryCoordinator(cast("TieredStore", runtime.store), context=runtime.context)
 
 
 def show(console: Console, directory: Path | None = None) -> None:
@@ -132,11 +139,10 @@ def show(console: Console, directory: Path | None = None) -> None:
 
 
 def _told(graph: Graph) -> Panel:
-    table = _table("tier", "key", "the user said")
-    for said, tier in (*((fact, Tier.WORKING) for fact in FACTS), (MOOD, Tier.SHORT_TERM)):
-        answer = _turn(graph, "monday", said, tier)["answer"]
-        key = answer.removesuffix(".").rpartition(" ")[2]
-        table.add_row(tier, key, said)
+    table = _table("tier", "type", "key", "the user said")
+    for said, kind in (*((fact, "semantic") for fact in FACTS), (MOOD, "working")):
+        stored = _turn(graph, "monday", said, kind)["stored"]
+        table.add_row(stored["tier"], kind, stored["key"], said)
     return _panel("1. Thread “monday”: remembered word for word", table)
 
 
@@ -148,7 +154,8 @@ def _asked(graph: Graph) -> Panel:
 
 
 def _moved(store: TieredStore, graph: Graph) -> Panel:
-    namespace, key = (USER, "told"), _key_of(store, MOOD)
+    namespace = MemoryContext(tenant=USER, session_id="monday").namespace(Tier.SHORT_TERM)
+    key = _key_of(store, namespace, MOOD)
     table = _table("tier", "key", "created", "expires")
     before = store.tier(Tier.SHORT_TERM).get(namespace, key)
     table.add_row(Tier.SHORT_TERM, key, "at first", "one hour after it was last read")
@@ -160,24 +167,30 @@ def _moved(store: TieredStore, graph: Graph) -> Panel:
     answers = _table("question and answer", "tier", "score", "why")
     question = "Should answers be short?"
     _add_answer(answers, question, _turn(graph, "sunday", question))
-    title = "3. A memory moves up; its namespace, key and age stay, so it is still found"
+    title = "3. It moves up and stays itself: now any thread recalls it"
     return _panel(title, Group(table, "", answers))
 
 
-def _turn(graph: Graph, thread: str, said: str, tier: Tier = Tier.WORKING) -> dict[str, Any]:
-    context = Context(user=USER, tier=tier)
-    return graph.invoke({"said": said}, {"configurable": {"thread_id": thread}}, context=context)
+def _turn(graph: Graph, thread: str, said: str, memory_type: str = "semantic") -> dict[str, Any]:
+    context = MemoryContext(tenant=USER, session_id=thread)
+    config: RunnableConfig = {"configurable": {"thread_id": thread}}
+    return graph.invoke({"said": said, "memory_type": memory_type}, config, context=context)
 
 
-def _key_of(store: TieredStore, said: str) -> str:
-    (item,) = store.search((USER, "told"), filter={"content": said})
+def _key_of(store: TieredStore, namespace: tuple[str, ...], said: str) -> str:
+    (item,) = store.search(namespace, filter={"content": said})
     return item.key
 
 
 def _add_answer(table: Table, question: str, state: dict[str, Any]) -> None:
     recalled = state["recalled"]
     score = f"{recalled['score']:.2f}"
-    table.add_row(f"{question}\n{state['answer']}", recalled["tier"], score, recalled["why"])
+    table.add_row(
+        f"{question}\n{state['answer']}",
+        recalled["tier"],
+        score,
+        recalled["why"].replace(", ", "\n"),
+    )
 
 
 @contextmanager

@@ -134,6 +134,27 @@ class EmbeddedPostgres:
                 self._join(_ready_cluster(self.path, self._version))
         return self.url
 
+    def revive(self) -> None:
+        """Start the server again if it has died; its URL stays the same.
+
+        Unlike `start`, this neither joins anew nor creates anything: what was stopped or removed
+        meanwhile stays so.
+
+        Raises:
+            EmbeddedServerError: the handle is not started, its directory is gone, or Postgres
+                does not start.
+
+        """
+        with self._lock, _as_server_error(self.path):
+            if self.url and _data_of(self.path) is None:
+                msg = (
+                    f"The data of the embedded Postgres in {self.path} is gone: restore the "
+                    "directory, or close the store and open it to begin with an empty one."
+                )
+                raise EmbeddedServerError(msg)
+            with _exclusively(self.path):
+                self._join(_ready_cluster(self.path, self._version))
+
     def stop(self) -> None:
         """Give this handle up; the server stops with the last handle of the last process.
 

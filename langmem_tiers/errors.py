@@ -12,8 +12,10 @@
     ├── ImportFileError                     a file that cannot be read as memories
     └── DatabaseError                       Postgres refused, or is not there
         ├── DatabaseUnavailableError
+        │   └── OutcomeUnknownError         it may have written, or not: the answer was lost
         ├── PoolExhaustedError
         ├── NotSetUpError
+        ├── QueryTimeoutError
         ├── MigrationError
         └── EmbeddedServerError
 
@@ -67,7 +69,11 @@ class DatabaseError(TieredMemoryError):
 
 
 class DatabaseUnavailableError(DatabaseError):
-    """No server answers, or the connection to it was lost."""
+    """No server answers, or the connection to it was lost; no write is in doubt."""
+
+
+class OutcomeUnknownError(DatabaseUnavailableError):
+    """The connection was lost before Postgres answered: what was to be written may be there."""
 
 
 class PoolExhaustedError(DatabaseError):
@@ -76,6 +82,10 @@ class PoolExhaustedError(DatabaseError):
 
 class NotSetUpError(DatabaseError):
     """The database has no tables of this package yet, or not the vector tables."""
+
+
+class QueryTimeoutError(DatabaseError):
+    """A recall took longer than it may, and Postgres broke it off."""
 
 
 class MigrationError(DatabaseError):

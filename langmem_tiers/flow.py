@@ -8,13 +8,18 @@ blocks by itself.
 A flow is one transaction, opened at its first `Query` and committed when the flow returns, or
 together with the query that says `commit=True`, which saves a round trip. An `Embed` while a
 transaction is open is an error, so no connection ever waits for a model.
+
+A flow sees what Postgres refuses as an error raised where it yielded. It may go on after the
+error of a query that committed by itself, or undo what it did in memory and let the error pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
+
+from langmem_tiers.errors import DatabaseError
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -27,6 +32,13 @@ class Embed(NamedTuple):
 
     texts: tuple[str, ...]
     purpose: Literal["documents", "query"]
+
+
+class Ask(NamedTuple):
+    """Ask a model of the caller's, by either function. Answered with what it returns."""
+
+    call: Callable[[], Any]
+    acall: Callable[[], Awaitable[Any]]
 
 
 class Call(NamedTuple):
@@ -90,7 +102,7 @@ class Together(NamedTuple):
     flow: Callable[[Sequence[Any]], Flow[None]]
 
 
-Effect: TypeAlias = Embed | Query | Lookup | Script | Build | Together
+Effect: TypeAlias = Embed | Ask | Query | Lookup | Script | Build | Together
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
@@ -127,22 +139,34 @@ class AsyncSession(Protocol):
 def run(flow: Flow[T], session: Session) -> T:
     """Drive a flow to its result, blocking on every effect."""
     with session:
-        answer = None
+        resume: Callable[[Any], Effect] = flow.send
+        answer: Any = None
         while True:
             try:
-                effect = flow.send(answer)
+                effect = resume(answer)
             except StopIteration as done:
                 return cast("T", done.value)
-            answer = session.perform(effect)
+            finally:
+                answer = None  # an error kept here would keep this frame in turn
+            try:
+                resume, answer = flow.send, session.perform(effect)
+            except DatabaseError as error:
+                resume, answer = flow.throw, error
 
 
 async def arun(flow: Flow[T], session: AsyncSession) -> T:
     """Drive a flow to its result, awaiting every effect."""
     async with session:
-        answer = None
+        resume: Callable[[Any], Effect] = flow.send
+        answer: Any = None
         while True:
             try:
-                effect = flow.send(answer)
+                effect = resume(answer)
             except StopIteration as done:
                 return cast("T", done.value)
-            answer = await session.perform(effect)
+            finally:
+                answer = None  # an error kept here would keep this frame in turn
+            try:
+                resume, answer = flow.send, await session.perform(effect)
+            except DatabaseError as error:
+                resume, answer = flow.throw, error

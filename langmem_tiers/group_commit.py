@@ -6,7 +6,7 @@ for threads and for an event loop keep the same rules:
 
 - whoever waits longest takes off next, with everybody who waits by then;
 - if a flight fails, unless for want of a server or a connection, its passengers go again one by
-  one, and each gets its own error;
+  one, and each gets its own error; where nobody knows whether it has committed, all are told so;
 - a caller who is cancelled leaves the flight alone.
 """
 
@@ -18,13 +18,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from langmem_tiers.errors import DatabaseUnavailableError, PoolExhaustedError
+from langmem_tiers.errors import (
+    DatabaseUnavailableError,
+    EmbeddedServerError,
+    PoolExhaustedError,
+)
 from langmem_tiers.flow import Together
 
 MAX_PASSENGERS = 256
 """Callers in one transaction; more only lengthen its locks."""
 
-_HOPELESS = (DatabaseUnavailableError, PoolExhaustedError)
+HOPELESS = (DatabaseUnavailableError, EmbeddedServerError, PoolExhaustedError)
 """What would befall each passenger alone as well."""
 
 
@@ -101,7 +105,7 @@ class GroupCommit:
         try:
             self._fly([passenger.together for passenger in passengers])
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
-            if len(passengers) == 1 or isinstance(error, _HOPELESS):
+            if len(passengers) == 1 or isinstance(error, HOPELESS):
                 for passenger in passengers:
                     passenger.error = error
             else:
@@ -145,7 +149,7 @@ class AsyncGroupCommit:
         try:
             await self._fly([together for together, _ in passengers])
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
-            if len(passengers) == 1 or isinstance(error, _HOPELESS):
+            if len(passengers) == 1 or isinstance(error, HOPELESS):
                 _settle(passengers, error)
             else:
                 for passenger in passengers:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
-from langgraph.store.base import BaseStore, PutOp
-
+from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.importers import BadRecord, Record
+from langmem_tiers.memory import MemoryContext
+from langmem_tiers.store import TieredStore
 
 BATCH = 200
-"""Records a transaction: what is lost, and put again, when an import is interrupted."""
+"""Records stored at once: what is lost, and stored again, when an import is interrupted."""
+
+_TOLD = ("content", "speaker", "occurred_at", "session_id", "turn")
+"""What of a record is an argument of `store` by the same name."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,14 +38,14 @@ class TenantSpan:
 
 @dataclass(slots=True, kw_only=True)
 class Imported:
-    """What an import put into the store, by tenant, and what it could not."""
+    """What an import stored, by tenant, and what it could not."""
 
     tenants: dict[str, TenantSpan] = field(default_factory=dict)
     bad: list[BadRecord] = field(default_factory=list)
 
     @property
     def memories(self) -> int:
-        """The memories put, of all tenants."""
+        """The memories stored, of all tenants."""
         return sum(span.memories for span in self.tenants.values())
 
     def add(self, item: Record | BadRecord) -> None:
@@ -53,23 +58,25 @@ class Imported:
 
 
 def import_records(
-    store: BaseStore,
+    store: TieredStore,
     items: Iterable[Record | BadRecord],
     *,
     advance: Callable[[int], object] | None = None,
 ) -> Imported:
-    """Put records into a store, 200 a transaction; `advance` is called with each one's size.
+    """Store records as episodic memories, 200 at once, each tenant's in one transaction.
 
-    A record that the store refuses becomes a bad record; those beside it are kept. Doing it
-    again changes nothing: keys come from the file.
+    A `MemoryCoordinator` for the record's tenant and project recalls them. `advance` is called
+    with the size of each batch. A record that the store refuses becomes a bad record; those
+    beside it are kept. Doing it again changes nothing: keys come from the file.
 
     Raises:
+        ConfigurationError: if the store has no index.
         DatabaseError: if the store fails; the batches before are kept.
     """
     imported = Imported()
     for batch in _batches(items):
         records = [item for item in batch if isinstance(item, Record)]
-        refused = {id(record): bad for record, bad in _put(store, records)}
+        refused = {id(record): bad for record, bad in _store(store, records)}
         for item in batch:
             imported.add(refused.get(id(item), item))
         if advance is not None:
@@ -77,17 +84,44 @@ def import_records(
     return imported
 
 
-def _put(store: BaseStore, records: list[Record]) -> Iterator[tuple[Record, BadRecord]]:
-    """Put all records or, if the store refuses, each one by itself; yield those it refuses."""
+def _store(store: TieredStore, records: list[Record]) -> Iterator[tuple[Record, BadRecord]]:
+    """Store records, each tenant's together; yield those that are refused."""
+    by_tenant: dict[str, list[Record]] = {}
+    for one in records:
+        by_tenant.setdefault(one.tenant, []).append(one)
+    for tenant, theirs in by_tenant.items():
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
+        yield from _remember(memory, theirs)
+
+
+def _remember(
+    memory: MemoryCoordinator, records: list[Record]
+) -> Iterator[tuple[Record, BadRecord]]:
+    """Store all records or, if one is refused, each one by itself; yield those refused."""
     try:
-        store.batch([PutOp((one.tenant, *one.namespace), one.key, one.value) for one in records])
+        memory.store_many([_arguments(one) for one in records])
     except InvalidInputError as error:
         if len(records) == 1:
             reason = f"key {records[0].key!r:.80}: {error}"
             yield records[0], BadRecord(line=None, reason=reason)
             return
         for one in records:
-            yield from _put(store, [one])
+            yield from _remember(memory, [one])
+
+
+def _arguments(record: Record) -> dict[str, Any]:
+    """A record as `store_many` takes it; what `store` has no name for is metadata."""
+    rest = dict(record.value)
+    told = {name: rest.pop(name, None) for name in _TOLD}
+    source, metadata = rest.pop("source", None), rest.pop("metadata", {})
+    return {
+        **told,
+        "key": record.key,
+        "memory_type": "episodic",
+        "project_id": record.project,
+        "platform_source": source,
+        "metadata": {**rest, **metadata},
+    }
 
 
 def _batches(items: Iterable[Record | BadRecord]) -> Iterator[list[Record | BadRecord]]:

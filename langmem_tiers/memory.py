@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.explain import describe, to_html
 
 
 class Tier(StrEnum):
@@ -58,6 +62,164 @@ class Match:
     access_count: int = 0
     explanation: dict[str, float] = field(default_factory=dict)
     """Each term's share of `score`; the shares add up to it."""
+
+
+USER_ROLES = frozenset({"user", "human"})
+ASSISTANT_ROLES = frozenset({"assistant", "ai", "bot"})
+ROLES = USER_ROLES | ASSISTANT_ROLES
+"""Speakers that are roles: nobody is called by them."""
+
+ABSENT = "_"
+"""The label that stands for a project or a session that was not named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryContext:
+    """Who remembers and who asks; a graph's `context_schema`.
+
+    Namespaces nest: what is remembered in short_term belongs to `(tenant, project, session)`, in
+    working to `(tenant, project)`, in long_term to the tenant. A recall looks under the same
+    prefix in each tier, so a memory that rises through the tiers is still found. The agent is
+    recorded on the memory and is not part of the namespace.
+
+    Example:
+        ```python
+        from langmem_tiers import MemoryContext
+
+        context = MemoryContext(tenant="acme", project_id="billing", session_id="chat-7")
+        ```
+    """
+
+    tenant: str
+    agent_id: str | None = None
+    project_id: str | None = None
+    session_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a label."""
+        for name in ("tenant", "agent_id", "project_id", "session_id"):
+            given = getattr(self, name)
+            if given is None and name != "tenant":
+                continue
+            if not isinstance(given, str):
+                raise InvalidTypeError(f"{name} is a string, not {type(given).__name__}")
+            if not given:
+                raise InvalidInputError(f"{name} is empty: leave it out, or name one")
+        if self.tenant == "langgraph":
+            raise InvalidInputError(
+                "LangGraph keeps the tenant 'langgraph' to itself: name another"
+            )
+
+    def namespace(self, tier: Tier) -> tuple[str, ...]:
+        """Where memories of a tier are written, and the prefix under which they are sought.
+
+        LangGraph's labels hold no dots: one in a name becomes `%2E`, and `%` becomes `%25`. A
+        name that is `_`, which stands for none, becomes `%5F`.
+        """
+        names = (self.tenant, self.project_id, self.session_id)
+        depth = {Tier.SHORT_TERM: 3, Tier.WORKING: 2, Tier.LONG_TERM: 1}[tier]
+        return tuple(ABSENT if name is None else _label(name) for name in names[:depth])
+
+    @property
+    def root(self) -> str:
+        """The tenant as the first label of every namespace."""
+        return self.namespace(Tier.LONG_TERM)[0]
+
+
+def _label(name: str) -> str:
+    return name.replace("%", "%25").replace(".", "%2E") if name != ABSENT else "%5F"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recollection:
+    """A memory that was recalled, and why.
+
+    `match` says how well it answers the query, in 0…1, and `evidence` what that was made of;
+    `score` is what the ranking profile made of it, the sum of the terms in `explanation`.
+    Times are UTC. `occurred_at` is when it happened, `created_at` when it was recorded.
+    """
+
+    key: str
+    namespace: tuple[str, ...]
+    tier: Tier
+    memory_type: str
+    content: str
+    value: Mapping[str, Any]
+    """The whole stored value."""
+    created_at: datetime
+    updated_at: datetime
+    occurred_at: datetime | None = None
+    match: float = 0.0
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    score: float = 0.0
+    explanation: Mapping[str, float] = field(default_factory=dict)
+    token_count: int = 0
+    importance: float | None = None
+    """In 0…1."""
+    boost: float = 1.0
+    """What its match is multiplied with, capped at 1; reflexions carry 1.5."""
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    speaker: str | None = None
+    agent_id: str | None = None
+    project_id: str | None = None
+    session_id: str | None = None
+    source_task: str | None = None
+    emotional_valence: str | None = None
+    platform_source: str | None = None
+    context: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    success_metrics: Mapping[str, Any] = field(default_factory=dict)
+    access_count: int = 0
+    success_count: int = 0
+    failure_count: int = 0
+    last_accessed_at: datetime | None = None
+    strength: float = 0.0
+    """Accesses, each counting half after 30 days, as of the last one."""
+
+    def __str__(self) -> str:
+        """What it says, and why it was recalled."""
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        return to_html([self])
+
+
+class Recollections(list[Recollection]):
+    """Recalled memories, best first: a list that prints well."""
+
+    def __str__(self) -> str:
+        """One line a memory."""
+        return "\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        """A table with a bar for each term of each score, for notebooks."""
+        return to_html(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreResult:
+    """What became of something to be remembered."""
+
+    stored: bool
+    key: str | None = None
+    tier: Tier | None = None
+    score: float | None = None
+    """The reviewers' consensus in 0…10; None if nobody reviewed it."""
+    reason: str = "stored"
+    evicted: tuple[str, ...] = ()
+    """Keys of memories that made room for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStats:
+    """What a tenant has stored, without what has expired."""
+
+    total_count: int
+    by_type: Mapping[str, int]
+    by_tier: Mapping[Tier, int]
+    accesses: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

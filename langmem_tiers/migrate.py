@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from langmem_tiers import sql
 from langmem_tiers.config import StoreOptions, VectorOptions
-from langmem_tiers.errors import DimensionMismatchError, MigrationError, NotSetUpError
+from langmem_tiers.errors import (
+    ConfigurationError,
+    DimensionMismatchError,
+    MigrationError,
+    NotSetUpError,
+)
 from langmem_tiers.flow import Build, Call, Flow, Query, Script
 from langmem_tiers.memory import TIERS, Tier
 
@@ -21,13 +27,14 @@ BUILD_LOCK = SETUP_LOCK + 1
 _LOCK = Call("lock_setup", {"lock": SETUP_LOCK})
 
 
-def set_up(options: StoreOptions) -> Flow[None]:
+def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
     """Create or migrate the schema, in one transaction, one process at a time.
 
     Raises:
         MigrationError: if the database is newer than this package, or a migration that has
             run differs from the one shipped.
         DimensionMismatchError: if the database holds vectors of another shape.
+        ConfigurationError: if it holds words of another language.
     """
     migrations = {"migrations": f"{options.schema('memory')}.migrations"}
     _, ((exists,),) = yield Query((_LOCK, Call("has_migrations", migrations)))
@@ -40,9 +47,12 @@ def set_up(options: StoreOptions) -> Flow[None]:
             "version": migration.version,
             "name": migration.name,
             "checksum": migration.checksum,
+            "now": now,
         }
         yield Query((Call("record_migration", record),))
-    yield from _shape_vectors(options)
+    (settings,) = yield Query((Call("settings", {}),))
+    yield from _shape_vectors(options, dict(settings))
+    yield from _choose_language(options, dict(settings))
 
 
 def pending(shipped: Sequence[sql.Migration], applied: Mapping[int, str]) -> list[sql.Migration]:
@@ -84,11 +94,25 @@ def check_shape(stored: Mapping[str, Any] | None, wanted: VectorOptions) -> None
         )
 
 
-def _shape_vectors(options: StoreOptions) -> Flow[None]:
+def check_language(stored: str | None, wanted: str) -> None:
+    """Compare the language of the stored words with the one configured; None is not known yet.
+
+    Raises:
+        ConfigurationError: if they differ.
+    """
+    if stored not in {None, wanted}:
+        raise ConfigurationError(
+            f"this database holds words as {stored!r} reads them and the store is configured for "
+            f"{wanted!r}, which would not find them: open it with index['language'] = {stored!r}, "
+            "or give the new language a schema_prefix of its own and put the memories there "
+            "again; while nothing is indexed, store.setup() changes the language"
+        )
+
+
+def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:
     wanted = options.index.vector if options.index else None
-    (rows,) = yield Query((Call("settings", {"name": "vector"}),))
-    stored = rows[0][0] if rows else None
-    if rows and (wanted is None or stored == _shape(wanted)):
+    stored = settings.get("vector")
+    if "vector" in settings and (wanted is None or stored == _shape(wanted)):
         return
     if stored is not None and wanted is not None:
         ((any_row,),) = yield Query((Call("any_vector", {}),))
@@ -97,6 +121,18 @@ def _shape_vectors(options: StoreOptions) -> Flow[None]:
     yield Script(sql.vector_tables(options, wanted))
     shape = {"name": "vector", "value": json.dumps(_shape(wanted) if wanted else None)}
     yield Query((Call("change_setting", shape),))
+
+
+def _choose_language(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:
+    stored = settings.get("language")
+    if options.index is None or stored == options.index.language:
+        return
+    if stored is not None:
+        ((any_row,),) = yield Query((Call("any_lexeme", {}),))
+        if any_row[0]:
+            check_language(stored, options.index.language)
+    language = {"name": "language", "value": json.dumps(options.index.language)}
+    yield Query((Call("change_setting", language),))
 
 
 def _shape(vector: VectorOptions) -> dict[str, Any]:
@@ -113,11 +149,22 @@ def state_call(options: StoreOptions) -> Call:
     return Call("state", params)
 
 
+def read_migrations() -> Flow[None]:
+    """Do nothing but see that the database was set up.
+
+    Raises:
+        NotSetUpError: if it was not.
+    """
+    yield Query((Call("applied_migrations", {}),), commit=True)
+
+
 def read_state(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
-    """The tiers that have an HNSW index for the configured metric, after a check of shapes."""
-    (((stored, schemas, _),),) = yield Query((state_call(options),), commit=True)
-    if options.index is not None and options.index.vector is not None:
-        check_shape(stored, options.index.vector)
+    """The tiers that have an HNSW index for the configured metric, after a check of settings."""
+    (((stored, schemas, _, language),),) = yield Query((state_call(options),), commit=True)
+    if options.index is not None:
+        check_language(language, options.index.language)
+        if options.index.vector is not None:
+            check_shape(stored, options.index.vector)
     return tuple(tier for tier in TIERS if options.schema(tier) in schemas)
 
 
@@ -130,7 +177,7 @@ def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
     vector = options.index.vector if options.index else None
     if vector is None or not vector.ann:
         return ()
-    (((stored, have, broken),), rows) = yield Query(
+    (((stored, have, broken, _),), rows) = yield Query(
         (state_call(options), Call("largest_tenants", {})), commit=True
     )
     check_shape(stored, vector)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from langmem_tiers.config import MAX_KEY_BYTES, MAX_NAMESPACE_BYTES
@@ -52,6 +53,7 @@ def encode(labels: Sequence[str]) -> Place:
     return place
 
 
+@lru_cache(maxsize=1024)
 def decode(tenant: str, namespace: str) -> tuple[str, ...]:
     """Turn the stored form back into labels."""
     return (tenant, *namespace.split(".")[:-1])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from langgraph.store.base import (
     GetOp,
@@ -29,15 +29,26 @@ from langmem_tiers.namespaces import Place, check_key, decode, encode, scope, ut
 from langmem_tiers.recall.filters import compile_filter, text_array
 from langmem_tiers.recall.flow import Found, Get, ListNamespaces, Read, Search
 from langmem_tiers.remember.flow import Write
-from langmem_tiers.values import encode_value
+from langmem_tiers.values import encode_value, told
 
 _MAX_TTL_MINUTES = 1e9
 _MAX_ROWS = 2**31 - 1
+
+_GROUP = re.compile(r"\[[^\[\]{}]+\]|\{([^{}]+)\}")
+"""An index or a selection of fields in an index path."""
 
 _NOWHERE = Place("", "")
 """Where get looks for the empty namespace: nothing can be stored there."""
 
 _tokens = lru_cache(maxsize=1024)(tokenize_path)
+
+
+class _Never(float):
+    """A type of its own, so that an infinite TTL of a caller's is still refused."""
+
+
+NEVER: Final = _Never("inf")
+"""The TTL that a tier's view gives for None: no expiry, whatever the tier's own life is."""
 
 
 def to_read(op: Op) -> Read:
@@ -79,6 +90,7 @@ def to_write(op: PutOp, options: StoreOptions) -> Write:
         value=encode_value(op.value),
         texts=tuple(_texts(op.value, paths)),
         ttl=_minutes(op.ttl),
+        told=told(op.value),
     )
 
 
@@ -90,7 +102,7 @@ def to_search(
     filter: Mapping[str, Any] | None,  # noqa: A002 - LangGraph's word
 ) -> Search:
     """Check and translate a search by words."""
-    return _search(SearchOp(prefix, filter=filter, limit=limit, query=query))  # type: ignore[arg-type]
+    return _search(SearchOp(prefix, filter=filter, limit=limit, query=query))  # type: ignore[arg-type]  # _search checks it
 
 
 def to_tier(name: object) -> Tier:
@@ -110,21 +122,25 @@ def to_item(found: Found) -> Item:
         value=found.value,
         key=found.key,
         namespace=decode(found.tenant, found.namespace),
-        created_at=found.created_at.astimezone(UTC),
-        updated_at=found.updated_at.astimezone(UTC),
+        created_at=found.created_at,
+        updated_at=found.updated_at,
     )
 
 
-def to_search_item(found: Found, distance: Distance) -> SearchItem:
-    """A row as LangGraph's search item, with its score where there was a query."""
-    return SearchItem(
-        namespace=decode(found.tenant, found.namespace),
-        key=found.key,
-        value=found.value,
-        created_at=found.created_at.astimezone(UTC),
-        updated_at=found.updated_at.astimezone(UTC),
-        score=None if found.distance is None else distance.score(found.distance),
-    )
+def to_search_items(page: Sequence[Found], distance: Distance) -> list[SearchItem]:
+    """Rows as LangGraph's search items, with their scores where there was a query."""
+    score = distance.score
+    return [
+        SearchItem(
+            decode(one.tenant, one.namespace),
+            one.key,
+            one.value,
+            one.created_at,
+            one.updated_at,
+            None if one.distance is None else score(one.distance),
+        )
+        for one in page
+    ]
 
 
 def _check_labels(op: Op, labels: Sequence[str]) -> None:
@@ -195,9 +211,11 @@ def _rows(number: object, what: str) -> int:
 def _minutes(ttl: object) -> float | None:
     if ttl is None:
         return None
+    if isinstance(ttl, _Never):
+        return math.inf
     if isinstance(ttl, bool) or not isinstance(ttl, int | float):
         raise InvalidTypeError(f"a TTL is a number of minutes, not {type(ttl).__name__}")
-    if ttl != math.inf and not 0 <= ttl <= _MAX_TTL_MINUTES:
+    if not 0 <= ttl <= _MAX_TTL_MINUTES:
         raise InvalidInputError(
             f"a TTL of {ttl} minutes makes no sense: use 0 to {_MAX_TTL_MINUTES:,.0f}, or None"
         )
@@ -206,14 +224,38 @@ def _minutes(ttl: object) -> float | None:
 
 def _index_paths(index: object, configured: IndexOptions | None) -> Sequence[str]:
     if index is None:
-        return configured.fields if configured else ()
+        return _checked_paths(configured.fields) if configured else ()
     if index is False:
         return ()
     if not isinstance(index, list | tuple) or not all(isinstance(path, str) for path in index):
         raise InvalidInputError(
             f"index is None, False or a list of paths, not {index!r}; for one path: ['text']"
         )
-    return tuple(dict.fromkeys(index)) if configured else ()
+    paths = _checked_paths(index)
+    return tuple(dict.fromkeys(paths)) if configured else ()
+
+
+def _checked_paths(paths: Sequence[str]) -> Sequence[str]:
+    for path in paths:
+        if not _is_well_formed(path):
+            raise InvalidInputError(
+                f"the index path {path!r:.80} has an empty part or an unpaired bracket: "
+                "write it like a.b, a[0].b, a[*], {a,b.c} or $"
+            )
+    return paths
+
+
+@lru_cache(maxsize=1024)
+def _is_well_formed(path: str) -> bool:
+    """Tell whether every part of a path names something; LangGraph reads "" as the whole value."""
+    if not path:
+        return True
+    chosen = [
+        one.strip() for found in _GROUP.finditer(path) for one in (found[1] or "*").split(",")
+    ]
+    bare = _GROUP.sub("*", path)
+    paired = not set(bare) & set("[]{}")
+    return paired and all(bare.split(".")) and all(one and _is_well_formed(one) for one in chosen)
 
 
 def _texts(value: Mapping[str, Any], paths: Sequence[str]) -> list[tuple[str, str]]:

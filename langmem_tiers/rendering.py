@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,13 +15,35 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
+from langmem_tiers.explain import UNPRINTABLE
 from langmem_tiers.importers import BadRecord
 from langmem_tiers.importing import Imported
-from langmem_tiers.memory import Match, RelationSize, TierStats
+from langmem_tiers.memory import MemoryContext, Recollection, RelationSize, TierStats
 
 BAD_RECORDS_SHOWN = 20
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LAYOUT = frozenset("\t\n")
+"""Control characters that are printed: they lay text out and steer nothing."""
+_VISIBLE = 0.005
+"""Terms below this are 0.00 in print, and are left out."""
+_SHOWN = (
+    "score",
+    "match",
+    "explanation",
+    "evidence",
+    "tier",
+    "memory_type",
+    "namespace",
+    "key",
+    "content",
+    "speaker",
+    "occurred_at",
+    "value",
+    "created_at",
+    "updated_at",
+    "access_count",
+)
+"""What programs are told of a memory; all else is in its value."""
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _KILO = 1000
 
@@ -33,8 +54,13 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def plain(text: object) -> str:
-    """Text without control characters, which a memory could steer the terminal with."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text))
+    """Text without control characters, which a memory could steer or reorder a terminal with."""
+    return _each_unprintable(str(text), lambda _: "\N{REPLACEMENT CHARACTER}")
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun, such as "1 record" or "1,200 records"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 class _Rate(ProgressColumn):
@@ -55,15 +81,16 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
 
 
 def print_json(document: object) -> None:
-    """Print one JSON document; times are ISO 8601."""
-    print(json.dumps(document, ensure_ascii=False, indent=2, default=datetime.isoformat))  # noqa: T201
+    """Print one JSON document; times are ISO 8601, and control characters are escaped."""
+    text = json.dumps(document, ensure_ascii=False, indent=2, default=datetime.isoformat)
+    escaped = _each_unprintable(text, lambda found: f"\\u{ord(found):04x}")
+    print(escaped)  # noqa: T201 - what the user asked for
 
 
-def why(match: Match) -> str:
-    """Say what a match owes its score to, such as "words 70 %, meaning 30 %"."""
-    names = {"lexical": "words", "dense": "meaning"}
-    shares = {names[leg]: part / (match.score or 1) for leg, part in match.explanation.items()}
-    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share > 0)
+def recollection_why(one: Recollection) -> str:
+    """The terms that add up to a memory's score, such as "match 0.45, recency 0.04"."""
+    shown = {name: term for name, term in one.explanation.items() if abs(term) >= _VISIBLE}
+    return ", ".join(f"{plain(name)} {term:.2f}" for name, term in shown.items())
 
 
 def size(count: float) -> str:
@@ -74,20 +101,36 @@ def size(count: float) -> str:
     return f"{count:,.0f} {_UNITS[unit]}" if unit == 0 else f"{count:,.1f} {_UNITS[unit]}"
 
 
-def match_table(matches: Sequence[Match]) -> Table:
-    """The memories found, best first: where each stands and its whole text."""
-    table = _table("#", "score", "why", "memory")
-    for rank, one in enumerate(matches, start=1):
+def recollection_table(found: Sequence[Recollection]) -> Table:
+    """The memories recalled, best first: who said what when, where it stands, and why."""
+    table = _table("#", "score", "memory", "tier, type", "why")
+    for rank, one in enumerate(found, start=1):
         memory = Text(f"{plain(_heading(one))}\n", style="bold")
-        memory.append(plain(_said(one)), style="not bold")
-        table.add_row(str(rank), f"{one.score:.2f}", why(one).replace(", ", "\n"), memory)
+        memory.append(plain(one.content), style="not bold")
+        kind = f"{one.tier}\n{plain(one.memory_type)}"
+        why = recollection_why(one).replace(", ", "\n")
+        table.add_row(str(rank), f"{one.score:.2f}", memory, kind, why)
         table.add_section()
     return table
 
 
-def match_document(rank: int, one: Match) -> dict[str, Any]:
-    """A memory found, as JSON."""
-    return {"rank": rank, **asdict(one), "why": why(one)}
+def recollection_document(rank: int, one: Recollection) -> dict[str, Any]:
+    """A memory recalled, as JSON: also what its match is made of, and the whole stored value."""
+    facts = {name: getattr(one, name) for name in _SHOWN}
+    return {"rank": rank, **facts, "why": recollection_why(one)}
+
+
+def search_document(
+    query: str, context: MemoryContext, found: Sequence[Recollection]
+) -> dict[str, Any]:
+    """What was asked, in whose memory, and what was recalled, as JSON."""
+    return {
+        "query": query,
+        "tenant": context.tenant,
+        "project_id": context.project_id,
+        "session_id": context.session_id,
+        "results": [recollection_document(rank, one) for rank, one in enumerate(found, start=1)],
+    }
 
 
 def imported_table(imported: Imported) -> Table:
@@ -145,14 +188,15 @@ def sizes_table(sizes: Sequence[RelationSize]) -> Table:
     return table
 
 
-def _heading(one: Match) -> str:
-    facts = (one.value.get("speaker"), str(one.value.get("occurred_at", ""))[:10])
-    return "  ".join((one.tier, one.key, *(str(fact) for fact in facts if fact)))
+def _heading(one: Recollection) -> str:
+    day = one.occurred_at and one.occurred_at.date().isoformat()
+    return "  ".join(fact for fact in (one.speaker, day, one.key) if fact)
 
 
-def _said(one: Match) -> str:
-    said = one.value.get("content")
-    return said if isinstance(said, str) else json.dumps(one.value, ensure_ascii=False)
+def _each_unprintable(text: str, replaced: Callable[[str], str]) -> str:
+    return UNPRINTABLE.sub(
+        lambda found: found[0] if found[0] in _LAYOUT else replaced(found[0]), text
+    )
 
 
 def _place(one: BadRecord) -> str:

@@ -103,9 +103,14 @@ class Runner:
         elif self._loop is not None and self._loop.is_closed():
             self._begin_anew()
 
+    @property
+    def on_own_loop(self) -> bool:
+        """Whether a blocking call would block the store's own loop here."""
+        return self._loop is not None and self._loop is _running_loop()
+
     def refuse_own_loop(self) -> None:
         """Raise InvalidStateError where a blocking call would block the store's own loop."""
-        if self._loop is not None and self._loop is _running_loop():
+        if self.on_own_loop:
             raise asyncio.InvalidStateError(
                 "this store was opened async and would block its own event loop: use the "
                 "a-method (aget, asearch, aput, aclose, …), or call from another thread"
@@ -176,7 +181,7 @@ class Runner:
     def _started(self) -> Target:
         if self._server is None:
             return self._target
-        return replace(self._target, conninfo=self._server.start())
+        return replace(self._target, conninfo=self._server.start(), revive=self._server.revive)
 
     def _stop(self) -> None:
         if self._server is not None:

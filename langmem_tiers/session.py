@@ -12,16 +12,32 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
+from langmem_tiers import models
 from langmem_tiers.connection import (
+    ENDED,
     AsyncConnection,
     Connection,
     arows_of,
     can_roll_back,
+    is_half_sent,
+    is_outcome_unknown,
     is_transient,
+    outcome_unknown,
     rows_of,
     translated,
 )
-from langmem_tiers.flow import Build, Call, Effect, Embed, Lookup, Query, Rows, Script, Together
+from langmem_tiers.flow import (
+    Ask,
+    Build,
+    Call,
+    Effect,
+    Embed,
+    Lookup,
+    Query,
+    Rows,
+    Script,
+    Together,
+)
 
 if TYPE_CHECKING:
     from langmem_tiers.database import AsyncDatabase, Database
@@ -31,7 +47,7 @@ _ATTEMPTS = 5
 
 def _refuse_open(transaction_open: bool) -> None:  # noqa: FBT001 - the one fact it looks at
     if transaction_open:
-        raise RuntimeError("a flow must embed before its first query: no connection waits")
+        raise RuntimeError("a flow asks models outside its transaction: no connection waits")
 
 
 class Session:
@@ -64,6 +80,8 @@ class Session:
             elif kind is not None and can_roll_back(self._conn):
                 self._conn.rollback()
         except psycopg.Error as failure:
+            if kind is None and is_outcome_unknown(failure, self._conn, began_before=True):
+                raise outcome_unknown(failure) from failure
             if kind is None:
                 raise translated(failure) from failure
         finally:
@@ -71,8 +89,9 @@ class Session:
 
     def perform(self, effect: Effect, /) -> Any:
         """Do what a flow asked for."""
-        if isinstance(effect, Embed):
-            return self._embed(effect)
+        if isinstance(effect, Embed | Ask):
+            _refuse_open(self._open)
+            return models.perform(effect, self._database.target)
         if isinstance(effect, Together):
             return self._database.writes.join(effect)
         if isinstance(effect, Lookup):
@@ -94,13 +113,6 @@ class Session:
         except (psycopg.Error, PoolTimeout) as error:
             raise translated(error) from error
         return rows
-
-    def _embed(self, effect: Embed) -> Any:
-        _refuse_open(self._open)
-        model = self._database.target.embedder()
-        if effect.purpose == "documents":
-            return model.embed_documents(list(effect.texts))
-        return [model.embed_query(text) for text in effect.texts]
 
     def _script(self, script: Script) -> None:
         conn = self._connection()
@@ -129,6 +141,11 @@ class Session:
             try:
                 rows = self._execute(conn, query)
             except psycopg.Error as error:
+                if isinstance(error, ENDED):
+                    conn.close()  # as the server does next
+                lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
+                if lost and (began_before or self._writes(query)):
+                    raise outcome_unknown(error) from error
                 if began_before or attempt == _ATTEMPTS or not is_transient(error, conn):
                     raise
                 self._start_over(conn)
@@ -138,6 +155,10 @@ class Session:
                     self._release()
                 return rows
         raise AssertionError("unreachable")
+
+    def _writes(self, query: Query) -> bool:
+        statements = self._database.target.statements
+        return any(statements[call.name].writes for call in query.calls)
 
     def _start_over(self, conn: Connection) -> None:
         """Undo a first query that may be tried again; replace a dead pool."""
@@ -153,11 +174,16 @@ class Session:
         if len(query.calls) == 1 and query.commit and not self._open:
             return [rows_of(self._call(conn.single, query.calls[0]))]
         with conn.pipeline():
-            if not query.commit:
-                self._begin(conn)
-            cursors = [self._call(psycopg.RawCursor(conn), call) for call in query.calls]
-            if query.commit and self._open:
-                conn.commit()
+            try:
+                if not query.commit:
+                    self._begin(conn)
+                cursors = [self._call(psycopg.RawCursor(conn), call) for call in query.calls]
+                if query.commit and self._open:
+                    conn.commit()
+            except BaseException as error:
+                if is_half_sent(error, conn):
+                    conn.close()  # what was sent is undone, what was prepared is in doubt
+                raise
         return [rows_of(cursor) for cursor in cursors]
 
     def _begin(self, conn: Connection) -> None:
@@ -166,17 +192,20 @@ class Session:
             self._open = True
 
     def _call(self, cursor: psycopg.RawCursor[Any], call: Call) -> psycopg.RawCursor[Any]:
-        text, names = self._database.target.statements[call.name]
+        text, names, _ = self._database.target.statements[call.name]
         return cursor.execute(text, [call.params[name] for name in names], binary=True)
 
     def _connection(self) -> Connection:
-        if self._conn is None:
+        for _ in range(_ATTEMPTS):
+            if self._conn is not None:
+                return self._conn
             if self._database.suspect:
                 self._database.recover(self._database.pool)
             self._conn = self._take()
-            if self._database.target.vector_type and not self._conn.knows_vectors:
-                self._conn.learn_vectors(self._database.target.vector_type)
-        return self._conn
+            if self._conn.is_ready(self._database.target.vector_type):
+                return self._conn
+            self._release()
+        raise psycopg.OperationalError("one connection after the other was lost at once")
 
     def _take(self) -> Connection:
         while True:
@@ -223,6 +252,8 @@ class AsyncSession:
             elif kind is not None and can_roll_back(self._conn):
                 await self._conn.rollback()
         except psycopg.Error as failure:
+            if kind is None and is_outcome_unknown(failure, self._conn, began_before=True):
+                raise outcome_unknown(failure) from failure
             if kind is None:
                 raise translated(failure) from failure
         finally:
@@ -230,8 +261,9 @@ class AsyncSession:
 
     async def perform(self, effect: Effect, /) -> Any:
         """Do what a flow asked for."""
-        if isinstance(effect, Embed):
-            return await self._embed(effect)
+        if isinstance(effect, Embed | Ask):
+            _refuse_open(self._open)
+            return await models.aperform(effect, self._database.target)
         if isinstance(effect, Together):
             return await self._database.writes.join(effect)
         if isinstance(effect, Lookup):
@@ -253,13 +285,6 @@ class AsyncSession:
         except (psycopg.Error, PoolTimeout) as error:
             raise translated(error) from error
         return rows
-
-    async def _embed(self, effect: Embed) -> Any:
-        _refuse_open(self._open)
-        model = self._database.target.embedder()
-        if effect.purpose == "documents":
-            return await model.aembed_documents(list(effect.texts))
-        return [await model.aembed_query(text) for text in effect.texts]
 
     async def _script(self, script: Script) -> None:
         conn = await self._connection()
@@ -288,6 +313,11 @@ class AsyncSession:
             try:
                 rows = await self._execute(conn, query)
             except psycopg.Error as error:
+                if isinstance(error, ENDED):
+                    await conn.close()  # as the server does next
+                lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
+                if lost and (began_before or self._writes(query)):
+                    raise outcome_unknown(error) from error
                 if began_before or attempt == _ATTEMPTS or not is_transient(error, conn):
                     raise
                 await self._start_over(conn)
@@ -297,6 +327,10 @@ class AsyncSession:
                     await self._release()
                 return rows
         raise AssertionError("unreachable")
+
+    def _writes(self, query: Query) -> bool:
+        statements = self._database.target.statements
+        return any(statements[call.name].writes for call in query.calls)
 
     async def _start_over(self, conn: AsyncConnection) -> None:
         """Undo a first query that may be tried again; replace a dead pool."""
@@ -312,11 +346,18 @@ class AsyncSession:
         if len(query.calls) == 1 and query.commit and not self._open:
             return [await arows_of(await self._call(conn.single, query.calls[0]))]
         async with conn.pipeline():
-            if not query.commit:
-                await self._begin(conn)
-            cursors = [await self._call(psycopg.AsyncRawCursor(conn), call) for call in query.calls]
-            if query.commit and self._open:
-                await conn.commit()
+            try:
+                if not query.commit:
+                    await self._begin(conn)
+                cursors = [
+                    await self._call(psycopg.AsyncRawCursor(conn), call) for call in query.calls
+                ]
+                if query.commit and self._open:
+                    await conn.commit()
+            except BaseException as error:
+                if is_half_sent(error, conn):
+                    await conn.close()  # what was sent is undone, what was prepared is in doubt
+                raise
         return [await arows_of(cursor) for cursor in cursors]
 
     async def _begin(self, conn: AsyncConnection) -> None:
@@ -327,17 +368,20 @@ class AsyncSession:
     async def _call(
         self, cursor: psycopg.AsyncRawCursor[Any], call: Call
     ) -> psycopg.AsyncRawCursor[Any]:
-        text, names = self._database.target.statements[call.name]
+        text, names, _ = self._database.target.statements[call.name]
         return await cursor.execute(text, [call.params[name] for name in names], binary=True)
 
     async def _connection(self) -> AsyncConnection:
-        if self._conn is None:
+        for _ in range(_ATTEMPTS):
+            if self._conn is not None:
+                return self._conn
             if self._database.suspect:
                 await self._database.recover(self._database.pool)
             self._conn = await self._take()
-            if self._database.target.vector_type and not self._conn.knows_vectors:
-                await self._conn.learn_vectors(self._database.target.vector_type)
-        return self._conn
+            if await self._conn.is_ready(self._database.target.vector_type):
+                return self._conn
+            await self._release()
+        raise psycopg.OperationalError("one connection after the other was lost at once")
 
     async def _take(self) -> AsyncConnection:
         while True:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from langgraph.store.base import BaseStore, Op, Result, TTLConfig, ensure_embeddings
 
@@ -25,15 +23,18 @@ from langmem_tiers.database import Target
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.errors import ConfigurationError, DatabaseError
-from langmem_tiers.memory import Match, RelationSize, Tier, TierStats
+from langmem_tiers.flow import Flow
+from langmem_tiers.memory import RelationSize, Tier, TierStats
 from langmem_tiers.ops import to_tier
 from langmem_tiers.runner import Runner
 from langmem_tiers.store_flows import StoreFlows
-from langmem_tiers.sweeper import ThreadSweeper, interval_seconds, sweep_forever
+from langmem_tiers.sweeper import Sweepers, SweepingStore
 from langmem_tiers.tier_view import TierView
 
+T = TypeVar("T")
 
-class TieredStore(BaseStore):
+
+class TieredStore(SweepingStore, BaseStore):
     """A LangGraph `BaseStore` whose memories stand in three tiers of one Postgres.
 
     Open it with `with` or `async with`, or just use it: it connects on first use. Opened
@@ -106,8 +107,13 @@ class TieredStore(BaseStore):
         target = _target(conn_string, index, self.options, pool_config)
         target.check()
         self._runner = Runner(target, server, self._flows.set_up)
-        self._sweeper: ThreadSweeper | None = None
-        self._sweeping: asyncio.Task[None] | None = None
+        self._sweepers = Sweepers(
+            check=self._check_set_up,
+            acheck=lambda: self._runner.arun(self._flows.check_set_up()),
+            sweep=lambda: self._runner.run(self._flows.tend()),
+            asweep=lambda: self._runner.arun(self._flows.tend()),
+            minutes=lambda: (self.ttl_config or {}).get("sweep_interval_minutes"),
+        )
 
     @classmethod
     def from_conn_string(
@@ -219,6 +225,7 @@ class TieredStore(BaseStore):
         Raises:
             MigrationError: if the database is newer than this package.
             DimensionMismatchError: if it holds vectors of another size or type.
+            ConfigurationError: if it holds words of another `language`.
         """
         self._runner.run(self._flows.set_up())
 
@@ -268,36 +275,26 @@ class TieredStore(BaseStore):
 
     # Beyond the contract
 
-    def hybrid_search(
-        self,
-        namespace_prefix: tuple[str, ...],
-        /,
-        *,
-        query: str,
-        limit: int = 10,
-        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's word
-    ) -> list[Match]:
-        """Search by words and by vectors at once, fused into one score in 0…1.
+    # What stands on a store, as a MemoryCoordinator does
 
-        Unlike `search`, whose order is the vector metric's alone, this finds names, numbers
-        and rare words.
-        """
-        return self._runner.run(self._flows.hybrid(namespace_prefix, query, limit, filter))
+    @property
+    def flows(self) -> StoreFlows:
+        """What the store can do, as flows that `run` and `arun` take."""
+        return self._flows
 
-    async def ahybrid_search(
-        self,
-        namespace_prefix: tuple[str, ...],
-        /,
-        *,
-        query: str,
-        limit: int = 10,
-        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's word
-    ) -> list[Match]:
-        """Search by words and by vectors at once; see `hybrid_search`."""
-        return await self._runner.arun(self._flows.hybrid(namespace_prefix, query, limit, filter))
+    def run(self, flow: Flow[T]) -> T:
+        """Run a flow on this store's database, blocking."""
+        return self._runner.run(flow)
+
+    async def arun(self, flow: Flow[T]) -> T:
+        """Run a flow on this store's database, awaiting."""
+        return await self._runner.arun(flow)
 
     def stats(self, tenant: str | None = None) -> list[TierStats]:
-        """What each tier holds, for one tenant or for all (sizes are always of all)."""
+        """What each tier holds, for one tenant or for all (sizes are always of all).
+
+        What has expired is not counted, unless `ttl` has `omit_expired` False.
+        """
         return self._runner.run(self._flows.stats(tenant))
 
     async def astats(self, tenant: str | None = None) -> list[TierStats]:
@@ -332,53 +329,9 @@ class TieredStore(BaseStore):
         """Remove expired memories, in small batches; how many."""
         return await self._runner.arun(self._flows.sweep())
 
-    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
-        """Sweep every few minutes on a thread; the future is done once it was stopped.
-
-        The interval is the argument's, else `ttl["sweep_interval_minutes"]`, else 5 minutes.
-        """
-        if self._sweeper is None or not self._sweeper.running:
-            self._sweeper = ThreadSweeper(
-                self._tend, interval_seconds(self._interval(sweep_interval_minutes))
-            )
-        return self._sweeper.future
-
-    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """Stop the sweeper; True once it has ended, within `timeout` seconds if given."""
-        return self._sweeper is None or self._sweeper.stop(timeout)
-
-    async def astart_ttl_sweeper(
-        self, sweep_interval_minutes: float | None = None
-    ) -> asyncio.Task[None]:
-        """Sweep every few minutes on this loop; see `start_ttl_sweeper`."""
-        if self._sweeping is None or self._sweeping.done():
-            seconds = interval_seconds(self._interval(sweep_interval_minutes))
-            self._sweeping = asyncio.create_task(sweep_forever(self._atend, seconds))
-        return self._sweeping
-
-    async def astop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
-        """Stop the sweeper; True once it has ended, within `timeout` seconds if given."""
-        stopped = await asyncio.to_thread(self.stop_ttl_sweeper, timeout)
-        if self._sweeping is None:
-            return stopped
-        self._sweeping.cancel()
-        done, _ = await asyncio.wait({self._sweeping}, timeout=timeout)
-        return stopped and bool(done)
-
-    def _tend(self) -> int:
-        removed = self.sweep_ttl()
-        self.optimize()
-        return removed
-
-    async def _atend(self) -> int:
-        removed = await self.asweep_ttl()
-        await self.aoptimize()
-        return removed
-
-    def _interval(self, given: float | None) -> float | None:
-        if given is None and self.ttl_config is not None:
-            return self.ttl_config.get("sweep_interval_minutes")
-        return given
+    def _check_set_up(self) -> None:
+        if not self._runner.on_own_loop:
+            self._runner.run(self._flows.check_set_up())
 
 
 def local_index(**overrides: Any) -> dict[str, Any]:

@@ -13,12 +13,15 @@ from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
 from langmem_tiers import migrate, ops
 from langmem_tiers.accesses import AccessBuffer
 from langmem_tiers.config import Distance, StoreOptions
-from langmem_tiers.errors import ConfigurationError
-from langmem_tiers.flow import Call, Flow, Query, Together
-from langmem_tiers.memory import TIERS, Match, Moment, RelationSize, Tier, TierStats
+from langmem_tiers.errors import ConfigurationError, DatabaseError
+from langmem_tiers.flow import Call, Flow, Query, Row, Together
+from langmem_tiers.group_commit import HOPELESS
+from langmem_tiers.memory import TIERS, Moment, Recollection, RelationSize, Tier, TierStats
+from langmem_tiers.namespaces import check_key
+from langmem_tiers.recall import context
 from langmem_tiers.recall import flow as recalling
-from langmem_tiers.recall import hybrid as hybrid_search
-from langmem_tiers.recall import match
+from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
+from langmem_tiers.recall.context import Inquiry, Reader
 from langmem_tiers.remember import flow as remembering
 from langmem_tiers.vectors import PackedVector
 
@@ -84,7 +87,7 @@ class StoreFlows:
         """One get alone: the commonest call, on the shortest way."""
         asked = ops.to_get(op)
         if self._accesses.due:
-            yield from self.flush()
+            yield from self._flush_aside()
         rows = yield recalling.lookup(asked)
         if not rows:
             return None
@@ -103,7 +106,7 @@ class StoreFlows:
         if not reads:
             return []
         if self._accesses.due:
-            yield from self.flush()
+            yield from self._flush_aside()
         vectors: Mapping[int, PackedVector | None] = {}
         if any(isinstance(one, recalling.Search) for one in reads):
             yield from self._refresh_state()
@@ -128,7 +131,7 @@ class StoreFlows:
         if isinstance(answer, recalling.Found):
             return ops.to_item(answer)
         if isinstance(answer, list) and answer and isinstance(answer[0], recalling.Found):
-            return [ops.to_search_item(found, self._distance) for found in answer]
+            return list(ops.to_search_items(answer, self._distance))
         return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
 
     def _reading(self, tier: Tier | None) -> recalling.Reading:
@@ -140,23 +143,95 @@ class StoreFlows:
         return Moment(self._clock(), ttl is None or ttl.get("omit_expired", False))
 
     def flush(self) -> Flow[None]:
-        """Write the accesses counted so far."""
-        if calls := self._accesses.take(self.options):
-            yield Query(calls, commit=True)
+        """Write the accesses counted so far; where that fails, they are kept."""
+        taken = self._accesses.take()
+        if taken is None:
+            return
+        try:
+            yield Query((taken.call,), commit=True)
+        except BaseException:  # also where a caller was cancelled meanwhile
+            self._accesses.give_back(taken)
+            raise
+        self._accesses.wrote()
 
-    def hybrid(
-        self, prefix: tuple[str, ...], query: str, limit: int, given: dict[str, Any] | None
-    ) -> Flow[list[Match]]:
-        """Search by words and by vectors at once."""
-        one = ops.to_search(prefix, query=query, limit=limit, filter=given)
+    def _flush_aside(self) -> Flow[None]:
+        """Write them beside a read, which is answered though Postgres refuses to write."""
+        try:
+            yield from self.flush()
+        except DatabaseError as error:
+            if isinstance(error, HOPELESS):
+                raise  # there is nothing that could answer the read either
+            self._accesses.rest(error)
+
+    def recall(self, asks: Sequence[Inquiry], reader: Reader) -> Flow[list[list[Recollection]]]:
+        """Recall for several questions at once; what is returned counts as read."""
         if self.options.index is None:
             raise ConfigurationError(
-                "hybrid_search needs an index: open the store with index={'fields': ['content']} "
-                "for words alone, or with `dims` and `embed` as well"
+                "recall needs an index: open the store with index={'fields': ['content']} for "
+                "words alone, or with `dims` and `embed` as well"
             )
+        if self._accesses.due:
+            yield from self._flush_aside()
         yield from self._refresh_state()
-        found = yield from hybrid_search.candidates(one, reading=self._reading(None))
-        return match.fuse(found, self._distance, limit)
+        moment = self._moment()
+        answers = yield from context.recall(asks, reader, moment, self._ann_tiers)
+        read = [row for answer in answers for row in answer.rows]
+        yield from self._mark(read, moment)
+        return [answer.memories for answer in answers]
+
+    def find(
+        self, tenant: str, key: str, tiers: Sequence[Tier], *, mark: bool = True
+    ) -> Flow[list[Recollection]]:
+        """Memories of a tenant by key, short_term before working before long_term.
+
+        The first one counts as read, if `mark` says so.
+        """
+        if self._accesses.due:
+            yield from self._flush_aside()
+        moment = self._moment()
+        params = {
+            "tenant": tenant,
+            "key": check_key(key),
+            "tiers": [tier.value for tier in tiers],
+            "alive_at": moment.alive_at,
+        }
+        (rows,) = yield Query((Call("find", params),), commit=True)
+        found = read_columns(rows, self._distance)
+        if mark:
+            yield from self._mark(found[:1], moment)
+        return [recollection(one, 0.0, {}) for one in found]
+
+    def write(self, writes: Sequence[remembering.Write]) -> Flow[None]:
+        """Put and delete what was checked already, all or nothing."""
+        last = remembering.last_writes(writes)
+        if last:
+            yield from self._refresh_state()
+            vectors = yield from remembering.embed(last, self.options)
+            yield Together(remembering.Writing(last, vectors, self._moment()), self._apply_together)
+
+    def type_stats(self, tenant: str) -> Flow[list[Row]]:
+        """Tier, memory type, memories and accesses of a tenant, accesses counted so far too."""
+        yield from self._flush_aside()
+        params = {"tenant": tenant, "alive_at": self._moment().alive_at}
+        (rows,) = yield Query((Call("type_stats", params),), commit=True)
+        return list(rows)
+
+    def _mark(self, found: Sequence[Candidate], moment: Moment) -> Flow[None]:
+        """Count what was read, and begin its life again."""
+        if found:
+            self._accesses.add(found, moment.now)
+            yield from recalling.extend_rows(found, moment)
+
+    @property
+    def now(self) -> datetime:
+        """The store's time."""
+        return self._clock()
+
+    @property
+    def default_ttl(self) -> float | None:
+        """Minutes that the TTL mapping gives to what has no TTL of its own."""
+        ttl = self._ttl()
+        return ttl.get("default_ttl") if ttl else None
 
     def move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> Flow[bool]:
         """Move a memory to another tier; False if it is not there, or there already."""
@@ -169,12 +244,16 @@ class StoreFlows:
 
     def set_up(self) -> Flow[None]:
         """Create or migrate the schema."""
-        yield from migrate.set_up(self.options)
+        yield from migrate.set_up(self.options, self._clock())
         self._state_expires = -math.inf
+
+    def check_set_up(self) -> Flow[None]:
+        """Raise NotSetUpError if the database was not set up yet."""
+        return migrate.read_migrations()
 
     def _refresh_state(self) -> Flow[None]:
         index = self.options.index
-        if index is None or index.vector is None or time.monotonic() < self._state_expires:
+        if index is None or time.monotonic() < self._state_expires:
             return
         self._ann_tiers = yield from migrate.read_state(self.options)
         self._state_expires = time.monotonic() + _STATE_SECONDS
@@ -187,9 +266,13 @@ class StoreFlows:
         return built
 
     def stats(self, tenant: str | None) -> Flow[list[TierStats]]:
-        """What each tier holds."""
-        yield from self.flush()
-        params = {"tenant": tenant, "schema_prefix": self.options.schema_prefix}
+        """What each tier holds, but for what has expired and is not to be seen."""
+        yield from self._flush_aside()
+        params = {
+            "tenant": tenant,
+            "schema_prefix": self.options.schema_prefix,
+            "alive_at": self._moment().alive_at,
+        }
         (rows,) = yield Query((Call("stats", params),), commit=True)
         names = ("memories", "vectors", "tenants", "accesses", "expiring", "bytes")
         return [
@@ -206,6 +289,12 @@ class StoreFlows:
     def sweep(self) -> Flow[int]:
         """Remove expired memories; how many."""
         return (yield from remembering.sweep(now=self._clock()))
+
+    def tend(self) -> Flow[int]:
+        """What a sweeper does each time: sweep, then optimize; how many were removed."""
+        removed = yield from self.sweep()
+        yield from self.optimize()
+        return removed
 
     @property
     def _distance(self) -> Distance:

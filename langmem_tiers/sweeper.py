@@ -1,4 +1,8 @@
-"""Removing expired memories in the background, on a thread or on an event loop."""
+"""Removing expired memories in the background, on a thread or on an event loop.
+
+`SweepingStore` is the part of a store that users start and stop the sweeper with, `Sweepers` is
+what a store keeps for it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 from langmem_tiers.errors import InvalidInputError, TieredMemoryError
 
@@ -68,3 +73,73 @@ async def sweep_forever(sweep: Callable[[], Awaitable[int]], seconds: float) -> 
             await sweep()
         except TieredMemoryError:
             _log.exception("sweeping expired memories failed; trying again in %g s", seconds)
+
+
+@dataclass(slots=True, kw_only=True)
+class Sweepers:
+    """A store's sweeper thread and its sweeper task, each started once and stopped together."""
+
+    check: Callable[[], None]
+    """Raises what would make every sweep fail; called before a thread is started."""
+    acheck: Callable[[], Awaitable[None]]
+    sweep: Callable[[], int]
+    asweep: Callable[[], Awaitable[int]]
+    minutes: Callable[[], float | None]
+    """The interval where a caller gives none; asked at each start."""
+    thread: ThreadSweeper | None = field(default=None, init=False)
+    task: asyncio.Task[None] | None = field(default=None, init=False)
+
+    def seconds(self, minutes: float | None) -> float:
+        """Seconds between two sweeps."""
+        return interval_seconds(self.minutes() if minutes is None else minutes)
+
+
+class SweepingStore:
+    """What a store has for starting and stopping its sweeper."""
+
+    __slots__ = ()
+    _sweepers: Sweepers
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Sweep every few minutes on a thread; the future is done once it was stopped.
+
+        The interval is the argument's, else `ttl["sweep_interval_minutes"]`, else 5 minutes. A
+        sweep that fails is logged and tried again.
+
+        Raises:
+            NotSetUpError: if the database has no tables yet. On the loop that the store was
+                opened on, where a call must not block, the sweeps log it instead.
+        """
+        mine = self._sweepers
+        if mine.thread is None or not mine.thread.running:
+            seconds = mine.seconds(sweep_interval_minutes)
+            mine.check()
+            mine.thread = ThreadSweeper(mine.sweep, seconds)
+        return mine.thread.future
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Stop the sweeper; True once it has ended, within `timeout` seconds if given."""
+        thread = self._sweepers.thread
+        return thread is None or thread.stop(timeout)
+
+    async def astart_ttl_sweeper(
+        self, sweep_interval_minutes: float | None = None
+    ) -> asyncio.Task[None]:
+        """Sweep every few minutes on this loop; see `start_ttl_sweeper`."""
+        mine = self._sweepers
+        if mine.task is None or mine.task.done():
+            seconds = mine.seconds(sweep_interval_minutes)
+            await mine.acheck()
+            if mine.task is None or mine.task.done():  # nobody else came first meanwhile
+                mine.task = asyncio.create_task(sweep_forever(mine.asweep, seconds))
+        return mine.task
+
+    async def astop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
+        """Stop the sweeper; True once it has ended, within `timeout` seconds if given."""
+        stopped = await asyncio.to_thread(self.stop_ttl_sweeper, timeout)
+        task = self._sweepers.task
+        if task is None:
+            return stopped
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=timeout)
+        return stopped and bool(done)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from langgraph.store.base import NOT_PROVIDED, BaseStore, NotProvided, Op, Result, TTLConfig
 
 from langmem_tiers.memory import Tier
+from langmem_tiers.ops import NEVER
 from langmem_tiers.runner import Runner
 from langmem_tiers.store_flows import StoreFlows
 
@@ -38,7 +38,7 @@ class TierView(BaseStore):
         self._ttl = ttl
 
     @property
-    def ttl_config(self) -> TTLConfig | None:  # type: ignore[override]
+    def ttl_config(self) -> TTLConfig | None:  # type: ignore[override]  # LangGraph assigns it
         """The store's TTL mapping."""
         return self._ttl()
 
@@ -76,4 +76,4 @@ class TierView(BaseStore):
 
     @staticmethod
     def _life(ttl: float | NotProvided | None) -> float | NotProvided:
-        return math.inf if ttl is None else ttl
+        return NEVER if ttl is None else ttl

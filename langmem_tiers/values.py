@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
+from langmem_tiers.config import MAX_NAMESPACE_BYTES
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.namespaces import utf8_bytes
 
@@ -41,6 +43,62 @@ def encode_value(value: Mapping[str, Any]) -> str:
         raise InvalidInputError("the value holds a NUL character, which Postgres cannot store")
     utf8_bytes(text, "value")
     return _spell_out_big_floats(text) if "e+" in text else text
+
+
+def content_of(value: Mapping[str, Any]) -> str:
+    """The text of a value: its `content` or `text`, else all of it as JSON."""
+    for name in ("content", "text"):
+        found = value.get(name)
+        if isinstance(found, str):
+            return found
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+class Told(NamedTuple):
+    """What recall reads of a value, beside its text."""
+
+    session: str | None = None
+    turn: int | None = None
+    """Its place among what was said in the session; None lets it follow the last."""
+    speaker: str | None = None
+    occurred_at: datetime | None = None
+
+
+NOTHING_TOLD = Told()
+
+
+def told(value: Mapping[str, Any]) -> Told:
+    """Read `session_id`, `turn`, `speaker` and `occurred_at` (ISO 8601; UTC unless it says so).
+
+    A value may hold anything under these names: what does not fit is not used.
+    """
+    if not _TOLD.isdisjoint(value):
+        session, speaker = _name(value.get("session_id")), _name(value.get("speaker"))
+        turn = value.get("turn")
+        numbered = session and speaker and type(turn) is int and 0 <= turn < MAX_TURN
+        moment = _moment(value.get("occurred_at"))
+        return Told(session, turn if numbered else None, speaker, moment)
+    return NOTHING_TOLD
+
+
+_TOLD = frozenset(("session_id", "speaker", "occurred_at"))
+MAX_TURN = 2**31 - 10
+
+
+def _name(named: object) -> str | None:
+    if isinstance(named, str) and 0 < len(named.encode(errors="replace")) <= MAX_NAMESPACE_BYTES:
+        return named
+    return None
+
+
+def _moment(written: object) -> datetime | None:
+    if not isinstance(written, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(written)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _has_nul(value: object) -> bool:

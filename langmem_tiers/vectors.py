@@ -51,7 +51,8 @@ def pack_all(
 def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None:
     """Pack one vector; None if it has no direction and the metric needs one."""
     try:
-        numbers = list(map(float, vector))
+        numbers = list(vector)
+        length = math.hypot(*numbers)
     except (TypeError, ValueError, OverflowError) as error:
         raise EmbeddingError(
             f"the embedding model returned no vector of numbers: {error}"
@@ -61,7 +62,6 @@ def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None
             f"the embedding model returned {len(numbers)} dimensions where the index has "
             f"{options.dims}; correct index['dims'] or use the model the store was set up with"
         )
-    length = math.hypot(*numbers)
     if not _SHORT < length < _MAX["halfvec"]:
         numbers = _fitted(numbers, options)
         if not numbers:

@@ -115,13 +115,19 @@ def _draft(message: object, place: _Place) -> Draft:
         "title": place.title,
     }
     known = {field: fact for field, fact in facts.items() if fact is not None}
-    value = {**known, "session": place.session, "turn": place.turn, "source": Format.CHATGPT.value}
-    return Draft(value=value, where=place.where, session=place.session, key=_key(message))
+    value = {
+        **known,
+        "session_id": place.session,
+        "turn": place.turn,
+        "source": Format.CHATGPT.value,
+    }
+    return Draft(value=value, where=place.where, key=_key(message, place.session))
 
 
-def _key(message: dict[str, Any]) -> str | None:
+def _key(message: dict[str, Any], session: str) -> str | None:
+    """A message's own id, behind its conversation's: a conversation that was copied keeps both."""
     found = message.get("id")
-    return found if isinstance(found, str) and found.strip() else None
+    return f"{session}:{found}" if isinstance(found, str) and found.strip() else None
 
 
 def _content(content: object) -> str:

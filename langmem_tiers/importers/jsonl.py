@@ -40,14 +40,15 @@ def _draft(raw: object, where: Callable[[], int], turns: _Turns) -> Draft:
     if not isinstance(content, str):
         raise InvalidInputError("there is no `content` or `text` that is text")
     name = _name(rest, "tenant")
-    key = _name(rest, "key", "id")
-    session = _name(rest, "session") or None
+    project = _name(rest, "project_id") or None
+    session = _name(rest, "session_id", "session") or None
+    key = _key(rest, session)
     facts = _facts(rest)
     turn = _turn(rest, name, session, turns)
-    facts |= {"session": session, "turn": turn, "metadata": _metadata(rest)}
+    facts |= {"session_id": session, "turn": turn, "metadata": _metadata(rest)}
     known = {field: fact for field, fact in facts.items() if fact is not None}
     value = {"content": content, "source": Format.JSONL.value, **known}
-    return Draft(value=value, where=where, session=session, tenant=name, key=_nonblank(key))
+    return Draft(value=value, where=where, project=project, tenant=name, key=key)
 
 
 def _take(rest: dict[str, Any], *fields: str) -> object:
@@ -67,10 +68,13 @@ def _name(rest: dict[str, Any], *fields: str) -> str | None:
     raise InvalidInputError(f"`{fields[0]}` is neither text nor a whole number")
 
 
-def _nonblank(key: str | None) -> str | None:
-    if key is not None and not key.strip():
+def _key(rest: dict[str, Any], session: str | None) -> str | None:
+    """Take the record's key as it is, or its id, which may be unique in its session alone."""
+    key = _name(rest, "key")
+    found = _name(rest, "id") if key is None else key
+    if found is not None and not found.strip():
         raise InvalidInputError("the key is blank; give one, or leave it out")
-    return key
+    return f"{session}:{found}" if key is None and found is not None and session else found
 
 
 def _facts(rest: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +82,10 @@ def _facts(rest: dict[str, Any]) -> dict[str, Any]:
     if speaker is not None and not isinstance(speaker, str):
         raise InvalidInputError("`speaker` is not text")
     written = _take(rest, "occurred_at", "timestamp", "date")
-    return {"speaker": speaker, "occurred_at": None if written is None else utc_date(written)}
+    return {
+        "speaker": speaker or None,
+        "occurred_at": None if written is None else utc_date(written),
+    }
 
 
 def _turn(

@@ -82,7 +82,7 @@ def _draft(raw: object, place: _Place) -> Draft:
     value = {
         "content": _content(raw),
         "speaker": _text(raw, "speaker"),
-        "session": session,
+        "session_id": session,
         "turn": place.turn,
         "source": Format.LOCOMO.value,
     }
@@ -93,7 +93,6 @@ def _draft(raw: object, place: _Place) -> Draft:
     return Draft(
         value=value,
         where=place.where,
-        session=session,
         tenant=place.tenant,
         key=f"{place.prefix}:{key}" if place.prefix else key,
     )

@@ -88,8 +88,13 @@ def _present(fields: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]
 def _draft(
     message: object, place: _Place, form: Format, facts: Callable[[object], dict[str, Any]]
 ) -> Draft:
-    value = {**facts(message), "session": place.session, "turn": place.turn, "source": form.value}
+    value = {
+        **facts(message),
+        "session_id": place.session,
+        "turn": place.turn,
+        "source": form.value,
+    }
     date = value.pop("occurred_at", None) or place.date
     if date is not None:
         value["occurred_at"] = utc_date(date)
-    return Draft(value=value, where=place.where, session=place.session)
+    return Draft(value=value, where=place.where)

@@ -18,16 +18,16 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One memory to be stored under `(tenant, *namespace)` and `key`.
+    """One memory of a tenant and, if the file names it, a project of theirs.
 
-    `namespace` is `(project, session)`; an absent one is `_`. `value` holds `content` and
-    `source` (the format's name) and, where the file has them, `speaker`, `occurred_at`
-    (ISO 8601, UTC), `session`, `turn` (from 1 in its session) and what else the format knows.
-    Reading a file again gives the same keys.
+    `value` holds `content` and `source` (the format's name) and, where the file has them,
+    `speaker`, `occurred_at` (ISO 8601, UTC), `session_id`, `turn` (from 1 in its session) and
+    what else the format knows. Keys are unique in a project, and reading a file again gives the
+    same ones.
     """
 
-    namespace: tuple[str, ...]
     tenant: str
+    project: str | None = None
     key: str
     value: dict[str, Any]
 
@@ -42,11 +42,11 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A record as its format tells it; tenant, session and key are settled later."""
+    """A record as its format tells it; tenant and key are settled later."""
 
     value: dict[str, Any]
     where: Callable[[], int]
-    session: str | None = None
+    project: str | None = None
     tenant: str | None = None
     key: str | None = None
 

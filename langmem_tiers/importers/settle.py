@@ -1,4 +1,4 @@
-"""From drafts to records: what can be stored, under which tenant, namespace and key."""
+"""From drafts to records: what can be stored, under which tenant, project and key."""
 
 import json
 import math
@@ -25,7 +25,7 @@ def attempt(where: Callable[[], int], raw: object, build: Callable[[], Draft]) -
 
 
 def settle(drafts: Drafts, *, stem: str, tenant: str | None) -> Iterator[Record | BadRecord]:
-    """Give each draft its tenant, namespace and key; a key used twice is a bad record."""
+    """Give each draft its tenant and key; a key used twice is a bad record."""
     keys = _Keys()
     for draft in drafts:
         if isinstance(draft, BadRecord):
@@ -90,11 +90,11 @@ def _check_scalar(value: object) -> None:
 def _record(draft: Draft, keys: "_Keys", tenant: str) -> Record:
     if not draft.value["content"].strip():
         raise InvalidInputError("the content is blank; a memory needs some text")
-    check_storable([tenant, draft.session, draft.key, draft.value])
-    session = label(draft.session or "")
-    key = keys.generate(tenant, session, draft.value) if draft.key is None else draft.key
-    keys.take(tenant, session, key)
-    return Record(namespace=(_NO_LABEL, session), tenant=tenant, key=key, value=draft.value)
+    check_storable([tenant, draft.project, draft.key, draft.value])
+    project = draft.project
+    key = keys.generate(tenant, project, draft.value) if draft.key is None else draft.key
+    keys.take(tenant, project, key)
+    return Record(tenant=tenant, project=project, key=key, value=draft.value)
 
 
 class _Keys:
@@ -104,19 +104,19 @@ class _Keys:
         self._repeats: dict[UUID, int] = {}
         self._taken: set[UUID] = set()
 
-    def generate(self, tenant: str, session: str, value: Mapping[str, Any]) -> str:
-        """Hash the session and what is said there; what is said again there is numbered."""
+    def generate(self, tenant: str, project: str | None, value: Mapping[str, Any]) -> str:
+        """Hash what is said, in which session; what is said again there is numbered."""
         said = {name: fact for name, fact in value.items() if name != "turn"}
-        base = _digest(session, said)
-        counted = _digest(tenant, str(base))
+        base = _digest(said)
+        counted = _digest(tenant, project, str(base))
         self._repeats[counted] = times = self._repeats.get(counted, 0) + 1
         return str(base if times == 1 else uuid5(base, str(times)))
 
-    def take(self, tenant: str, session: str, key: str) -> None:
-        digest = _digest(tenant, session, key)
+    def take(self, tenant: str, project: str | None, key: str) -> None:
+        digest = _digest(tenant, project, key)
         if digest in self._taken:
             raise InvalidInputError(
-                f"the key {key!r} was used before in this session of the file; "
+                f"the key {key!r} was used before for this tenant and project; "
                 "give each record a key of its own, or none"
             )
         self._taken.add(digest)

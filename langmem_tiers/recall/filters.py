@@ -9,7 +9,7 @@ by code point, and never match across types. `$ne` also matches what lacks the k
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langmem_tiers.errors import InvalidFilterError, InvalidInputError
@@ -52,7 +52,7 @@ def compile_filter(given: Mapping[str, Any] | None) -> list[Condition]:
         raise InvalidFilterError("the filter is nested too deeply; flatten it") from error
 
 
-def filter_params(conditions: list[Condition]) -> dict[str, list[str]]:
+def filter_params(conditions: Sequence[Condition]) -> dict[str, list[str]]:
     """The parameters that the {filter} part of a statement reads."""
     return {
         "filter_paths": [text_array(condition.path) for condition in conditions],

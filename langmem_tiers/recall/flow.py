@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from langmem_tiers.config import EF_SEARCH, StoreOptions
 from langmem_tiers.flow import Call, Embed, Flow, Lookup, Query, Row
@@ -35,6 +35,9 @@ class Found(NamedTuple):
     ttl_minutes: float | None
     id: int
     distance: float | None = None
+
+
+_ID = Found._fields.index("id")
 
 
 class Reading(NamedTuple):
@@ -140,7 +143,27 @@ def read(
     return answers
 
 
-def _is_due(found: Found, moment: Moment) -> bool:
+class Mortal(Protocol):
+    """A row of a memory that may have a TTL."""
+
+    @property
+    def tenant(self) -> str:
+        """The tenant's label."""
+
+    @property
+    def id(self) -> int:
+        """The memory's own number."""
+
+    @property
+    def ttl_minutes(self) -> float | None:
+        """How long it lives after a read; None for ever."""
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When it expires, unless it is read before."""
+
+
+def _is_due(found: Mortal, moment: Moment) -> bool:
     """Whether a read is to write a new expiry: a short life to the point, a long one rarely."""
     if found.ttl_minutes is None or found.expires_at is None:
         return False
@@ -155,7 +178,17 @@ def extend(reads: Sequence[Read], answers: Sequence[Any], moment: Moment) -> Flo
 
     Losing this in a crash is accepted: its commit is not waited for.
     """
-    if due := _due(reads, answers, moment):
+    return extend_rows(_due(reads, answers), moment)
+
+
+def extend_rows(read: Sequence[Mortal], moment: Moment) -> Flow[None]:
+    """The same for rows of any statement."""
+    known = {
+        (row.tenant, row.id): row
+        for row in read
+        if row.ttl_minutes is not None and _is_due(row, moment)
+    }
+    if due := [known[place] for place in sorted(known)]:
         params = {
             "tenants": [found.tenant for found in due],
             "ids": [found.id for found in due],
@@ -174,20 +207,29 @@ def _read_all(
 ) -> Flow[list[Any]]:
     """Answer reads of any kind, in one round trip unless a page comes back short."""
     calls = [*([_get_call(gets)] if gets else []), *asked.values()]
-    settings = _ann_settings(calls)
-    rows = yield Query((*settings, *calls), commit=commit)
-    del rows[: len(settings)]
+    rows = yield from _query(calls, commit=commit)
     answers = _got(reads, rows.pop(0), reading) if gets else [None] * len(reads)
     for (i, call), answer in zip(asked.items(), rows, strict=True):
-        answers[i] = yield from _complete(reads[i], call, answer, commit=commit)
+        answers[i] = yield from _complete(reads[i], call, answer, reading.tiers, commit=commit)
     return answers
 
 
-def _ann_settings(calls: Sequence[Call]) -> list[Call]:
-    """What goes before searches by HNSW."""
-    if any(call.name.startswith("search_ann") for call in calls):
-        return [Call("ann_settings", {"ef_search": str(EF_SEARCH)})]
-    return []
+def _query(calls: Sequence[Call], *, commit: bool) -> Flow[list[list[Row]]]:
+    """Run calls in one round trip, searches by HNSW under settings that only they see.
+
+    A statement is planned where it first runs: another that ran under them would keep the plan.
+    """
+    ann = [call.name.startswith("search_ann") for call in calls]
+    alone = commit and all(ann)
+    framed: list[Call] = []
+    places: list[int] = []
+    for call, by_hnsw in zip(calls, ann, strict=True):
+        framed += [Call("ann_settings", {"ef_search": str(EF_SEARCH)})] if by_hnsw else []
+        places.append(len(framed))
+        framed.append(call)
+        framed += [Call("usual_settings", {})] if by_hnsw and not alone else []
+    rows = yield Query(tuple(framed), commit=commit)
+    return [rows[place] for place in places]
 
 
 def lookup(one: Get) -> Lookup:
@@ -228,13 +270,14 @@ def _call(
             name = "search_ann"
         elif not one.offset and not reading.several_vectors:
             name = "search_single"
-    return Call(statement_name(name, one), search_params(one, vector, reading))
+    return Call(statement_name(name, one, reading.tiers), search_params(one, vector, reading))
 
 
-def statement_name(name: str, one: Search) -> str:
-    """The variant of a statement for that scope, with or without a filter."""
+def statement_name(name: str, one: Search, tiers: Sequence[Tier] = TIERS) -> str:
+    """The variant of a statement for that scope, with or without a filter, for all tiers or one."""
     filtered = "_filtered" if one.conditions else ""
-    return f"{name}{filtered}_{one.scope.kind}"
+    tier = "" if len(tiers) == len(TIERS) else f"_{tiers[0]}"
+    return f"{name}{filtered}_{one.scope.kind}{tier}"
 
 
 def search_params(one: Search, vector: PackedVector | None, reading: Reading) -> dict[str, Any]:
@@ -242,7 +285,7 @@ def search_params(one: Search, vector: PackedVector | None, reading: Reading) ->
     wanted = one.limit + one.offset
     return {
         **reading.common,
-        **filter_params(list(one.conditions)),
+        **(filter_params(one.conditions) if one.conditions else {}),
         "tenant": one.scope.tenant,
         "low": one.scope.low,
         "high": one.scope.high,
@@ -255,13 +298,15 @@ def search_params(one: Search, vector: PackedVector | None, reading: Reading) ->
     }
 
 
-def _complete(one: Read, call: Call, rows: list[Row], *, commit: bool) -> Flow[list[Any]]:
+def _complete(
+    one: Read, call: Call, rows: list[Row], tiers: Sequence[Tier], *, commit: bool
+) -> Flow[list[Any]]:
     """Turn rows into answers; fill a short page from the exact search, then without vectors."""
     if not isinstance(one, Search):
         return [row[0] for row in rows]
     short = call.name.startswith("search_ann") and len(rows) < one.limit
     if short or (call.name.startswith("search_single") and _repeats(rows)):
-        again = call._replace(name=statement_name("search_exact", one))
+        again = call._replace(name=statement_name("search_exact", one, tiers))
         (rows,) = yield Query((again,), commit=commit)
     if not call.name.startswith("search_newest") and len(rows) < one.limit:
         rest = {**call.params, "limit": one.limit - len(rows)}
@@ -273,7 +318,7 @@ def _complete(one: Read, call: Call, rows: list[Row], *, commit: bool) -> Flow[l
 
 
 def _repeats(rows: Sequence[Row]) -> bool:
-    return len({Found(*row).id for row in rows}) < len(rows)
+    return len({row[_ID] for row in rows}) < len(rows)
 
 
 def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
@@ -289,12 +334,10 @@ def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
     return Call(f"list_namespaces_{'everywhere' if one.tenant is None else 'tenant'}", params)
 
 
-def _due(reads: Sequence[Read], answers: Sequence[Any], moment: Moment) -> list[Found]:
-    """What was just read and lives on by that."""
-    due = {}
+def _due(reads: Sequence[Read], answers: Sequence[Any]) -> list[Found]:
+    """What was just read, where a read is to extend it."""
+    due: list[Found] = []
     for one, answer in zip(reads, answers, strict=True):
         if answer and not isinstance(one, ListNamespaces) and one.refresh:
-            for found in answer if isinstance(one, Search) else (answer,):
-                if _is_due(found, moment):
-                    due[found.tenant, found.id] = found
-    return [due[place] for place in sorted(due)]
+            due += answer if isinstance(one, Search) else (answer,)
+    return due

@@ -13,6 +13,7 @@ from langmem_tiers.errors import TierConflictError
 from langmem_tiers.flow import Call, Embed, Flow, Query
 from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, decode
+from langmem_tiers.values import NOTHING_TOLD, Told
 from langmem_tiers.vectors import PackedVector, PackedVectors, pack_all
 
 LOCK_BUCKETS = 1024
@@ -32,6 +33,11 @@ class Write:
     """The indexed fields: (field name, text)."""
     ttl: float | None = None
     """Minutes; None takes the tier's own, infinity never expires."""
+    tier: Tier = Tier.WORKING
+    """Where it goes if it is new."""
+    lexical: str | None = None
+    """The text of the lexical leg, if it is not that of the indexed fields."""
+    told: Told = NOTHING_TOLD
 
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:
@@ -124,8 +130,10 @@ def sweep(*, now: datetime) -> Flow[int]:
 
 
 def lock_writes(writes: Iterable[Write], options: StoreOptions) -> Call:
-    """The call that locks the keys of these writes."""
-    return lock_call(((*one.place, one.key) for one in writes), options)
+    """The call that locks the keys of these writes, and the sessions whose turns they number."""
+    keys = [(*one.place, one.key) for one in writes]
+    sessions = [(*one.place, f"\0{one.told.session}") for one in writes if one.told.session]
+    return lock_call([*keys, *sessions], options)
 
 
 def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Call:
@@ -163,11 +171,15 @@ def _put_calls(
             {
                 **_keys(chunk),
                 "values": [one.value for one in chunk],
-                "texts": [lexical_text("\n".join(text for _, text in one.texts)) for one in chunk],
+                "texts": [lexical_text(_words(one)) for one in chunk],
                 "ttls": [one.ttl for one in chunk],
+                "sessions": [one.told.session for one in chunk],
+                "turns": [one.told.turn for one in chunk],
+                "speakers": [one.told.speaker for one in chunk],
+                "occurred": [one.told.occurred_at for one in chunk],
                 "tiers": [each.value for each in TIERS],
                 "tier_ttls": [options.tier_ttl.get(each) for each in TIERS],
-                "tier": (tier or Tier.WORKING).value,
+                "into": [(tier or one.tier).value for one in chunk],
                 "language": language,
                 "now": now,
             },
@@ -177,6 +189,10 @@ def _put_calls(
         embedded = [(one, field, vector) for one, field, vector in rows if vector is not None]
         if embedded:
             yield _vectors_call(embedded)
+
+
+def _words(one: Write) -> str:
+    return "\n".join(text for _, text in one.texts) if one.lexical is None else one.lexical
 
 
 def _vectors_call(rows: Sequence[tuple[Write, str, PackedVector]]) -> Call:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,8 +14,11 @@ from langmem_tiers.config import StoreOptions, VectorOptions
 from langmem_tiers.memory import TIERS
 
 _HEADER = re.compile(r"^-- (name|leg): (\w+)\n", re.MULTILINE)
+_LEGS = re.compile(r"\{legs(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
+_CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
+_MAY_BE_LOST = "set_config('synchronous_commit', 'off', true)"
 
 _QUOTED_LEXEME = "'''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || ''''"
 _QUOTED_TENANT = _QUOTED_LEXEME.replace("l.lexeme", "chr(1) || %(tenant)s::text")
@@ -60,6 +63,8 @@ class Statement(NamedTuple):
 
     text: bytes
     names: tuple[str, ...]
+    writes: bool
+    """Whether it changes what must be neither lost nor done twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +91,9 @@ def statements(options: StoreOptions, vector: VectorOptions | None) -> dict[str,
     names, legs = _sections()
     return {
         name: _numbered(_fill(text, {**common, **variant}))
-        for base, body in names.items()
-        for name, text, variant in _variants(base, body.replace("{legs}", _union(legs.get(base))))
+        for base, body in (*names.items(), *_twins(names))
+        for tier, tiers in _tiers(base in legs)
+        for name, text, variant in _variants(base, _joined(base, body, legs, tiers), tier)
     }
 
 
@@ -148,22 +154,42 @@ def drop_ann_index(schema: str, vector: VectorOptions) -> str:
     return f"DROP INDEX CONCURRENTLY IF EXISTS {schema}.{ann_index_name(vector)}"
 
 
-def _variants(base: str, text: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+def _twins(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Statements that are another one with other legs."""
+    yield "recall_ann", names["recall"].replace("{legs recall_near}", "{legs recall_near_ann}")
+
+
+def _tiers(has_legs: bool) -> Iterator[tuple[str, Sequence[str]]]:  # noqa: FBT001 - its one fact
+    """The tiers that a statement is loaded for, each time under a suffix of its own."""
+    yield "", TIERS
+    if has_legs:
+        yield from ((f"_{tier}", (tier,)) for tier in TIERS)
+
+
+def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     """Each name under which a statement is loaded, its text, and what fills its scope."""
+    text = text.replace("{asked}", "AND " + _strip(_read("asked.sql")))
     plain = text.replace("{filter_join}", "").replace("{filter}", "")
-    if "_scope}" not in text:
-        yield base, plain, {}
-        return
     filtered = text.replace("{filter_join}", _FILTER_JOIN)
     filtered = filtered.replace("{filter}", "AND " + _strip(_read("filter.sql")))
-    for scope, fill in _SCOPES.items():
-        yield f"{base}_{scope}", plain, fill
+    scopes = _SCOPES if "_scope}" in text else {"": _TENANT}
+    for scope, fill in scopes.items():
+        ending = f"_{scope}{suffix}" if scope else suffix
+        yield f"{base}{ending}", plain, fill
         if filtered != plain:
-            yield f"{base}_filtered_{scope}", filtered, fill
+            yield f"{base}_filtered{ending}", filtered, fill
 
 
-def _union(leg: str | None) -> str:
-    return "\nUNION ALL\n".join((leg or "").replace("{tier}", tier) for tier in TIERS)
+def _joined(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[str]) -> str:
+    """A statement with its legs, once a tier."""
+    return _LEGS.sub(lambda match: _union(legs[match[1] or base], tiers), text)
+
+
+def _union(leg: str, tiers: Sequence[str]) -> str:
+    several = [leg.replace("{tier}", tier) for tier in tiers]
+    if len(several) == 1:
+        return f"SELECT * FROM ({several[0]}) AS leg"  # noqa: S608 - the text of our own files
+    return "\nUNION ALL\n".join(several)
 
 
 def _numbered(text: str) -> Statement:
@@ -175,7 +201,13 @@ def _numbered(text: str) -> Statement:
             names.append(match[1])
         return f"${names.index(match[1]) + 1}"
 
-    return Statement(_PARAMETER.sub(number, text).encode(), tuple(names))
+    numbered = _PARAMETER.sub(number, text).encode()
+    return Statement(numbered, tuple(names), writes=_writes(text))
+
+
+def _writes(text: str) -> bool:
+    """Whether a statement changes rows; not if it says itself that its commit may be lost."""
+    return bool(_CHANGE.search(text)) and _MAY_BE_LOST not in text
 
 
 @cache

@@ -2,7 +2,7 @@
 -- statements are loaded; %(names)s are parameters.
 -- {places}: keys to look up, and {few}: always true of them, but lets the planner expect one
 -- row, so that plans made while the tables were small go by the keys and stay right.
--- {legs}: the statement's leg, once a tier.
+-- {legs}, {legs NAME}: the statement's leg, or the one named, once a tier; loaded too for each tier alone, as NAME_SCOPE_TIER.
 -- {m_scope}, {v_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a range of one tenant's
 -- namespaces) and NAME_everywhere. {filter}: loaded without, and with as NAME_filtered_SCOPE.
 
@@ -25,15 +25,21 @@ WHERE {few};
 
 -- name: count_accesses
 -- Add up what was read since the last time. These counts may be lost in a crash, so their
--- commit is not waited for.
-INSERT INTO {memory}.usage AS u (tenant, id, access_count, last_accessed_at)
-SELECT a.tenant, a.id, a.accesses, %(now)s::timestamptz
+-- commit is not waited for. No key is locked, so that a read never waits for a writer of the
+-- memory; a counter that so outlives its memory is harmless, and purge_usage removes it.
+INSERT INTO {memory}.usage AS u (tenant, id, access_count, last_accessed_at, strength)
+SELECT a.tenant, a.id, a.accesses, %(now)s::timestamptz, a.accesses
 FROM unnest(%(tenants)s::text[], %(ids)s::bigint[], %(counts)s::int[]) AS a (tenant, id, accesses)
 WHERE EXISTS (SELECT FROM {memory}.memories m WHERE m.tenant = a.tenant AND m.id = a.id)
 ORDER BY a.tenant, a.id
 ON CONFLICT (tenant, id) DO UPDATE
 SET access_count = u.access_count + excluded.access_count,
-    last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at)
+    last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
+    -- Halves in 30 days, and each access adds one. A late report of an early access adds less.
+    strength = u.strength * power(0.5, greatest(0, extract(epoch FROM
+                   excluded.last_accessed_at - u.last_accessed_at)) / 2592000)
+             + excluded.strength * power(0.5, greatest(0, extract(epoch FROM
+                   u.last_accessed_at - excluded.last_accessed_at)) / 2592000)
 RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: extend
@@ -68,17 +74,35 @@ WHERE {few} AND m.tier <> %(tier)s::{memory}.tier
 LIMIT 1;
 
 -- name: put
--- Update each memory where it lives, or insert it into the tier asked for. `ttl` is minutes:
--- NULL takes the tier's own, Infinity never expires. Ids are given in the order of keys, so
--- that ties of one batch are broken by key.
-WITH input AS MATERIALIZED (
-    SELECT i.tenant, i.namespace, i.key, i.value::jsonb AS value, i.ttl,
-           CASE WHEN i.text <> '' THEN to_tsvector(%(language)s::regconfig, i.text)
-                || array_to_tsvector(ARRAY[chr(1) || i.tenant]) END AS lexemes
+-- Update each memory where it lives, or insert it into the tier asked for. A `ttl` is minutes:
+-- NULL takes the tier's own, Infinity never expires. Ids are given in the order of keys,
+-- so that ties of one batch are broken by key. What somebody said in a session has a turn there:
+-- one that was not numbered follows the last, in the order of the batch.
+WITH given AS MATERIALIZED (
+    SELECT i.*, max(i.turn) OVER (PARTITION BY i.tenant, i.namespace, i.session) AS last_given
     FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
-                %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[])
-             WITH ORDINALITY AS i (tenant, namespace, key, value, text, ttl, ord)
+                %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[], %(into)s::text[],
+                %(sessions)s::text[], %(turns)s::int[], %(speakers)s::text[],
+                %(occurred)s::timestamptz[])
+             WITH ORDINALITY AS i
+             (tenant, namespace, key, value, text, ttl, tier, session, turn, speaker, occurred_at, ord)
     WHERE i.ord > 0 AND i.ord < 1000000000
+), input AS MATERIALIZED (
+    SELECT i.tenant, i.namespace, i.key, i.value::jsonb AS value, i.ttl,
+           i.tier::{memory}.tier AS tier, i.session, i.turn, i.speaker, i.occurred_at,
+           CASE WHEN i.session IS NOT NULL AND i.speaker IS NOT NULL AND i.turn IS NULL
+           THEN greatest(i.last_given, 0, (
+               SELECT m.turn FROM {memory}.memories m
+               WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.session = i.session
+                 AND m.turn IS NOT NULL
+               ORDER BY m.turn DESC LIMIT 1
+           )) + row_number() OVER (
+               PARTITION BY i.tenant, i.namespace, i.session, i.speaker IS NULL, i.turn IS NULL
+               ORDER BY i.ord
+           ) END AS next_turn,
+           CASE WHEN i.text <> '' THEN to_tsvector(%(language)s::regconfig, i.text)
+                || array_to_tsvector(ARRAY[chr(1) || i.tenant]) END AS lexemes, i.ord
+    FROM given i
 ), life AS (
     SELECT t.tier, t.minutes
     FROM unnest(%(tiers)s::{memory}.tier[], %(tier_ttls)s::float8[]) AS t (tier, minutes)
@@ -86,6 +110,11 @@ WITH input AS MATERIALIZED (
     UPDATE {memory}.memories m
     SET value = i.value,
         lexemes = i.lexemes,
+        session = i.session,
+        turn = CASE WHEN i.speaker IS NOT NULL THEN
+            coalesce(i.turn, CASE WHEN m.session = i.session THEN m.turn END, i.next_turn) END,
+        speaker = i.speaker,
+        occurred_at = i.occurred_at,
         updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond'),
         ttl_minutes = nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
         expires_at = %(now)s::timestamptz
@@ -96,14 +125,16 @@ WITH input AS MATERIALIZED (
     RETURNING m.tenant, m.namespace, m.key
 )
 INSERT INTO {memory}.memories
-    (tenant, tier, namespace, key, value, lexemes, created_at, updated_at, ttl_minutes, expires_at)
-SELECT i.tenant, life.tier, i.namespace, i.key, i.value, i.lexemes,
+    (tenant, tier, namespace, key, value, lexemes, created_at, updated_at, ttl_minutes, expires_at,
+     session, turn, speaker, occurred_at)
+SELECT i.tenant, i.tier, i.namespace, i.key, i.value, i.lexemes,
        %(now)s::timestamptz, %(now)s::timestamptz,
        nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
        %(now)s::timestamptz
-           + nullif(coalesce(i.ttl, life.minutes), 'Infinity') * interval '1 minute'
+           + nullif(coalesce(i.ttl, life.minutes), 'Infinity') * interval '1 minute',
+       i.session, coalesce(i.turn, i.next_turn), i.speaker, i.occurred_at
 FROM input i
-JOIN life ON life.tier = %(tier)s::{memory}.tier
+JOIN life ON life.tier = i.tier
 WHERE NOT EXISTS (
     SELECT FROM updated u
     WHERE u.tenant = i.tenant AND u.namespace = i.namespace AND u.key = i.key
@@ -199,7 +230,7 @@ SELECT count(*) FROM moved;
     SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
            m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance
     FROM {memory}.memories m
-    WHERE m.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[]) AND {m_scope} {filter}
+    WHERE m.tier = '{tier}' AND {m_scope} {filter}
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
     ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
     LIMIT %(wanted)s
@@ -219,7 +250,7 @@ LIMIT %(limit)s OFFSET %(offset)s;
         SELECT v.tenant, v.namespace, v.id,
                (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
         FROM {memory}.vectors v
-        WHERE v.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[]) AND {v_scope}
+        WHERE v.tier = '{tier}' AND {v_scope}
         ORDER BY distance, v.id
     ) c
     CROSS JOIN LATERAL (
@@ -250,7 +281,7 @@ LIMIT %(limit)s OFFSET %(offset)s;
         SELECT v.tenant, v.namespace, v.id,
                min(v.embedding {operator} %(query)s::{vector_type}) AS distance
         FROM {memory}.vectors v
-        WHERE v.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[]) AND {v_scope}
+        WHERE v.tier = '{tier}' AND {v_scope}
         GROUP BY v.tenant, v.namespace, v.id
         ORDER BY distance, v.id
     ) c
@@ -295,11 +326,20 @@ LIMIT %(limit)s
 OFFSET greatest(0, %(offset)s::bigint - (SELECT count(*) FROM visible WHERE embedded));
 
 -- name: ann_settings
--- For this transaction: look wide, go on while rows are filtered out, and take an index's own
+-- For the next statement: look wide, go on while rows are filtered out, and take an index's own
 -- order where there is a choice.
 SELECT set_config('hnsw.ef_search', %(ef_search)s, true),
        set_config('hnsw.iterative_scan', 'relaxed_order', true),
        set_config('enable_sort', 'off', true);
+
+-- name: hnsw_settings
+-- For this transaction: look wide, and go on while rows are filtered out.
+SELECT set_config('hnsw.ef_search', %(ef_search)s, true),
+       set_config('hnsw.iterative_scan', 'relaxed_order', true);
+
+-- name: usual_settings
+-- Back to what every other statement is planned under.
+SELECT set_config('enable_sort', 'on', true);
 
 -- leg: search_ann
 (
@@ -349,59 +389,314 @@ WHERE m.expires_at IS NULL OR m.expires_at > %(alive_at)s
 ORDER BY n.distance, m.id
 LIMIT %(limit)s OFFSET %(offset)s;
 
--- leg: search_hybrid
+-- leg: recall_words
+-- Memories of a tier's prefix that hold any of the words.
 (
-    SELECT m.tier, m.tenant, m.id
+    SELECT m.id, m.tier, m.namespace, m.session, m.turn, m.lexemes
+    FROM {memory}.memories m, terms
+    WHERE m.tier = '{tier}' AND m.lexemes @@ terms.in_scope AND (m.tenant || '') = %(tenant)s
+      AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+)
+
+-- leg: recall_near
+-- The nearest of a tier's prefix, exact as in search_single.
+(
+    SELECT m.id, m.tier, c.distance
     FROM (
-        SELECT v.tenant, v.namespace, v.id,
-               min(v.embedding {operator} %(query)s::{vector_type}) AS distance
+        SELECT v.id, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
         FROM {memory}.vectors v
-        WHERE v.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[])
-          AND %(query)s::{vector_type} IS NOT NULL AND {v_scope}
-        GROUP BY v.tenant, v.namespace, v.id
+        WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
+          AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
+          AND %(query)s::{vector_type} IS NOT NULL
         ORDER BY distance, v.id
     ) c
     CROSS JOIN LATERAL (
-        SELECT m.tier, m.tenant, m.id
+        SELECT m.id, m.tier
         FROM {memory}.memories m
-        WHERE m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
+        WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
         LIMIT 1
     ) m
     ORDER BY c.distance, c.id
-    LIMIT %(candidates)s
-)
-UNION ALL
-(
-    SELECT m.tier, m.tenant, m.id
-    FROM {memory}.memories m, terms
-    WHERE m.tier = '{tier}' AND '{tier}' = ANY (%(tiers)s::text[])
-      AND m.lexemes @@ terms.in_scope AND {gin_scope} {filter}
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-    ORDER BY ts_rank(m.lexemes, terms.any_of, 0) DESC, m.tenant, m.id
-    LIMIT %(candidates)s
+    LIMIT %(pool)s
 )
 
--- name: search_hybrid
--- The best candidates of both legs, each with both scores: exact vector distance and text
--- rank. A word matches if any of the query's does.
-WITH terms AS MATERIALIZED (
-    SELECT string_agg({lexeme}, ' | ')::tsquery AS any_of,
-           ({tenant_lexeme} || string_agg({lexeme}, ' | ') || ')')::tsquery AS in_scope
+-- leg: recall_near_ann
+-- The same in a tier with an HNSW index: by it where the scope is large, else exact. It is for
+-- questions that narrow nothing further: a filter could leave nothing of what HNSW finds.
+(
+    SELECT m.id, m.tier, c.distance
+    FROM (
+        (
+            SELECT v.id, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
+            FROM {memory}.vectors v
+            WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
+              AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
+              AND NOT (SELECT b.{tier} FROM big b)
+            ORDER BY 2, v.id
+        )
+        UNION ALL
+        (
+            SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
+            FROM {memory}.vectors v
+            WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
+              AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
+              AND (SELECT b.{tier} FROM big b)
+            ORDER BY v.embedding {operator} %(query)s::{vector_type} LIMIT 4 * %(pool)s
+        )
+        ORDER BY distance, id
+    ) c
+    CROSS JOIN LATERAL (
+        SELECT m.id, m.tier
+        FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+        LIMIT 1
+    ) m
+    ORDER BY c.distance, c.id
+    LIMIT %(pool)s
+)
+
+-- name: recall
+-- The candidates for a query over three tiers, each tier under a prefix of its own, with the
+-- evidence for each: vector distance, BM25 (k1 1.2, b 0.75), BM25 of the five turns around it,
+-- and BM25 of the turn before. Words that name a speaker of the tenant are left out: they say
+-- who, not what. Document frequencies and lengths are those of the scope at this moment.
+WITH RECURSIVE names AS (
+    (SELECT m.speaker FROM {memory}.memories m
+     WHERE m.tenant = %(tenant)s AND m.speaker IS NOT NULL ORDER BY m.speaker LIMIT 1)
+    UNION ALL
+    SELECT (SELECT m.speaker FROM {memory}.memories m
+            WHERE m.tenant = %(tenant)s AND m.speaker > n.speaker ORDER BY m.speaker LIMIT 1)
+    FROM names n WHERE n.speaker IS NOT NULL
+), size AS MATERIALIZED (
+    SELECT count(*)::float8 AS memories FROM (
+        SELECT FROM {memory}.memories m WHERE m.tenant = %(tenant)s LIMIT %(exact_limit)s + 1
+    ) few
+), words AS MATERIALIZED (
+    SELECT l.lexeme, ({lexeme})::tsquery AS word, row_number() OVER (ORDER BY l.lexeme) AS n,
+           CASE WHEN (SELECT s.memories FROM size s) <= %(exact_limit)s THEN true ELSE (
+               SELECT count(*) FROM (
+                   SELECT FROM {memory}.memories m
+                   WHERE m.lexemes @@ ({tenant_lexeme} || {lexeme} || ')')::tsquery
+                     AND (m.tenant || '') = %(tenant)s
+                   LIMIT 2001
+               ) few) <= 2000
+           END AS rare
     FROM unnest(to_tsvector(%(language)s::regconfig, %(text)s)) AS l
+    WHERE l.lexeme NOT IN (
+        SELECT s.lexeme
+        FROM (SELECT n.speaker FROM names n WHERE n.speaker IS NOT NULL LIMIT 100) n,
+             unnest(to_tsvector(%(language)s::regconfig, n.speaker)) AS s
+        WHERE lower(n.speaker) <> ALL (%(roles)s::text[])
+    )
+), terms AS MATERIALIZED (
+    -- Of a large tenant, rare words alone find candidates; if none is rare, all together do.
+    SELECT ({tenant_lexeme} || coalesce(
+               string_agg(w.word::text, ' | ') FILTER (WHERE w.rare),
+               string_agg(w.word::text, ' & ')
+           ) || ')')::tsquery AS in_scope
+    FROM words w
+), hits AS MATERIALIZED (
+    {legs recall_words}
+), postings AS MATERIALIZED (
+    -- ts_rank of one word is the sum of 1/i^2 over its occurrences, divided by pi^2/6.
+    SELECT h.id, h.tier, h.namespace, h.session, h.turn, w.n, length(h.lexemes) - 1 AS words,
+           round(1 / (1.64493406685 * (1 - r.rank)) - 0.5) AS tf
+    FROM hits h
+    CROSS JOIN words w
+    CROSS JOIN LATERAL (
+        SELECT ts_rank(ARRAY[1, 1, 1, 1]::real[], h.lexemes, w.word)::float8 AS rank
+    ) r
+    WHERE r.rank > 0
+), scope AS MATERIALIZED (
+    SELECT s.memories, (SELECT avg(length(h.lexemes) - 1) FROM hits h)::float8 AS words
+    FROM size s
+), idf AS MATERIALIZED (
+    SELECT w.n, w.lexeme, d.df,
+           ln(1 + (greatest(s.memories, d.df) - d.df + 0.5) / (d.df + 0.5)) AS idf
+    FROM words w
+    CROSS JOIN scope s
+    -- A word that is not rare was not counted: it is taken to be in every fourth memory.
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN w.rare THEN count(*) ELSE s.memories / 4 END AS df
+        FROM postings p WHERE p.n = w.n
+    ) d
+), own AS MATERIALIZED (
+    SELECT p.id, p.tier, p.namespace, p.session, p.turn,
+           sum(f.idf * p.tf * 2.2 / (p.tf + 1.2 * (0.25 + 0.75 * p.words / s.words))) AS score
+    FROM postings p
+    JOIN idf f ON f.n = p.n
+    CROSS JOIN scope s
+    GROUP BY p.id, p.tier, p.namespace, p.session, p.turn
+), windows AS MATERIALIZED (
+    SELECT c.tier, c.namespace, c.session, c.turn, sum(c.idf * c.tf * 2.2 / (c.tf + 1.2)) AS score
+    FROM (
+        SELECT p.tier, p.namespace, p.session, p.turn + o.by AS turn, f.idf, sum(p.tf) AS tf
+        FROM postings p
+        JOIN idf f ON f.n = p.n
+        CROSS JOIN generate_series(-2, 2) AS o (by)
+        WHERE p.turn IS NOT NULL
+        GROUP BY p.tier, p.namespace, p.session, p.turn + o.by, f.n, f.idf
+    ) c
+    GROUP BY c.tier, c.namespace, c.session, c.turn
+), big AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM (
+                SELECT FROM {memory}.vectors v
+                WHERE v.tier = 'short_term' AND v.tenant = %(tenant)s
+                  AND v.namespace >= %(short_term_low)s AND v.namespace < %(short_term_high)s
+                LIMIT %(exact_limit)s + 1
+            ) few) > %(exact_limit)s AS short_term,
+           (SELECT count(*) FROM (
+                SELECT FROM {memory}.vectors v
+                WHERE v.tier = 'working' AND v.tenant = %(tenant)s
+                  AND v.namespace >= %(working_low)s AND v.namespace < %(working_high)s
+                LIMIT %(exact_limit)s + 1
+            ) few) > %(exact_limit)s AS working,
+           (SELECT count(*) FROM (
+                SELECT FROM {memory}.vectors v
+                WHERE v.tier = 'long_term' AND v.tenant = %(tenant)s
+                  AND v.namespace >= %(long_term_low)s AND v.namespace < %(long_term_high)s
+                LIMIT %(exact_limit)s + 1
+            ) few) > %(exact_limit)s AS long_term
+), near AS MATERIALIZED (
+    SELECT * FROM (
+    {legs recall_near}
+    ) n ORDER BY n.distance, n.id LIMIT %(pool)s
+), pool AS MATERIALIZED (
+    SELECT n.id, n.tier FROM near n
+    UNION
+    (SELECT o.id, o.tier FROM own o ORDER BY o.score DESC, o.id LIMIT %(pool)s)
+    UNION
+    SELECT m.id, m.tier
+    FROM (
+        SELECT * FROM windows w
+        ORDER BY w.score DESC, w.namespace, w.session, w.turn LIMIT %(pool)s
+    ) w
+    CROSS JOIN LATERAL (
+        SELECT m.id, m.tier FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.session = w.session
+          AND m.turn = w.turn AND m.tier = w.tier
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+    ) m
+), found AS MATERIALIZED (
+    SELECT m.*,
+           (SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
+            WHERE v.tier = m.tier AND v.tenant = %(tenant)s AND v.namespace = m.namespace
+              AND v.id = m.id) AS distance,
+           t.words AS words_around, t.answered
+    FROM pool c
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = c.tier LIMIT 1
+    ) m
+    CROSS JOIN LATERAL (
+        SELECT sum(length(n.lexemes) - 1) AS words,
+               bool_or(abs(n.turn - m.turn) = 1 AND n.speaker <> m.speaker) AS answered
+        FROM {memory}.memories n
+        WHERE n.tenant = %(tenant)s AND n.namespace = m.namespace AND n.session = m.session
+          AND n.turn BETWEEN m.turn - 2 AND m.turn + 2 AND n.tier = m.tier
+          AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s)
+    ) t
 )
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
-       m.tier::text, m.expires_at, m.ttl_minutes, m.id,
-       (SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
-        WHERE v.tier = m.tier AND v.tenant = m.tenant AND v.namespace = m.namespace
-          AND v.id = m.id) AS distance,
-       coalesce(ts_rank(m.lexemes, terms.any_of, 0), 0) AS lexical,
-       coalesce(u.access_count, 0) AS access_count
-FROM (SELECT DISTINCT tier, tenant, id FROM ({legs}) best) c
-JOIN {memory}.memories m
-  ON m.tier = c.tier AND m.tenant = c.tenant AND m.id = c.id AND {m_tenant}
-CROSS JOIN terms
-LEFT JOIN {memory}.usage u ON u.tenant = m.tenant AND u.id = m.id;
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id, m.distance,
+       o.score AS own, w.score AS around, b.score AS before,
+       greatest(length(m.lexemes) - 1, 0) AS words, m.words_around, m.answered,
+       m.speaker, m.occurred_at,
+       coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
+       u.last_accessed_at, coalesce(u.strength, 0)
+FROM found m
+LEFT JOIN own o ON o.id = m.id
+LEFT JOIN windows w ON w.tier = m.tier AND w.namespace = m.namespace AND w.session = m.session
+  AND w.turn = m.turn
+LEFT JOIN own b ON b.tier = m.tier AND b.namespace = m.namespace AND b.session = m.session
+  AND b.turn = m.turn - 1
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
+) u ON true
+UNION ALL
+-- One row more, without a key, for what is true of the whole scope.
+SELECT %(tenant)s, NULL, NULL, jsonb_build_object(
+           'memories', s.memories, 'mean_words', s.words,
+           'sought', (SELECT sum(f.idf) FROM idf f),
+           'known', (SELECT sum(f.idf) FROM idf f WHERE f.df > 0),
+           'speakers', (SELECT array_agg(n.speaker) FROM names n WHERE n.speaker IS NOT NULL),
+           'names', ARRAY(
+               SELECT a.name FROM unnest(%(names)s::text[]) AS a (name)
+               WHERE NOT EXISTS (
+                   SELECT FROM unnest(to_tsvector(%(language)s::regconfig, a.name)) AS l
+                   JOIN idf f ON f.lexeme = l.lexeme
+                   WHERE f.df = 0
+               )
+           )
+       ), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL, NULL, NULL, NULL, NULL
+FROM scope s;
+
+-- leg: recall_page
+(
+    SELECT m.*
+    FROM {memory}.memories m
+    WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s
+      AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+    ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
+    LIMIT %(pool)s
+)
+
+-- name: recall_newest
+-- The same for an empty query: newest first, without evidence.
+SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
+       NULL::float8, NULL::float8, NULL::float8, 0, NULL::bigint, NULL::boolean,
+       m.speaker, m.occurred_at,
+       coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
+       u.last_accessed_at, coalesce(u.strength, 0)
+FROM ({legs recall_page}) m
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
+) u ON true
+ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
+LIMIT %(pool)s;
+
+-- name: find
+-- A memory by its key alone, wherever in the tenant it is; short_term before working before
+-- long_term. The columns are those of recall.
+SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
+       NULL::float8, NULL::float8, NULL::float8, 0, NULL::bigint, NULL::boolean,
+       m.speaker, m.occurred_at,
+       coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
+       u.last_accessed_at, coalesce(u.strength, 0)
+FROM {memory}.memories m
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
+) u ON true
+WHERE m.tenant = %(tenant)s AND m.key = %(key)s
+  AND m.tier = ANY (%(tiers)s::{memory}.tier[])
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+ORDER BY m.tier, m.updated_at DESC, m.namespace;
+
+-- name: session_keys
+-- The keys of a session's memories of one type, wherever in the tenant they are.
+SELECT m.namespace, m.key FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.session = %(session)s AND m.value ->> 'memory_type' = %(memory_type)s
+ORDER BY m.namespace, m.key;
+
+-- name: type_stats
+-- What a tenant has stored, by tier and type, without what has expired.
+SELECT m.tier::text, coalesce(m.value ->> 'memory_type', 'episodic'), count(*),
+       coalesce(sum(u.access_count), 0)
+FROM {memory}.memories m
+LEFT JOIN {memory}.usage u ON u.tenant = m.tenant AND u.id = m.id
+WHERE m.tenant = %(tenant)s AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+GROUP BY 1, 2;
+
+-- name: limit_time
+-- The server breaks off whatever of this transaction takes longer, in milliseconds.
+SELECT set_config('statement_timeout', %(milliseconds)s, true);
 
 -- name: list_namespaces
 -- Namespaces that hold items, in the order of their labels. Each condition is a prefix or a
@@ -432,31 +727,41 @@ WITH listed AS (
 SELECT labels FROM chosen ORDER BY labels LIMIT %(limit)s OFFSET %(offset)s;
 
 -- name: stats
--- What each tier holds, for one tenant or for all.
-SELECT t.tier::text,
-       (SELECT count(*) FROM {memory}.memories m
-        WHERE m.tier = t.tier AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)),
+-- What each tier holds, for one tenant or for all. What has expired by `alive_at` is not
+-- counted; sizes on disk are of everything.
+SELECT t.tier::text, alive.memories,
        (SELECT count(*) FROM {memory}.vectors v
-        WHERE v.tier = t.tier AND (%(tenant)s::text IS NULL OR v.tenant = %(tenant)s::text)),
-       (SELECT count(DISTINCT m.tenant) FROM {memory}.memories m
-        WHERE m.tier = t.tier AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)),
+        WHERE v.tier = t.tier AND (%(tenant)s::text IS NULL OR v.tenant = %(tenant)s::text))
+       - (SELECT count(*) FROM {memory}.memories m
+          JOIN {memory}.vectors v ON v.tenant = m.tenant AND v.id = m.id AND v.tier = m.tier
+          WHERE m.tier = t.tier AND m.expires_at <= %(alive_at)s::timestamptz
+            AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)),
+       alive.tenants,
        (SELECT coalesce(sum(u.access_count), 0) FROM {memory}.memories m
         JOIN {memory}.usage u ON u.tenant = m.tenant AND u.id = m.id
-        WHERE m.tier = t.tier AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)),
-       (SELECT count(*) FROM {memory}.memories m
-        WHERE m.tier = t.tier AND m.expires_at IS NOT NULL
-          AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)),
+        WHERE m.tier = t.tier AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)),
+       alive.expiring,
        (SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c
         JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %(schema_prefix)s || t.tier::text AND c.relkind = 'r')
-FROM unnest(enum_range(NULL::{memory}.tier)) AS t (tier);
+FROM unnest(enum_range(NULL::{memory}.tier)) AS t (tier)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS memories, count(DISTINCT m.tenant) AS tenants,
+           count(m.expires_at) AS expiring
+    FROM {memory}.memories m
+    WHERE m.tier = t.tier AND (%(tenant)s::text IS NULL OR m.tenant = %(tenant)s::text)
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+) AS alive;
 
 -- name: sizes
--- Every table and index of the store with its size on disk.
+-- Every table and index of the store with its size on disk. Naming a table of ours makes it an
+-- error to ask before setup.
 SELECT n.nspname || '.' || c.relname, CASE c.relkind WHEN 'i' THEN 'index' ELSE 'table' END,
        CASE c.relkind WHEN 'r' THEN pg_table_size(c.oid) ELSE pg_relation_size(c.oid) END
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ANY (%(schemas)s::text[]) AND c.relkind IN ('r', 'i')
+  AND EXISTS (SELECT FROM {memory}.migrations)
 ORDER BY 3 DESC, 1;
 
 -- name: largest_tenants
@@ -478,10 +783,11 @@ SELECT version, checksum FROM {memory}.migrations ORDER BY version;
 
 -- name: record_migration
 INSERT INTO {memory}.migrations (version, name, checksum, applied_at)
-VALUES (%(version)s, %(name)s, %(checksum)s, clock_timestamp());
+VALUES (%(version)s, %(name)s, %(checksum)s, %(now)s);
 
 -- name: settings
-SELECT value FROM {memory}.settings WHERE name = %(name)s;
+-- What this database was set up for.
+SELECT name, value FROM {memory}.settings;
 
 -- name: change_setting
 INSERT INTO {memory}.settings (name, value) VALUES (%(name)s, %(value)s::jsonb)
@@ -490,9 +796,12 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 -- name: any_vector
 SELECT EXISTS (SELECT FROM {memory}.vectors);
 
+-- name: any_lexeme
+SELECT EXISTS (SELECT FROM {memory}.memories WHERE lexemes IS NOT NULL);
+
 -- name: state
 -- The shape of this database's vectors, the tiers that have a usable HNSW index,
--- and those where building one was broken off.
+-- those where building one was broken off, and the language of the words.
 SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
        ARRAY(
            SELECT n.nspname FROM pg_index i
@@ -506,7 +815,8 @@ SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
            JOIN pg_namespace n ON n.oid = c.relnamespace
            WHERE c.relname = %(index)s AND n.nspname = ANY (%(schemas)s::text[])
              AND NOT i.indisvalid
-       );
+       ),
+       (SELECT value FROM {memory}.settings WHERE name = 'language');
 
 -- name: purge_usage
 -- Counters whose memory was removed while another process counted a read of it.

@@ -40,8 +40,15 @@ CREATE TABLE {memory}.memories (
     updated_at  timestamptz NOT NULL,
     expires_at  timestamptz,
     ttl_minutes double precision,
+    -- Read from the value: the session the memory belongs to and its turn there, who said it,
+    -- and when what it tells happened.
+    session     text COLLATE "C",
+    turn        integer,
+    speaker     text COLLATE "C",
+    occurred_at timestamptz,
     PRIMARY KEY (tenant, id, tier),
-    UNIQUE (tenant, namespace, key, tier)
+    -- By key first: a memory is also found by its key alone.
+    UNIQUE (tenant, key, namespace, tier)
 ) PARTITION BY LIST (tier);
 
 CREATE TABLE {short_term}.memories PARTITION OF {memory}.memories FOR VALUES IN ('short_term');
@@ -56,6 +63,12 @@ CREATE INDEX memories_expiring ON {memory}.memories (expires_at) WHERE expires_a
 -- Without a pending list the index is a quarter of the size and no put pays for flushing it.
 CREATE INDEX memories_lexemes ON {memory}.memories USING gin (lexemes) WITH (fastupdate = off);
 
+-- The neighbours of a turn.
+CREATE INDEX memories_turns ON {memory}.memories (tenant, namespace, session, turn)
+    WHERE session IS NOT NULL;
+-- The names in a scope, which a skip scan reads.
+CREATE INDEX memories_speakers ON {memory}.memories (tenant, speaker) WHERE speaker IS NOT NULL;
+
 -- Counters change on every read, so they live in a narrow row of their own that no index
 -- but the key covers. A memory that was never read has none.
 CREATE TABLE {memory}.usage (
@@ -65,5 +78,7 @@ CREATE TABLE {memory}.usage (
     success_count    integer NOT NULL DEFAULT 0,
     failure_count    integer NOT NULL DEFAULT 0,
     last_accessed_at timestamptz,
+    -- Accesses, each counting half after 30 days, as of the last one.
+    strength         double precision NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, id)
 ) WITH (fillfactor = 60);

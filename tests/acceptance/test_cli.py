@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from langmem_tiers import TieredStore, local_index
+from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore, local_index
 from langmem_tiers.cli import app
 from langmem_tiers.importers import Format
 
+DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 GOOD = [
     {"content": "The API key rotates on Mondays.", "key": "k1", "speaker": "Ada", "session": "s1"},
     {"content": "Lunch is at [bold]noon[/bold].", "key": "k2", "speaker": "Ben", "session": "s2"},
@@ -34,11 +37,13 @@ def document(*arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def subprocess_of(*arguments: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
+def subprocess_of(
+    *arguments: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE
+) -> subprocess.Popen[str]:
     program = "from langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
     return subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=stderr,
         text=True,
     )
@@ -67,6 +72,16 @@ def test_help_names_every_command_and_every_format() -> None:
 
     assert all(name in helped for name in ("setup", "import", "search", "stats", "demo"))
     assert all(name in formats for name in Format)
+
+
+@pytest.mark.parametrize("command", [(), ("setup",), ("import",), ("search",), ("stats",)])
+def test_help_shows_no_value_for_a_flag_and_fits_80_columns(command: tuple[str, ...]) -> None:
+    helped = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).stdout
+
+    assert "<bool>" not in helped
+    assert "BOOLEAN" not in helped
+    assert "…" not in helped
+    assert max(len(line) for line in helped.splitlines()) == 80
 
 
 def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +141,7 @@ def test_bad_records_are_named_by_line_and_the_rest_is_imported(url: str, tmp_pa
 
     assert result.exit_code == 0
     assert "Memories imported: 2" in result.stdout
+    assert "1 record could not be imported" in result.stderr
     assert "line 3: there is no `content`" in result.stderr
     assert run("import", str(mixed), "--strict").exit_code == 1
 
@@ -154,16 +170,81 @@ def test_only_twenty_bad_records_are_told_in_detail(url: str, tmp_path: Path) ->
     assert "5 more" in result.stderr
 
 
+def test_a_refused_record_takes_no_record_of_any_tenant_with_it(url: str, tmp_path: Path) -> None:
+    records = [
+        {"content": f"Note {i}.", "key": str(i), "tenant": f"t{i % 3}", "speaker": "Ada"}
+        for i in range(9)
+    ]
+    records[4] |= {"speaker": "A" * 401}
+
+    imported = document("import", str(written(tmp_path / "tenants.jsonl", records)))
+
+    by_tenant = {name: one["memories"] for name, one in imported["tenants"].items()}
+    assert by_tenant == {"t0": 3, "t1": 2, "t2": 3}
+    (bad,) = imported["bad"]
+    assert "key '4': speaker" in bad["reason"]
+    with TieredStore.from_conn_string(url, index=local_index()) as store:
+        assert sum(tier.memories for tier in store.stats()) == 8
+
+
+def test_what_was_imported_is_what_a_coordinator_stores(url: str, tmp_path: Path) -> None:
+    record = GOOD[0] | {"date": "2026-05-04", "project_id": "ops", "mood": "calm"}
+    run("import", str(written(tmp_path / "one.jsonl", [record])), "--tenant", "acme")
+
+    with TieredStore.from_conn_string(url, index=local_index()) as store:
+        context = MemoryContext(tenant="acme", project_id="ops")
+        found = MemoryCoordinator(store, context=context).get("k1")
+
+    assert found is not None
+    assert (found.tier, found.namespace) == (Tier.WORKING, ("acme", "ops"))
+    assert found.value == {
+        "content": "The API key rotates on Mondays.",
+        "memory_type": "episodic",
+        "project_id": "ops",
+        "session_id": "s1",
+        "speaker": "Ada",
+        "turn": 1,
+        "occurred_at": "2026-05-04T00:00:00+00:00",
+        "platform_source": "jsonl",
+        "metadata": {"mood": "calm"},
+    }
+
+
+def test_a_batch_of_many_sessions_is_one_transaction(url: str, tmp_path: Path) -> None:
+    many = [{"content": f"Note {i}.", "session": f"s{i}", "key": str(i)} for i in range(200)]
+    path = written(tmp_path / "many.jsonl", many)
+    with psycopg.connect(url, autocommit=True) as conn:
+        run("import", str(path), "--tenant", "acme")
+        written_by = conn.execute("SELECT count(DISTINCT xmin::text) FROM working.memories")
+        assert written_by.fetchone() == (1,)
+
+
 def test_search_shows_the_whole_text_as_it_is_and_why_it_was_found(url: str, notes: Path) -> None:
     assert url
     run("import", str(notes), "--tenant", "acme")
 
-    shown = run("search", "--tenant", "acme", "--limit", "1", "noon").stdout
+    shown = run("search", "--tenant", "acme", "--limit", "1", "--profile", "aurora", "noon").stdout
 
+    assert "Ben  k2" in shown
     assert "Lunch is at [bold]noon[/bold]." in shown
-    assert "working  k2  Ben" in shown
-    assert "words 70%" in shown
+    assert re.search(r"working +match 0\.\d\d", shown)
+    assert re.search(r"episodic +recency 0\.20", shown)
     assert "k1" not in shown
+
+
+def test_the_terms_of_a_result_add_up_to_its_score_and_its_evidence_is_told(
+    url: str, notes: Path
+) -> None:
+    assert url
+    run("import", str(notes), "--tenant", "acme")
+
+    (best, *_) = document("search", "--tenant", "acme", "--profile", "aurora", "noon")["results"]
+
+    assert best["key"] == "k2"
+    assert best["score"] == pytest.approx(sum(best["explanation"].values()))
+    assert best["explanation"].keys() == {"match", "recency", "access"}
+    assert best["evidence"]["own"] > 0
+    assert (best["tier"], best["memory_type"], best["speaker"]) == ("working", "episodic", "Ben")
 
 
 def test_a_memory_cannot_steer_the_terminal(url: str, tmp_path: Path) -> None:
@@ -177,23 +258,118 @@ def test_a_memory_cannot_steer_the_terminal(url: str, tmp_path: Path) -> None:
     assert not set("\x1b\x07") & set(shown)
 
 
-def test_search_looks_below_the_namespace_alone(url: str, notes: Path) -> None:
+def test_a_memory_cannot_reorder_what_is_shown(url: str, tmp_path: Path) -> None:
     assert url
-    run("import", str(notes), "--tenant", "acme")
+    record = {"content": f"alert {DIRECTIONS}", "key": f"k{DIRECTIONS}", "speaker": DIRECTIONS}
+    run("import", str(written(tmp_path / "reorder.jsonl", [record])), "--tenant", "acme")
 
-    found = document("search", "--tenant", "acme", "--namespace", "_.s1", "noon")
+    shown = run("search", "--tenant", "acme", "alert").stdout
 
-    assert [one["key"] for one in found["results"]] == ["k1"]
+    assert "alert" in shown
+    assert "\N{REPLACEMENT CHARACTER}" in shown
+    assert not set(DIRECTIONS) & set(shown)
 
 
-def test_a_search_that_finds_nothing_names_the_tenants_there_are(url: str, notes: Path) -> None:
+def test_json_escapes_what_could_steer_or_reorder_a_terminal(url: str, tmp_path: Path) -> None:
+    assert url
+    record = {"content": f"alert {DIRECTIONS} \x1b \x9b \x7f Zoë", "key": "k"}
+    run("import", str(written(tmp_path / "escape.jsonl", [record])), "--tenant", "acme")
+
+    printed = run("search", "--tenant", "acme", "--json", "alert").stdout
+
+    (found,) = json.loads(printed)["results"]
+    assert found["value"]["content"] == record["content"]
+    assert not set(f"{DIRECTIONS}\x1b\x9b\x7f") & set(printed)
+    assert "Zoë" in printed
+
+
+def test_search_looks_in_the_working_memory_of_one_project(url: str, tmp_path: Path) -> None:
+    assert url
+    records = [GOOD[0] | {"project_id": "p.1"}, GOOD[1]]
+    run("import", str(written(tmp_path / "projects.jsonl", records)), "--tenant", "acme")
+
+    keys = {
+        project: [one["key"] for one in found["results"]]
+        for project in ("", "p.1")
+        for found in [document("search", "--no-cutoff", *_project(project), "Mondays")]
+    }
+
+    assert keys == {"": ["k2"], "p.1": ["k1"]}
+
+
+def _project(name: str) -> list[str]:
+    return ["--project", name] if name else []
+
+
+def test_search_looks_in_the_short_term_memory_of_one_session(url: str) -> None:
+    with TieredStore.from_conn_string(url, index=local_index()) as store:
+        for session in ("s1", "s2"):
+            context = MemoryContext(tenant="acme", session_id=session)
+            MemoryCoordinator(store, context=context).store(f"Room {session}", "working")
+
+    (found,) = document("search", "--session", "s2", "--no-cutoff", "room")["results"]
+
+    assert (found["content"], found["tier"]) == ("Room s2", "short_term")
+
+
+def test_the_only_tenant_need_not_be_named(url: str) -> None:
+    with TieredStore.from_conn_string(url, index=local_index()) as store:
+        context = MemoryContext(tenant="acme 2.0 %2E")
+        MemoryCoordinator(store, context=context).store("The key rotates on Mondays.")
+
+    found = document("search", "When does the key rotate?")
+
+    assert found["tenant"] == "acme 2.0 %2E"
+    assert len(found["results"]) == 1
+    assert document("stats", "--tenant", "acme 2.0 %2E")["tiers"][1]["memories"] == 1
+
+
+@pytest.mark.parametrize("count", [0, 2, 12])
+def test_without_a_tenant_it_is_asked_for_by_naming_those_there_are(
+    url: str, tmp_path: Path, count: int
+) -> None:
+    assert url
+    records = [{"content": "hi", "tenant": f"t{i:02}"} for i in range(count)]
+    if count:
+        run("import", str(written(tmp_path / "tenants.jsonl", records)))
+
+    result = run("search", "hi")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    if count == 0:
+        assert "nothing is stored here yet" in result.stderr
+    else:
+        listed = ", ".join(f"t{i:02}" for i in range(min(count, 10)))
+        assert result.stderr.endswith(f"there are {listed}{', …' * (count > 10)}\n")
+
+
+def test_a_search_of_a_tenant_that_is_not_there_names_those_there_are(
+    url: str, notes: Path
+) -> None:
     assert url
     run("import", str(notes), "--tenant", "acme")
 
     result = run("search", "--tenant", "acme2", "noon")
 
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "Tenants here: acme." in result.stderr
+    assert result.stderr == "There is no tenant 'acme2'. Tenants here: acme.\n"
+
+
+def test_a_query_that_nothing_answers_gets_one_line_and_the_nearest_where_asked_for(
+    url: str, notes: Path
+) -> None:
+    assert url
+    run("import", str(notes), "--tenant", "acme")
+    query = "What is the capital of Mongolia?"
+
+    nothing = run("search", "--tenant", "acme", query)
+    nearest = document("search", "--tenant", "acme", "--no-cutoff", query)
+
+    assert (nothing.exit_code, nothing.stdout) == (0, "")
+    assert nothing.stderr == "Nothing stored answers this; --no-cutoff shows the nearest.\n"
+    assert document("search", "--tenant", "acme", query)["results"] == []
+    assert len(nearest["results"]) == 2
 
 
 def test_words_alone_are_searched_without_embeddings(
@@ -204,8 +380,10 @@ def test_words_alone_are_searched_without_embeddings(
     run("import", str(notes), "--tenant", "acme", "--lexical")
 
     (found,) = document("search", "--tenant", "acme", "--lexical", "rotate")["results"]
+    nothing = run("search", "--tenant", "acme", "--lexical", "zebra")
 
-    assert (found["key"], found["score"], found["why"]) == ("k1", 1.0, "words 100%")
+    assert (found["key"], found["evidence"]["dense"]) == ("k1", 0.0)
+    assert nothing.stderr == "Nothing was found.\n"
 
 
 def test_stats_counts_one_tenant_and_measures_every_table(url: str, notes: Path) -> None:
@@ -226,8 +404,13 @@ def test_stats_counts_one_tenant_and_measures_every_table(url: str, notes: Path)
         (["import", "nowhere.json"], "does not exist"),
         (["import", ".", "--format", "jsonl"], "is a directory"),
         (["import", "nowhere.json", "--format", "xml"], "there is no format 'xml'"),
-        (["search", "x", "--tenant", "a.b"], "one label without dots"),
+        (["search", "x", "--tenant", ""], "tenant is empty"),
+        (["search", "x", "--tenant", "acme", "--project", ""], "project_id is empty"),
+        (["search", "x", "--tenant", "acme", "--profile", "best"], "no ranking profile 'best'"),
+        (["search", "", "--tenant", "acme"], "a query is needed"),
+        (["search", " \n", "--tenant", "acme"], "a query is needed"),
         (["stats", "--url", "embedded:"], "names no directory"),
+        (["stats", "--url", f"embedded:{'x' * 300}"], "cannot use"),
         (["stats", "--url", "postgresql://127.0.0.1:1/none"], "does not answer"),
     ],
 )
@@ -261,6 +444,54 @@ def test_an_embedded_database_needs_no_setup(
 
     assert found["key"] == "k1"
     assert (tmp_path / ".memory").is_dir()
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("command", [["search", "x", "--tenant", "acme"], ["stats", "--json"]])
+def test_reading_what_does_not_exist_says_what_to_do_and_creates_nothing(
+    tmp_path: Path, command: list[str], *, there: bool
+) -> None:
+    path = tmp_path / "typo"
+    if there:
+        path.mkdir()
+
+    result = run(*command, "--url", f"embedded:{path}")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+    assert f"no memories in {path}" in result.stderr
+    assert "langmem-tiers import" in result.stderr
+    assert [each for each in tmp_path.rglob("*") if each != path] == []
+    assert path.exists() == there
+
+
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
+PRINTING = [["--help"], ["stats"], ["stats", "--json"], ["stats", "--sizes", "--json"]]
+
+
+@FULL
+@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+def test_output_that_cannot_be_written_is_told_in_one_line(url: str, command: list[str]) -> None:
+    assert url
+    with Path("/dev/full").open("w") as full:
+        printing = subprocess_of(*command, stdout=full.fileno())
+        _, complaints = printing.communicate(timeout=60)
+
+    assert printing.returncode == 1
+    assert complaints.startswith("The output cannot be written (No space left on device)")
+    assert complaints.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+def test_a_reader_that_leaves_early_is_no_reason_to_complain(url: str, command: list[str]) -> None:
+    assert url
+    reading, writing = os.pipe()
+    os.close(reading)
+    printing = subprocess_of(*command, stdout=writing)
+    os.close(writing)
+    _, complaints = printing.communicate(timeout=60)
+
+    assert (printing.returncode, complaints) == (1, "")
 
 
 def test_an_interrupted_import_exits_with_130_and_keeps_what_was_written(

@@ -10,14 +10,15 @@ from langchain_core.runnables import RunnableConfig
 from rich.console import Console
 from typer.testing import CliRunner
 
-from langmem_tiers import InvalidInputError, Tier, TieredStore
+from langmem_tiers import InvalidInputError, MemoryContext, Tier, TieredStore
 from langmem_tiers.cli import app
-from langmem_tiers.demo import FACTS, MOOD, QUESTIONS, Context, Graph, build_graph, show
+from langmem_tiers.demo import FACTS, MOOD, QUESTIONS, Graph, State, build_graph, show
 
 
 def turn(graph: Graph, said: str, *, user: str, thread: str = "1") -> str:
     config: RunnableConfig = {"configurable": {"thread_id": thread}}
-    answer: str = graph.invoke({"said": said}, config, context=Context(user=user))["answer"]
+    context = MemoryContext(tenant=user, session_id=thread)
+    answer: str = graph.invoke({"said": said}, config, context=context)["answer"]
     return answer
 
 
@@ -32,8 +33,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 def test_the_demo_shows_each_fact_in_the_tier_it_went_to(shown: tuple[str, Path]) -> None:
     text, _ = shown
 
-    assert all(re.search(rf"working \w+ {re.escape(fact)}", text) for fact in FACTS)
-    assert re.search(rf"short_term \w+ {re.escape(MOOD)}", text)
+    assert all(re.search(rf"working semantic \w+ {re.escape(fact)}", text) for fact in FACTS)
+    assert re.search(rf"short_term working \w+ {re.escape(MOOD)}", text)
 
 
 def test_the_demo_answers_each_question_from_another_thread_and_says_why(
@@ -43,7 +44,8 @@ def test_the_demo_answers_each_question_from_another_thread_and_says_why(
 
     assert all(question.split()[0] in text for question in QUESTIONS)
     assert text.count("You told me:") == len(QUESTIONS) + 1
-    assert "words 70%, meaning 30%" in text
+    assert text.count("recency 0.04") == len(QUESTIONS) + 1
+    assert text.count(" match 0.") == len(QUESTIONS) + 1
 
 
 def test_the_demo_moves_a_memory_up_and_its_identity_stays(shown: tuple[str, Path]) -> None:
@@ -76,7 +78,22 @@ def test_a_user_recalls_nothing_of_another_user(store: TieredStore) -> None:
     graph = build_graph(store)
     turn(graph, "I live in Lisbon.", user="ada")
 
-    assert turn(graph, "Where do I live?", user="ben") == "You have told me nothing yet."
+    assert (
+        turn(graph, "Where do I live?", user="ben") == "You have told me nothing that answers this."
+    )
+
+
+def test_what_belongs_to_a_session_is_recalled_in_that_session_alone(store: TieredStore) -> None:
+    graph = build_graph(store)
+    for thread in ("1", "2"):
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        context = MemoryContext(tenant="ada", session_id=thread)
+        said: State = {"said": f"I am in room {thread}.", "memory_type": "working"}
+        graph.invoke(said, config, context=context)
+
+    assert turn(graph, "Which room am I in?", user="ada", thread="2") == (
+        'You told me: "I am in room 2."'
+    )
 
 
 def test_saying_a_thing_twice_is_remembered_once(store: TieredStore) -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore, local_index
 from langmem_tiers.cli import app
 
 pytestmark = pytest.mark.slow
+
+QUESTION = "When did Caroline go to the LGBTQ support group?"
 
 
 @pytest.fixture
@@ -26,10 +29,26 @@ def imported(locomo: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -
 def test_five_conversations_are_imported_and_a_question_finds_its_turn(
     imported: dict[str, object],
 ) -> None:
-    question = "When did Caroline go to the LGBTQ support group?"
-
-    result = CliRunner().invoke(app, ["search", "--tenant", "conv-26", question, "--json"])
+    result = CliRunner().invoke(app, ["search", "--tenant", "conv-26", QUESTION, "--json"])
 
     assert imported["memories"] == 2960
     assert len(imported["tenants"]) == 5  # type: ignore[arg-type]
     assert "D1:3" in [one["key"] for one in json.loads(result.stdout)["results"]]
+
+
+def test_a_coordinator_recalls_what_the_command_line_imported(
+    imported: dict[str, object], database_url: str
+) -> None:
+    assert imported["bad"] == []
+    with TieredStore.from_conn_string(database_url, index=local_index()) as store:
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant="conv-26"))
+        found = memory.get_context(QUESTION)
+
+    (turn,) = (one for one in found if one.key == "D1:3")
+    assert (turn.tier, turn.namespace) == (Tier.WORKING, ("conv-26", "_"))
+    assert (turn.memory_type, turn.speaker, turn.session_id) == (
+        "episodic",
+        "Caroline",
+        "session_1",
+    )
+    assert turn.platform_source == "locomo"

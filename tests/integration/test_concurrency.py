@@ -29,8 +29,15 @@ def workers(steps: int) -> list[Worker]:
     return [Worker(f"w{i}", steps) for i in range(WORKERS)]
 
 
+def broken_for_good(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Broken rows, but for counters written beside a deletion, which go at the next tidying."""
+    with TieredStore(url) as store:
+        store.optimize()
+    return broken_rows(url)
+
+
 def check(url: str, done: Sequence[Worker]) -> None:
-    assert broken_rows(url) == {}
+    assert broken_for_good(url) == {}
     stored = values(url)
     for one in done:
         assert one.own == 0 or stored[one.own_key]["number"] == one.own
@@ -137,10 +144,10 @@ def test_a_batch_that_reads_what_another_writes_is_never_a_deadlock(
         store.setup()
         with ThreadPoolExecutor(len(pairs)) as pool:
             list(pool.map(lambda pair: work(*pair), pairs))
-    assert broken_rows(database_url) == {}
+    assert broken_for_good(database_url) == {}
 
 
-def test_counting_an_access_of_what_is_just_deleted_leaves_no_counter(
+def test_counting_does_not_hold_up_a_deletion_and_leaves_no_counter_for_good(
     store: TieredStore, database_url: str
 ) -> None:
     store.batch([PutOp(NAMESPACE, key, {"text": key}) for key in ("first", "second")])
@@ -150,12 +157,11 @@ def test_counting_an_access_of_what_is_just_deleted_leaves_no_counter(
                         SELECT tenant, id FROM memory.memories WHERE key = 'first'""")
         flush = pool.submit(store.stats)
         wait_until(lambda: blocked(database_url))
-        delete = pool.submit(store.delete, NAMESPACE, "second")
-        wait_until(lambda: delete.done() or blocked(database_url, 2))
+        pool.submit(store.delete, NAMESPACE, "second").result(timeout=10)
         conn.rollback()
         flush.result()
-        delete.result()
-    assert broken_rows(database_url) == {}
+    assert values(database_url).keys() == {"first"}
+    assert broken_for_good(database_url) == {}
 
 
 # Setup
@@ -196,7 +202,7 @@ def test_sixteen_setups_of_one_store_all_succeed(database_url: str, index: dict[
 
         at_once(set_up)
     assert len(values(database_url)) == WORKERS
-    assert sessions(database_url) == 0
+    wait_until(lambda: sessions(database_url) == 0)
 
 
 async def test_sixteen_async_setups_of_one_store_all_succeed(
@@ -209,7 +215,7 @@ async def test_sixteen_async_setups_of_one_store_all_succeed(
     async with TieredStore.from_conn_string(database_url, index=index) as store:
         await asyncio.gather(*(set_up(store, number) for number in range(WORKERS)))
     assert len(values(database_url)) == WORKERS
-    assert sessions(database_url) == 0
+    wait_until(lambda: sessions(database_url) == 0)
 
 
 @pytest.mark.parametrize("same_store", [True, False])

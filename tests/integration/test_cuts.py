@@ -1,9 +1,10 @@
-"""A connection that is cut in the middle of a batch writes all of it or none."""
+"""A connection that is cut writes all of a batch or none, and nobody is told what is not so."""
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,11 +12,15 @@ import psycopg
 import pytest
 from langgraph.store.base import GetOp, Op, PutOp
 
-from langmem_tiers import TieredStore
-from langmem_tiers.errors import DatabaseUnavailableError
+from langmem_tiers import OutcomeUnknownError, TieredStore, sql
+from langmem_tiers.config import StoreOptions
+from langmem_tiers.database import AsyncDatabase, Database, Target
+from langmem_tiers.errors import DatabaseError, DatabaseUnavailableError
+from langmem_tiers.flow import Call, Query
 from tests.support.invariants import broken_rows, values
+from tests.support.opening import Opened, opened_store, text_index, tier_of
 from tests.support.proxy import CuttingProxy
-from tests.support.servers import blocked, terminate_blocked, wait_until
+from tests.support.servers import blocked, sessions, terminate_blocked, wait_until
 
 NAMESPACE = ("acme", "cuts")
 SIZE = 20
@@ -40,10 +45,12 @@ def turn_of(url: str) -> int:
     return int(turns[0])
 
 
-def attempt(store: TieredStore, ops: list[Op]) -> bool:
-    """Run a batch; whether it was acknowledged. Only one error may come instead."""
+def attempt(store: TieredStore, ops: list[Op]) -> bool | None:
+    """Run a batch; whether it was written, None if the store cannot know."""
     try:
         store.batch(ops)
+    except OutcomeUnknownError:
+        return None
     except DatabaseUnavailableError:
         return False
     return True
@@ -68,11 +75,24 @@ def test_a_terminated_session_writes_all_or_nothing(
         wait_until(lambda: blocked(database_url))
         assert terminate_blocked(database_url) == 1
         conn.rollback()
-        acknowledged = running.result(timeout=20)
-    assert turn_of(database_url) == (1 if acknowledged else 0)
+        written = running.result(timeout=20)
+    assert turn_of(database_url) == (1 if written else 0)
     filled.batch(kind(2))
     assert turn_of(database_url) == 2
     assert broken_rows(database_url) == {}
+
+
+def test_a_write_that_the_server_says_to_have_ended_is_repeated(
+    filled: TieredStore, database_url: str
+) -> None:
+    filled.put(NAMESPACE, "expired", {"text": "soon"}, ttl=1e-9)
+    with psycopg.connect(database_url) as conn, ThreadPoolExecutor() as pool:
+        conn.execute("LOCK TABLE memory.memories")
+        running = pool.submit(filled.sweep_ttl)
+        wait_until(lambda: blocked(database_url))
+        assert terminate_blocked(database_url) == 1
+        conn.rollback()
+        assert running.result(timeout=20) == 1
 
 
 def cut_at_many_places(url: str, index: dict[str, Any], cuts: int, seed: int) -> int:
@@ -85,10 +105,10 @@ def cut_at_many_places(url: str, index: dict[str, Any], cuts: int, seed: int) ->
         for turn in range(1, cuts + 1):
             upwards = rng.random() < 0.5
             proxy.cut_after(rng.randrange(12_000 if upwards else 1_200), upwards=upwards)
-            acknowledged = attempt(store, rng.choice([puts, mixed])(turn))
+            written = attempt(store, rng.choice([puts, mixed])(turn))
             hits += proxy.disarm()
             now = turn_of(url)
-            assert now == turn if acknowledged else now in (stored, turn)
+            assert now in {True: (turn,), False: (stored,), None: (stored, turn)}[written]
             stored = now
     return hits
 
@@ -108,3 +128,199 @@ def test_a_thousand_cuts_write_all_or_nothing(
     assert filled is not None
     assert cut_at_many_places(database_url, index, cuts=1000, seed=2) >= 250
     assert broken_rows(database_url) == {}
+
+
+# Cut before the request arrived, or after Postgres had committed and before it answered
+
+Act = Callable[[TieredStore], Awaitable[object]]
+
+WRITES: dict[str, Act] = {
+    "put": lambda store: store.aput(NAMESPACE, "a", {"text": "new"}),
+    "batch": lambda store: store.abatch(
+        [PutOp(NAMESPACE, key, {"text": "new"}) for key in ("a", "b")]
+    ),
+    "mixed batch": lambda store: store.abatch(
+        [GetOp(NAMESPACE, "a"), PutOp(NAMESPACE, "a", {"text": "new"})]
+    ),
+    "tier put": lambda store: store.tier("working").aput(NAMESPACE, "a", {"text": "new"}),
+    "delete": lambda store: store.adelete(NAMESPACE, "a"),
+    "move": lambda store: store.amove(NAMESPACE, "a", "long_term"),
+}
+READS: dict[str, Act] = {
+    "get": lambda store: store.aget(NAMESPACE, "a"),
+    "gets": lambda store: store.abatch([GetOp(NAMESPACE, "a"), GetOp(NAMESPACE, "b")]),
+    "search": lambda store: store.asearch(NAMESPACE, query="old"),
+    "newest": lambda store: store.asearch(NAMESPACE),
+    "namespaces": lambda store: store.alist_namespaces(),
+}
+SEVERAL_ROUND_TRIPS = {"mixed batch", "tier put"}
+"""Writes that read first; their last round trip ends with a COMMIT."""
+ONE_CONNECTION = {"min_size": 1, "max_size": 1}
+
+Stored = tuple[dict[str, Any], list[str]]
+
+
+def stored(url: str) -> Stored:
+    """The values by key, and the tier of the one that is moved."""
+    return values(url), tier_of(url, "a")
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[CuttingProxy]:
+    with CuttingProxy(url) as started:
+        yield started
+
+
+@pytest.fixture(params=["sync", "async"])
+async def cuttable(
+    request: pytest.FixtureRequest, proxy: CuttingProxy
+) -> AsyncIterator[TieredStore]:
+    """A store of one connection behind the proxy, with one memory, opened each way."""
+    opened: Opened = request.param
+    store = TieredStore.from_conn_string(proxy.url, index=text_index(), pool_config=ONE_CONNECTION)
+    async with opened_store(store, opened):
+        await store.aput(NAMESPACE, "a", {"text": "old"})
+        await store.asearch(NAMESPACE, query="old")
+        yield store
+
+
+async def without_a_cut(store: TieredStore, url: str, name: str) -> tuple[Stored, Stored]:
+    """What is stored before a write and after it; then it is as before again."""
+    before = stored(url)
+    await WRITES[name](store)
+    after = stored(url)
+    await store.adelete(NAMESPACE, "b")
+    await store.adelete(NAMESPACE, "a")
+    await store.aput(NAMESPACE, "a", {"text": "old"})
+    assert stored(url) == before != after
+    return before, after
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_cut_before_it_reached_the_server_is_not_said_to_be_there(
+    cuttable: TieredStore, proxy: CuttingProxy, url: str, name: str
+) -> None:
+    before, after = await without_a_cut(cuttable, url, name)
+    proxy.cut_before(b"COMMIT" if name in SEVERAL_ROUND_TRIPS else b"", upwards=True)
+    with pytest.raises(OutcomeUnknownError, match="may or may not be there"):
+        await WRITES[name](cuttable)
+    assert proxy.disarm()
+    assert stored(url) == before
+    await WRITES[name](cuttable)
+    assert stored(url) == after
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_cut_before_its_answer_is_applied_once_and_said_to_be_unknown(
+    cuttable: TieredStore, proxy: CuttingProxy, url: str, name: str
+) -> None:
+    _, after = await without_a_cut(cuttable, url, name)
+    proxy.cut_before(b"COMMIT" if name in SEVERAL_ROUND_TRIPS else b"", upwards=False)
+    with pytest.raises(OutcomeUnknownError, match="read it") as caught:
+        await WRITES[name](cuttable)
+    assert proxy.disarm()
+    assert isinstance(caught.value, DatabaseUnavailableError)
+    assert isinstance(caught.value.__cause__, psycopg.OperationalError)
+    assert stored(url) == after
+    assert broken_rows(url) == {}
+
+
+@pytest.mark.parametrize("name", sorted(SEVERAL_ROUND_TRIPS))
+@pytest.mark.parametrize("upwards", [True, False])
+async def test_a_write_cut_in_its_first_round_trip_is_repeated_as_nothing_was_committed(
+    cuttable: TieredStore, proxy: CuttingProxy, url: str, name: str, *, upwards: bool
+) -> None:
+    _, after = await without_a_cut(cuttable, url, name)
+    proxy.cut_after(0, upwards=upwards)
+    await WRITES[name](cuttable)
+    assert proxy.disarm()
+    assert stored(url) == after
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("upwards", [True, False])
+async def test_a_read_that_is_cut_is_repeated(
+    cuttable: TieredStore, proxy: CuttingProxy, name: str, *, upwards: bool
+) -> None:
+    uncut = await READS[name](cuttable)
+    proxy.cut_after(0, upwards=upwards)
+    assert await READS[name](cuttable) == uncut
+    assert proxy.disarm()
+
+
+async def test_counts_that_are_cut_are_repeated_and_may_count_twice(
+    cuttable: TieredStore, proxy: CuttingProxy
+) -> None:
+    await cuttable.aget(NAMESPACE, "a")
+    proxy.cut_after(0, upwards=False)
+    assert sum(one.accesses for one in await cuttable.astats()) in (1, 2)
+    assert proxy.disarm()
+
+
+async def test_puts_that_share_a_cut_transaction_are_all_unknown(
+    cuttable: TieredStore, proxy: CuttingProxy, url: str
+) -> None:
+    proxy.cut_before(b"INSERT", upwards=False)
+    keys = [str(i) for i in range(16)]
+    told = await asyncio.gather(
+        *(cuttable.aput(NAMESPACE, key, {"text": key}) for key in keys), return_exceptions=True
+    )
+    assert proxy.disarm()
+    assert {type(one) for one in told} <= {OutcomeUnknownError, type(None)}
+    assert OutcomeUnknownError in {type(one) for one in told}
+    assert set(values(url)) == {"a", *keys}
+
+
+# Ended while nobody used them
+
+
+def terminate(url: str) -> None:
+    query = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE datname = current_database() AND application_name = 'langmem-tiers'"""
+    with psycopg.connect(url) as conn:
+        assert conn.execute(query).fetchall()
+    wait_until(lambda: sessions(url) == 0)
+
+
+@pytest.mark.parametrize("name", [*WRITES, *READS])
+async def test_a_connection_that_ended_while_idle_is_replaced_unnoticed(
+    cuttable: TieredStore, proxy: CuttingProxy, url: str, name: str
+) -> None:
+    terminate(url)
+    await {**WRITES, **READS}[name](cuttable)
+    proxy.hang_up()
+    wait_until(lambda: sessions(url) == 0)
+    await {**WRITES, **READS}[name](cuttable)
+    assert broken_rows(url) == {}
+
+
+def test_what_fails_on_our_side_in_the_middle_of_a_round_trip_commits_nothing(url: str) -> None:
+    options = StoreOptions()
+    database = Database(Target(conninfo=url, statements=sql.statements(options, None)))
+    database.open()
+    with database.session() as session, pytest.raises(DatabaseError, match="adapt"):
+        session.perform(half_sendable())
+    with database.session() as session:
+        (rows,) = session.perform(Query((Call("settings", {}),), commit=True))
+    database.close()
+    assert "half" not in dict(rows)
+
+
+async def test_what_fails_on_our_side_in_the_middle_commits_nothing_async(url: str) -> None:
+    options = StoreOptions()
+    database = AsyncDatabase(Target(conninfo=url, statements=sql.statements(options, None)))
+    await database.open()
+    async with database.session() as session:
+        with pytest.raises(DatabaseError, match="adapt"):
+            await session.perform(half_sendable())
+    async with database.session() as session:
+        (rows,) = await session.perform(Query((Call("settings", {}),), commit=True))
+    await database.close()
+    assert "half" not in dict(rows)
+
+
+def half_sendable() -> Query:
+    """Two statements of which the driver can send only the first."""
+    first = Call("change_setting", {"name": "half", "value": "1"})
+    second = Call("change_setting", {"name": object(), "value": "2"})
+    return Query((first, second), commit=True)

@@ -193,6 +193,8 @@ CALLS: dict[str, Callable[[TieredStore], object]] = {
     "tier put": lambda store: store.tier("long_term").put(NAMESPACE, "a", {"text": "x"}),
     "sweep": lambda store: store.sweep_ttl(),
     "stats": lambda store: store.stats(),
+    "sizes": lambda store: store.sizes(),
+    "sweeper": lambda store: store.start_ttl_sweeper(),
     "optimize": lambda store: store.optimize(),
 }
 
@@ -206,6 +208,18 @@ def test_every_call_on_an_empty_database_says_to_set_it_up(
             CALLS[name](store)
         store.setup()
         CALLS[name](store)
+
+
+async def test_an_async_sweeper_on_an_empty_database_says_to_set_it_up(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    async with TieredStore.from_conn_string(database_url, index=index) as store:
+        with pytest.raises(NotSetUpError, match=r"setup\(\)"):
+            await store.astart_ttl_sweeper()
+        with pytest.raises(NotSetUpError, match=r"setup\(\)"):
+            await asyncio.to_thread(store.start_ttl_sweeper)
+        await store.asetup()
+        await store.astart_ttl_sweeper()
 
 
 # Embeddings that fail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -11,6 +12,7 @@ import pytest
 from langmem_tiers import TieredStore, sql
 from langmem_tiers.config import StoreOptions, parse_index
 from langmem_tiers.errors import (
+    ConfigurationError,
     DatabaseError,
     DimensionMismatchError,
     MigrationError,
@@ -52,6 +54,14 @@ def test_setup_records_every_migration_that_ships(database_url: str) -> None:
     shipped = [(one.version, one.name, one.checksum) for one in sql.migrations(StoreOptions())]
     assert [row[:3] for row in migrations_run(database_url)] == shipped
     assert [row[0] for row in catalog(database_url)["schemas"]] == sorted(SCHEMAS)
+
+
+def test_a_migration_is_recorded_at_the_time_of_the_stores_clock(database_url: str) -> None:
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    set_up(database_url, clock=lambda: noon)
+    with psycopg.connect(database_url) as conn:
+        rows = conn.execute("SELECT DISTINCT applied_at FROM memory.migrations").fetchall()
+    assert rows == [(noon,)]
 
 
 def test_setup_again_changes_nothing(database_url: str) -> None:
@@ -171,6 +181,69 @@ def test_a_database_set_up_without_an_index_says_so(database_url: str, name: str
             FIRST_USES[name](store)
         store.setup()
         FIRST_USES[name](store)
+
+
+# The language of the words
+
+
+def speaking(url: str, language: str, *, vectors: bool = True) -> TieredStore:
+    index: dict[str, Any] = index_of(64) if vectors else {"fields": ["text"]}
+    return TieredStore.from_conn_string(url, index={**index, "language": language})
+
+
+def language_of(url: str) -> list[Any]:
+    with psycopg.connect(url) as conn:
+        query = "SELECT value FROM memory.settings WHERE name = 'language'"
+        return [row[0] for row in conn.execute(query).fetchall()]
+
+
+LANGUAGE_USES: dict[str, Callable[[TieredStore], object]] = {
+    name: FIRST_USES[name] for name in ("search", "put", "hybrid", "setup")
+}
+
+
+@pytest.mark.parametrize("name", LANGUAGE_USES)
+@pytest.mark.parametrize("vectors", [True, False])
+def test_another_language_is_refused_at_setup_and_at_first_use(
+    database_url: str, name: str, *, vectors: bool
+) -> None:
+    with speaking(database_url, "english", vectors=vectors) as store:
+        store.setup()
+        store.put(NAMESPACE, "a", {"text": "the keys rotate"})
+    with (
+        speaking(database_url, "german", vectors=vectors) as store,
+        pytest.raises(ConfigurationError, match=r"index\['language'\] = 'english'"),
+    ):
+        LANGUAGE_USES[name](store)
+    assert language_of(database_url) == ["english"]
+    with speaking(database_url, "english", vectors=vectors) as store:
+        store.setup()
+        assert store.hybrid_search(NAMESPACE, query="rotating")[0].lexical_score > 0
+
+
+def test_another_language_is_taken_while_no_word_is_stored(database_url: str) -> None:
+    set_up(database_url)
+    with speaking(database_url, "english") as store:
+        store.put(NAMESPACE, "a", {"text": "not indexed"}, index=False)
+    with speaking(database_url, "german") as store:
+        store.setup()
+        store.put(NAMESPACE, "b", {"text": "die Schlüssel"})
+    assert language_of(database_url) == ["german"]
+    set_up(database_url, dims=None)
+    assert language_of(database_url) == ["german"]
+
+
+def test_a_database_that_does_not_know_its_language_takes_the_configured_one(
+    database_url: str,
+) -> None:
+    with speaking(database_url, "german") as store:
+        store.setup()
+        store.put(NAMESPACE, "a", {"text": "die Schlüssel"})
+        execute(database_url, "DELETE FROM memory.settings WHERE name = 'language'")
+    with speaking(database_url, "german") as store:
+        store.put(NAMESPACE, "b", {"text": "das Schloss"})
+        store.setup()
+    assert language_of(database_url) == ["german"]
 
 
 # Rights

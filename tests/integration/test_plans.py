@@ -91,14 +91,14 @@ def batch_call(store: TieredStore, name: str, *ops: Any, tier: str | None = None
 
 
 def own_key_index(found: set[str]) -> bool:
-    return any("tenant_namespace_key" in name for name in found)
+    return any("tenant_key_namespace" in name for name in found)
 
 
 def test_get_reads_the_unique_index_of_each_tier(loaded: TieredStore, mode: Mode) -> None:
     root = plan(loaded, batch_call(loaded, "get", GetOp(PLACE, KEY)), mode)
     assert sequential(root) == []
     assert {name for name in indexes(root) if "key" in name} >= {
-        "memories_tenant_namespace_key_tier_key"
+        "memories_tenant_key_namespace_tier_key"
     }
     assert rows_read(root) <= 3
 

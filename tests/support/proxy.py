@@ -12,7 +12,7 @@ import psycopg
 
 
 class CuttingProxy:
-    """Forwards connections; `cut_after` ends the next one to have carried so many bytes."""
+    """Forwards connections; `cut_after` and `cut_before` end one in the middle."""
 
     def __init__(self, url: str) -> None:
         """Listen on a free port of this machine, in front of the server of `url`."""
@@ -21,6 +21,7 @@ class CuttingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._budget: int | None = None
+        self._waits_for = b""
         self._upwards = True
         self._threads: list[threading.Thread] = []
         self._sockets: list[socket.socket] = []
@@ -30,7 +31,20 @@ class CuttingProxy:
     def cut_after(self, count: int, *, upwards: bool) -> None:
         """Cut one connection after `count` more bytes to the server, or from it."""
         with self._lock:
-            self._budget, self._upwards = count, upwards
+            self._budget, self._upwards, self._waits_for = count, upwards, b""
+
+    def cut_before(self, part: bytes, *, upwards: bool) -> None:
+        """Cut one connection when this is to pass to the server, or from it."""
+        with self._lock:
+            self._budget, self._upwards, self._waits_for = 0, upwards, part
+
+    def hang_up(self) -> None:
+        """End every connection at once."""
+        with self._lock:
+            ended, self._sockets = self._sockets, []
+        for each in ended:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
     def disarm(self) -> bool:
         """Cut nothing any more; whether a connection has been cut."""
@@ -72,16 +86,19 @@ class CuttingProxy:
     def _pump(self, source: socket.socket, target: socket.socket, *, upwards: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                allowed = self._allowed(len(data), upwards=upwards)
+                allowed = self._allowed(data, upwards=upwards)
                 target.sendall(data[:allowed])
                 if allowed < len(data):
                     break
         _end(source)
         _end(target)
 
-    def _allowed(self, size: int, *, upwards: bool) -> int:
+    def _allowed(self, data: bytes, *, upwards: bool) -> int:
+        size = len(data)
         with self._lock:
             if self._budget is None or upwards is not self._upwards:
+                return size
+            if self._waits_for not in data:
                 return size
             if size <= self._budget:
                 self._budget -= size

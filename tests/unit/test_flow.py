@@ -14,7 +14,7 @@ from typing import Any, Self
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
-from langmem_tiers import Tier, flow, session
+from langmem_tiers import Tier, database, flow, models, session
 from langmem_tiers.config import StoreOptions, parse_index
 from langmem_tiers.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
 from langmem_tiers.store_flows import StoreFlows
@@ -51,7 +51,7 @@ class Rename(ast.NodeTransformer):
 def name_of(name: str) -> str:
     name = re.sub(r"^Async", "", name)
     name = re.sub(r"^__a(enter|exit)__$", r"__\1__", name)
-    return re.sub(r"^a(run|embed_documents|embed_query|rows_of)$", r"\1", name)
+    return re.sub(r"^a(run|perform|rows_of)$", r"\1", name)
 
 
 def tree(thing: Any) -> str:
@@ -76,6 +76,15 @@ def test_both_sessions_have_the_same_methods_but_for_await() -> None:
     assert blocking.keys() == asynchronous.keys()
     for name, method in blocking.items():
         assert tree(method) == tree(asynchronous[name]), name
+
+
+def test_both_databases_have_the_same_methods_but_for_await() -> None:
+    blocking, asynchronous = methods(database.Database), methods(database.AsyncDatabase)
+    assert blocking.keys() == asynchronous.keys()
+    apart = {"__init__", "close", "_reach"}
+    """One drains what is in flight, and revives a server on a thread."""
+    for name in blocking.keys() - apart:
+        assert tree(blocking[name]) == tree(asynchronous[name]), name
 
 
 class Script:
@@ -105,7 +114,7 @@ class Script:
 
     def _rows(self, call: Call) -> list[Any]:
         if call.name == "state":
-            return [({"dims": 4, "vector_type": "halfvec"}, [], [])]
+            return [({"dims": 4, "vector_type": "halfvec"}, [], [], None)]
         return list(self._answers.pop(0)) if self._answers else []
 
 
@@ -222,3 +231,8 @@ def test_run_and_arun_hand_answers_over_and_end_the_session() -> None:
     wanted = [[[1]], [[2]]]
     assert flow.run(work(), Script([1], [2])) == wanted
     assert asyncio.run(flow.arun(work(), AsyncScript([1], [2]))) == wanted
+
+
+def test_both_ways_to_ask_a_model_differ_by_await_alone() -> None:
+    source = tree(models.aperform).replace("acall", "call").replace("'aembed", "'embed")
+    assert source == tree(models.perform)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers.errors import DatabaseError, DatabaseUnavailableError
+from langmem_tiers.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.flow import Flow, Together
 from langmem_tiers.group_commit import AsyncGroupCommit, GroupCommit
 
@@ -83,6 +83,29 @@ def test_an_absent_server_fails_everybody_at_once() -> None:
     results = join_all(airline, range(5))
     assert [type(one) for one in results[1:]] == [DatabaseUnavailableError] * 4
     assert len(airline.flights) == 2
+
+
+def test_an_unknown_outcome_reaches_everybody_and_nobody_goes_again() -> None:
+    airline = Airline(lambda items: OutcomeUnknownError("lost") if items != [0] else None)
+    results = join_all(airline, range(5))
+    assert [type(one) for one in results] == [type(None), *[OutcomeUnknownError] * 4]
+    assert len(airline.flights) == 2
+
+
+async def test_an_unknown_outcome_reaches_every_task_and_none_goes_again() -> None:
+    flights: list[list[Any]] = []
+
+    async def fly(together: Sequence[Together]) -> None:
+        flights.append([one.item for one in together])
+        await asyncio.sleep(0)
+        raise OutcomeUnknownError("lost")
+
+    group = AsyncGroupCommit(fly)
+    results = await asyncio.gather(
+        *(group.join(wanted(item)) for item in range(4)), return_exceptions=True
+    )
+    assert [type(one) for one in results] == [OutcomeUnknownError] * 4
+    assert sorted(item for flight in flights for item in flight) == [0, 1, 2, 3]
 
 
 def test_an_interrupt_stays_with_its_thread_and_the_others_go_again() -> None:

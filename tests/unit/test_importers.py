@@ -77,12 +77,12 @@ def test_a_locomo_turn_keeps_its_speaker_date_session_and_place(tmp_path: Path) 
     path = written(tmp_path, [locomo("conv-1", turn(1), turn(2, blip_caption="a dog"))])
     first, second = good(read_records(path))
     assert detect_format(path) is Format.LOCOMO
-    assert (first.tenant, first.namespace, first.key) == ("conv-1", ("_", "session_1"), "D1:1")
+    assert (first.tenant, first.project, first.key) == ("conv-1", None, "D1:1")
     assert first.value == {
         "content": "Hello",
         "speaker": "Ana",
         "occurred_at": "2023-05-08T13:56:00+00:00",
-        "session": "session_1",
+        "session_id": "session_1",
         "turn": 1,
         "source": "locomo",
     }
@@ -93,7 +93,7 @@ def test_a_locomo_turn_keeps_its_speaker_date_session_and_place(tmp_path: Path) 
 def test_locomo_sessions_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     inner = {f"session_{number}": [turn(number)] for number in (10, 9, 1)}
     records = good(read_records(written(tmp_path, [{"sample_id": "c", "conversation": inner}])))
-    assert [record.value["session"] for record in records] == [
+    assert [record.value["session_id"] for record in records] == [
         "session_1",
         "session_9",
         "session_10",
@@ -106,7 +106,7 @@ def test_one_tenant_for_two_locomo_conversations_loses_neither(tmp_path: Path) -
     records = good(read_records(path, tenant="acme"))
     assert {record.tenant for record in records} == {"acme"}
     assert [record.key for record in records] == ["a:D1:1", "b:D1:1", "conversation-3:D1:1"]
-    assert len({record.namespace for record in records}) == 3
+    assert len({record.value["session_id"] for record in records}) == 3
 
 
 def test_a_bad_locomo_turn_is_told_by_its_line_and_the_others_are_read(tmp_path: Path) -> None:
@@ -265,8 +265,9 @@ def test_each_fine_tuning_line_is_a_session_of_its_own(tmp_path: Path) -> None:
     path = written(tmp_path, "\n".join(map(json.dumps, lines)), name="my.tune.jsonl")
     records = good(read_records(path))
     assert {record.tenant for record in records} == {"my-tune"}
-    assert [record.namespace[1] for record in records] == ["my-tune-1", "my-tune-2", "x-y"]
-    assert records[2].value["session"] == "x.y"
+    sessions = [record.value["session_id"] for record in records]
+    assert sessions == ["my-tune-1", "my-tune-2", "x.y"]
+    assert len({record.key for record in records}) == 3
 
 
 def test_a_conversation_s_date_is_that_of_messages_without_one(tmp_path: Path) -> None:
@@ -310,10 +311,18 @@ def test_a_chatgpt_conversation_is_its_current_branch_in_order(tmp_path: Path) -
     records = good(read_records(path))
     assert detect_format(path) is Format.CHATGPT
     assert said(records) == [("user", "Which tea?"), ("assistant", "Green")]
-    assert records[1].key == "m-d"
+    assert records[1].key == "chat-1:m-d"
     assert records[1].value["occurred_at"] == "1970-01-02T00:00:00.500000+00:00"
-    assert records[0].namespace == ("_", "chat-1")
+    assert records[0].value["session_id"] == "chat-1"
     assert records[0].value["title"] == "Tea"
+
+
+def test_a_copied_chatgpt_conversation_loses_no_message(tmp_path: Path) -> None:
+    trees = [conversation(d=node(None, "user", "Which tea?", id="m")) for _ in range(2)]
+    records = good(
+        read_records(written(tmp_path, [tree | {"id": f"c{i}"} for i, tree in enumerate(trees)]))
+    )
+    assert [record.key for record in records] == ["c0:m", "c1:m"]
 
 
 def test_chatgpt_s_other_kinds_of_content_are_readable(tmp_path: Path) -> None:
@@ -359,22 +368,44 @@ def test_a_json_line_keeps_every_field_it_has(tmp_path: Path) -> None:
         "text": "Ana likes tea",
         "id": 7,
         "tenant": "acme",
-        "session": "s.1",
+        "project_id": "p",
+        "session_id": "s.1",
         "speaker": "Ana",
         "date": "2024-02-29",
         "mood": {"good": True},
     }
     (record,) = good(read_records(written(tmp_path, json.dumps(line))))
-    assert (record.tenant, record.namespace, record.key) == ("acme", ("_", "s-1"), "7")
+    assert (record.tenant, record.project, record.key) == ("acme", "p", "s.1:7")
     assert record.value == {
         "content": "Ana likes tea",
         "speaker": "Ana",
         "occurred_at": "2024-02-29T00:00:00+00:00",
-        "session": "s.1",
+        "session_id": "s.1",
         "turn": 1,
         "source": "jsonl",
         "metadata": {"mood": {"good": True}},
     }
+
+
+def test_an_id_is_made_unique_by_its_session_and_a_key_is_taken_as_it_is(tmp_path: Path) -> None:
+    lines = [
+        {"text": "a", "session": "s1", "id": 1},
+        {"text": "b", "session": "s2", "id": 1},
+        {"text": "c", "session": "s2", "key": "k"},
+        {"text": "d", "id": 1},
+    ]
+    records = good(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
+    assert [record.key for record in records] == ["s1:1", "s2:1", "k", "1"]
+
+
+def test_a_key_may_be_used_again_in_another_project_alone(tmp_path: Path) -> None:
+    lines = [
+        {"text": "a", "key": "k", "session": "s1"},
+        {"text": "b", "key": "k", "project_id": "p"},
+        {"text": "c", "key": "k", "session": "s2"},
+    ]
+    found = list(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
+    assert [type(item) for item in found] == [Record, Record, BadRecord]
 
 
 def test_metadata_is_not_wrapped_twice_nor_overwritten(tmp_path: Path) -> None:
@@ -470,8 +501,10 @@ memories = st.fixed_dictionaries(
     {"content": plain.filter(str.strip)},
     optional={
         "key": st.sampled_from(["k1", "k2", 3]),
+        "id": st.sampled_from(["k1", 4]),
+        "project_id": st.sampled_from(["p", "q", ""]),
         "tenant": st.sampled_from(["acme", "a.b", ""]),
-        "session": plain,
+        "session_id": plain,
         "speaker": plain,
         "occurred_at": st.datetimes().map(datetime.isoformat) | st.integers(0, 2**32),
         "extra": json_values,
@@ -499,13 +532,13 @@ def test_every_line_is_accounted_for_and_reads_the_same_again(texts: list[str]) 
 
 def check_records(found: list[Record | BadRecord]) -> None:
     records = [item for item in found if isinstance(item, Record)]
-    places = {(record.tenant, record.namespace, record.key) for record in records}
+    places = {(record.tenant, record.project, record.key) for record in records}
     assert len(places) == len(records)
     for record in records:
         assert record.value["content"].strip()
-        assert all(
-            name and not {".", "\0"} & {*name} for name in (record.tenant, *record.namespace)
-        )
+        assert record.tenant
+        assert not {".", "\0"} & {*record.tenant}
+        assert record.project is None or (record.project and "\0" not in record.project)
         json.dumps(record.value, allow_nan=False).encode()
         if "occurred_at" in record.value:
             assert datetime.fromisoformat(record.value["occurred_at"]).tzinfo == UTC

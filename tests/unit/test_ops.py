@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from langmem_tiers import InvalidInputError, Tier, ops
@@ -69,10 +71,87 @@ def test_several_texts_at_one_path_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ttl", "stored"), [(None, None), (5, 5.0), (0, 0.0), (0.25, 0.25), (math.inf, math.inf)]
+    "path",
+    [
+        "a..b",
+        ".a",
+        "a.",
+        ".",
+        "a[*]..b",
+        "a[",
+        "[x",
+        "a]",
+        "a[]",
+        "a[0",
+        "a[[0]]",
+        "a[{0]}",
+        "{a",
+        "a}",
+        "{}",
+        "{a,}",
+        "{,a}",
+        "{a,b..c}",
+        "{a[,b}",
+        "{a,{b}}",
+    ],
+)
+@pytest.mark.parametrize("given_in", ["put", "config", "put without an index"])
+def test_a_path_with_an_empty_part_or_an_unpaired_bracket_is_refused(
+    path: str, given_in: str
+) -> None:
+    index = (
+        None if given_in == "put without an index" else IndexOptions(vector=None, fields=(path,))
+    )
+    op = PutOp(NS, "k", {"text": "t"}, None if given_in == "config" else ["text", path])
+
+    with pytest.raises(InvalidInputError, match=r"index path .* write it like a\.b"):
+        ops.to_write(op, StoreOptions(index=index))
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("$", ['{"a": [{"b": "x"}, {"b": "y"}], "c": {"d e": "z"}}']),
+        ("", ['{"a": [{"b": "x"}, {"b": "y"}], "c": {"d e": "z"}}']),
+        ("*.d e", ["z"]),
+        ("a[0].b", ["x"]),
+        ("a.[-1].b", ["y"]),
+        ("a[*].b", ["x", "y"]),
+        ("a[*].{b}", ["x", "y"]),
+        ("{ c.d e , none }", ["z"]),
+        ("none.{a,b}[7]", []),
+    ],
+)
+def test_paths_that_langgraph_reads_are_taken(path: str, found: list[str]) -> None:
+    value = {"a": [{"b": "x"}, {"b": "y"}], "c": {"d e": "z"}}
+    assert [text for _, text in texts(value, [path])] == found
+
+
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0.[]{}*$"), min_size=1, max_size=5
+)
+
+
+@given(st.lists(NAMES | st.integers(0, 2), min_size=1, max_size=5))
+def test_the_path_to_any_place_in_a_value_is_taken(steps: list[str | int]) -> None:
+    value: Any = "here"
+    for step in reversed(steps):
+        value = {step: value} if isinstance(step, str) else [None] * step + [value]
+    path = "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in steps)
+    assert [text for _, text in texts({"at": value}, [f"at{path}"])] == ["here"]
+
+
+@pytest.mark.parametrize(
+    ("ttl", "stored"), [(None, None), (5, 5.0), (0, 0.0), (0.25, 0.25), (ops.NEVER, math.inf)]
 )
 def test_lifetimes_are_minutes(ttl: float | None, stored: float | None) -> None:
     assert ops.to_write(PutOp(NS, "k", {}, None, ttl), INDEXED).ttl == stored
+
+
+@pytest.mark.parametrize("ttl", [math.inf, -math.inf, math.nan, -1, 2e9])
+def test_a_lifetime_that_is_no_span_of_time_is_refused(ttl: float) -> None:
+    with pytest.raises(InvalidInputError, match="or None"):
+        ops.to_write(PutOp(NS, "k", {}, None, ttl), INDEXED)
 
 
 def test_a_deletion_is_a_write_without_a_value() -> None:
@@ -82,11 +161,12 @@ def test_a_deletion_is_a_write_without_a_value() -> None:
 
 def test_a_row_becomes_an_item_of_its_labels_in_utc() -> None:
     row = Found("acme", "a.b.", "k", {"v": 1}, NOW, NOW, "working", None, None, 7, 0.25)
-    item = ops.to_search_item(row, Distance.COSINE)
+    (item,) = ops.to_search_items([row], Distance.COSINE)
     assert (item.namespace, item.key, item.value, item.score) == (NS, "k", {"v": 1}, 0.75)
     assert item.created_at.tzinfo is UTC
     assert ops.to_item(row).namespace == NS
-    assert ops.to_search_item(row._replace(distance=None), Distance.L2).score is None
+    (unscored,) = ops.to_search_items([row._replace(distance=None)], Distance.L2)
+    assert unscored.score is None
 
 
 def test_a_tier_is_named_or_given() -> None:

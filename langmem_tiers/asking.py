@@ -1,0 +1,155 @@
+"""The arguments of a recall, checked at the door and turned into what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.memory import TIERS, MemoryContext, Tier
+from langmem_tiers.namespaces import scope, utf8_bytes
+from langmem_tiers.ops import to_tier
+from langmem_tiers.recall.context import Inquiry
+from langmem_tiers.recall.filters import compile_filter
+from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named
+from langmem_tiers.remember.memories import label, normalised_tags, share, utc
+from langmem_tiers.types import MemoryTypes
+
+_MAX_LIMIT = 1000
+DEFAULT_PROFILE = "match"
+
+
+class Asking:
+    """Checks what a coordinator is asked."""
+
+    def __init__(self, types: MemoryTypes, *, most: int | None, cutoff: bool) -> None:
+        """Go by a coordinator's types; `most` bounds every limit, `cutoff` is the default."""
+        self._types = types
+        self._most = _MAX_LIMIT if most is None else most
+        self._cutoff = cutoff
+
+    def ask(
+        self,
+        query: str,
+        context: MemoryContext,
+        *,
+        project_id: str | None = None,
+        session_id: str | None = None,
+        tiers: Sequence[Tier | str] | None = None,
+        memory_types: Sequence[str] | None = None,
+        tags: Iterable[str] = (),
+        agent_id: str | None = None,
+        limit: int = 5,
+        max_tokens: int | None = None,
+        since: datetime | None = None,
+        min_importance: float | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangGraph's word
+        deduplicate: bool = False,
+        similarity_threshold: float = 0.85,
+        profile: str | ProfileFunction | None = None,
+        cutoff: bool | None = None,
+    ) -> Inquiry:
+        """Check the arguments of `get_context`, which says what they mean."""
+        given = {"project_id": project_id, "session_id": session_id}
+        where = replace(context, **{name: one for name, one in given.items() if one is not None})
+        return Inquiry(
+            query=_query(query),
+            scopes={tier: scope(where.namespace(tier)) for tier in _tiers(tiers)},
+            limit=min(_limit(limit), self._most),
+            memory_types=self._memory_types(memory_types),
+            tags=normalised_tags(tags),
+            agent_id=label(agent_id, "agent_id"),
+            project_id=where.project_id,
+            since=_since(since),
+            min_importance=share(min_importance, "min_importance"),
+            conditions=compile_filter(filter),
+            max_tokens=_tokens(max_tokens),
+            deduplicate=_flag(deduplicate, "deduplicate"),
+            similarity_threshold=_threshold(similarity_threshold),
+            profile=_profile(profile),
+            cutoff=self._cutoff if cutoff is None else _flag(cutoff, "cutoff"),
+        )
+
+    def asks(self, queries: Sequence[str], context: MemoryContext, **options: Any) -> list[Inquiry]:
+        """The same for many queries."""
+        if isinstance(queries, str) or not isinstance(queries, Iterable):
+            raise InvalidTypeError("queries is a list of texts; for one, use get_context")
+        return [self.ask(query, context, **options) for query in queries]
+
+    def _memory_types(self, names: Sequence[str] | None) -> list[str] | None:
+        if names is None:
+            return None
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise InvalidTypeError(f"memory_types is a list of names, not {names!r:.80}")
+        return [self._types.get(name).name for name in names]
+
+
+def _query(query: object) -> str:
+    if not isinstance(query, str):
+        raise InvalidTypeError(f"a query is a string, not {type(query).__name__}")
+    utf8_bytes(query, "query")
+    return query
+
+
+def _tiers(names: Sequence[Tier | str] | None) -> Sequence[Tier]:
+    if names is None:
+        return TIERS
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidTypeError(f"tiers is a list of names, not {names!r:.80}")
+    chosen = tuple(to_tier(name) for name in names)
+    if not chosen:
+        raise InvalidInputError(f"no tier to look in: name one of {', '.join(TIERS)}, or none")
+    return chosen
+
+
+def _limit(limit: object) -> int:
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise InvalidTypeError(f"limit is a whole number, not {type(limit).__name__}")
+    if not 0 <= limit <= _MAX_LIMIT:
+        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {_MAX_LIMIT:,}")
+    return limit
+
+
+def _tokens(tokens: object) -> int | None:
+    if tokens is None:
+        return None
+    if isinstance(tokens, bool) or not isinstance(tokens, int):
+        raise InvalidTypeError(f"max_tokens is a whole number, not {type(tokens).__name__}")
+    if tokens < 0:
+        raise InvalidInputError(f"max_tokens is {tokens}: use 0 or more, or None for no budget")
+    return tokens
+
+
+def _since(moment: object) -> datetime | None:
+    if moment is None:
+        return None
+    if not isinstance(moment, datetime):
+        raise InvalidTypeError(f"since is a datetime, not {type(moment).__name__}")
+    return utc(moment, "since")
+
+
+def _threshold(number: object) -> float:
+    found = share(number, "similarity_threshold")
+    if found is None:
+        raise InvalidTypeError("similarity_threshold is a number from 0 to 1")
+    return found
+
+
+def _profile(profile: str | ProfileFunction | None) -> str | ProfileFunction:
+    chosen = DEFAULT_PROFILE if profile is None else profile
+    if isinstance(chosen, str):
+        return profile_named(chosen)
+    if not callable(chosen):
+        raise InvalidTypeError(
+            f"a profile is a name or a function, not {type(chosen).__name__}: "
+            f"give one of {', '.join(PROFILES)}, or a function of (memory, asked)"
+        )
+    return chosen
+
+
+def _flag(given: object, what: str) -> bool:
+    if not isinstance(given, bool):
+        raise InvalidTypeError(f"{what} is True or False, not {given!r:.80}")
+    return given

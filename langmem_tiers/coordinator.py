@@ -1,0 +1,381 @@
+"""MemoryCoordinator: what an agent remembers and recalls, in a few verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from langchain_core.documents import BaseDocumentCompressor
+from langchain_core.messages import HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+from langmem_tiers.asking import Asking
+from langmem_tiers.config import CoordinatorSettings
+from langmem_tiers.embeddings import LocalEmbeddings
+from langmem_tiers.errors import ConfigurationError, InvalidTypeError
+from langmem_tiers.memory import (
+    MemoryContext,
+    MemoryStats,
+    Recollection,
+    Recollections,
+    StoreResult,
+    Tier,
+)
+from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.ops import to_tier
+from langmem_tiers.recall.context import Reader
+from langmem_tiers.recall.evidence import shipped
+from langmem_tiers.recall.rank import ProfileFunction
+from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.reranking import reranker_of
+from langmem_tiers.store import TieredStore
+from langmem_tiers.types import MemoryType, MemoryTypes
+
+
+class MemoryCoordinator:
+    """Remembers and recalls for one `MemoryContext`, over the three tiers of a store.
+
+    Every verb has an async twin with an `a` in front. The store is opened and closed by its
+    owner; many coordinators can share one.
+
+    Example:
+        ```python
+        from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+
+        with TieredStore.embedded("./.memory") as store:
+            memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
+            memory.store("The API key rotates on Mondays", memory_type="semantic")
+            for found in memory.get_context("When do keys change?"):
+                print(found)
+        ```
+    """
+
+    def __init__(
+        self,
+        store: TieredStore,
+        *,
+        context: MemoryContext,
+        types: MemoryTypes | None = None,
+        settings: CoordinatorSettings | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        reranker: BaseDocumentCompressor | None = None,
+    ) -> None:
+        """Stand on a store.
+
+        Args:
+            store: A store with an index.
+            context: Who remembers and who asks.
+            types: The memory types; those built in if not given.
+            settings: How long a recall may take (0.5 seconds if not given), and how many memories
+                it returns at most, whatever its `limit` (1,000 if not given).
+            count_tokens: Counts the tokens of a text; LangChain's approximate counter if not
+                given, or a model's own: `model.get_num_tokens`.
+            reranker: A LangChain document compressor that orders the 50 best again, such as a
+                cross-encoder. What it leaves out is left out.
+
+        Raises:
+            ConfigurationError: if the store has no index.
+        """
+        if not isinstance(store, TieredStore):
+            raise InvalidTypeError(f"a coordinator needs a TieredStore, not {type(store).__name__}")
+        _check(context, MemoryContext, "context")
+        _check(types, MemoryTypes | None, "types")
+        _check(settings, CoordinatorSettings | None, "settings")
+        _check(reranker, BaseDocumentCompressor | None, "reranker")
+        if count_tokens is not None and not callable(count_tokens):
+            raise InvalidTypeError("count_tokens is a function of a text, or None")
+        if store.options.index is None:
+            raise ConfigurationError(
+                "a coordinator needs a store with an index: TieredStore.embedded(path), or "
+                "index={'dims': …, 'embed': …}; index={} searches by words alone"
+            )
+        self._store = store
+        self.context = context
+        self.types = MemoryTypes() if types is None else types
+        self.settings = settings or CoordinatorSettings()
+        reader = Reader(
+            options=store.options,
+            weights=shipped(),
+            types=self.types,
+            count_tokens=count_tokens or approximate_tokens,
+            timeout_ms=self.settings.query_timeout_ms,
+            reranker=None if reranker is None else reranker_of(reranker),
+        )
+        self._flows = MemoryFlows(store.flows, reader)
+        self._asking = Asking(
+            self.types,
+            most=settings.max_context_items if settings else None,
+            cutoff=isinstance((store.index_config or {}).get("embed"), LocalEmbeddings),
+        )
+
+    def register_type(self, memory_type: MemoryType, *, replace: bool = False) -> None:
+        """Add a memory type of one's own to this coordinator's registry."""
+        self.types.register(memory_type, replace=replace)
+
+    # Remembering
+
+    def store(
+        self,
+        content: str,
+        memory_type: str = "episodic",
+        *,
+        tier: Tier | str | None = None,
+        tags: Iterable[str] = (),
+        project_id: str | None = None,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        speaker: str | None = None,
+        turn: int | None = None,
+        occurred_at: datetime | str | None = None,
+        importance: float | None = None,
+        entities: Iterable[str] = (),
+        context: str | Mapping[str, Any] | None = None,
+        emotional_valence: str | None = None,
+        platform_source: str | None = None,
+        success_metrics: Mapping[str, Any] | None = None,
+        source_task: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> StoreResult:
+        """Remember something, verbatim.
+
+        Args:
+            content: What is remembered.
+            memory_type: One of the registry's: `episodic`, `semantic`, `pattern`, …
+            tier: Where it goes; the type's own tier if not given.
+            tags: Stored in lower case, words joined by hyphens.
+            project_id: The context's if not given; so `session_id` and `agent_id`.
+            session_id: The turns of a session are neighbours in the order they are stored in.
+            agent_id: Which agent remembers.
+            speaker: Who said it: a name, or a role such as `user` and `assistant`.
+            turn: Its place in the session, from 0; it follows the last one if not given.
+            occurred_at: When it happened, with a time zone; not when it was recorded.
+            importance: From 0 to 1.
+            entities: Who and what it is about.
+            context: The circumstances, as text or a mapping.
+            emotional_valence: The mood it was in.
+            platform_source: Where it comes from.
+            success_metrics: What came of it, as numbers.
+            source_task: The task it comes from.
+            metadata: Anything else that is JSON.
+            key: A key of one's own, under which storing again replaces it; else a new UUID.
+
+        Raises:
+            InvalidInputError: for what cannot be stored; nothing was.
+        """
+        one = _new(
+            content,
+            memory_type=memory_type,
+            tier=tier,
+            tags=tags,
+            project_id=project_id,
+            session_id=session_id,
+            agent_id=agent_id,
+            speaker=speaker,
+            turn=turn,
+            occurred_at=occurred_at,
+            importance=importance,
+            entities=entities,
+            context=context,
+            emotional_valence=emotional_valence,
+            platform_source=platform_source,
+            success_metrics=success_metrics,
+            source_task=source_task,
+            metadata=metadata,
+            key=key,
+        )
+        return self._store.run(self._flows.remember([one], self.context))[0]
+
+    async def astore(
+        self, content: str, memory_type: str = "episodic", **fields: Any
+    ) -> StoreResult:
+        """Remember something; see `store`."""
+        one = _new(content, memory_type=memory_type, **fields)
+        return (await self._store.arun(self._flows.remember([one], self.context)))[0]
+
+    def store_many(self, memories: Iterable[Mapping[str, Any] | str]) -> list[StoreResult]:
+        """Remember several things, all or none; each is a text, or `store`'s arguments.
+
+        A mapping may name its own `key`: storing it again then replaces it.
+        """
+        todo = _all_of(memories)
+        return self._store.run(self._flows.remember(todo, self.context))
+
+    async def astore_many(self, memories: Iterable[Mapping[str, Any] | str]) -> list[StoreResult]:
+        """Remember several things; see `store_many`."""
+        todo = _all_of(memories)
+        return await self._store.arun(self._flows.remember(todo, self.context))
+
+    # Recalling
+
+    def get_context(
+        self,
+        query: str,
+        *,
+        project_id: str | None = None,
+        session_id: str | None = None,
+        tiers: Sequence[Tier | str] | None = None,
+        memory_types: Sequence[str] | None = None,
+        tags: Iterable[str] = (),
+        agent_id: str | None = None,
+        limit: int = 5,
+        max_tokens: int | None = None,
+        since: datetime | None = None,
+        min_importance: float | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangGraph's word
+        deduplicate: bool = False,
+        similarity_threshold: float = 0.85,
+        profile: str | ProfileFunction | None = None,
+        cutoff: bool | None = None,
+    ) -> Recollections:
+        """Recall what matters for a query, best first; an empty query gets the newest.
+
+        It looks in the session's short_term, the project's working and the tenant's long_term
+        memory, in one statement. What is returned counts as accessed.
+
+        Args:
+            query: A question, or any text.
+            project_id: Whose working memory; the context's if not given. So `session_id`.
+            session_id: Whose short_term memory.
+            tiers: Where to look; all three if not given.
+            memory_types: Only these types.
+            tags: Only memories that have all of these.
+            agent_id: Only what this agent remembered.
+            limit: Memories at most; 0 to 1,000.
+            max_tokens: The most useful memories among the `limit` best that fit into this many.
+            since: Only what happened, or was recorded, at this moment or later.
+            min_importance: Only what is at least this important, from 0 to 1.
+            filter: LangGraph's filter on the stored value.
+            deduplicate: Leave out what repeats a better one.
+            similarity_threshold: From 0 to 1: what counts as a repeat.
+            profile: How to rank: a name of `PROFILES`, or a function of a memory and what was
+                asked that returns a number, or terms that add up to it.
+            cutoff: Whether a question that nothing stored can answer gets nothing. By default
+                it does where the local embeddings are used, which the threshold is fitted to.
+
+        Raises:
+            InvalidInputError: for an argument that makes no sense; nothing was asked.
+            QueryTimeoutError: if it took longer than the settings' `query_timeout_ms`.
+        """
+        ask = self._asking.ask(
+            query,
+            self.context,
+            project_id=project_id,
+            session_id=session_id,
+            tiers=tiers,
+            memory_types=memory_types,
+            tags=tags,
+            agent_id=agent_id,
+            limit=limit,
+            max_tokens=max_tokens,
+            since=since,
+            min_importance=min_importance,
+            filter=filter,
+            deduplicate=deduplicate,
+            similarity_threshold=similarity_threshold,
+            profile=profile,
+            cutoff=cutoff,
+        )
+        return Recollections(self._store.run(self._flows.recall([ask]))[0])
+
+    async def aget_context(self, query: str, **options: Any) -> Recollections:
+        """Recall what matters for a query; see `get_context`."""
+        ask = self._asking.ask(query, self.context, **options)
+        return Recollections((await self._store.arun(self._flows.recall([ask])))[0])
+
+    def get_context_batch(self, queries: Sequence[str], **options: Any) -> list[Recollections]:
+        """Recall for many queries in one round trip; options are those of `get_context`."""
+        asks = self._asking.asks(queries, self.context, **options)
+        return [Recollections(one) for one in self._store.run(self._flows.recall(asks))]
+
+    async def aget_context_batch(
+        self, queries: Sequence[str], **options: Any
+    ) -> list[Recollections]:
+        """Recall for many queries in one round trip; see `get_context_batch`."""
+        asks = self._asking.asks(queries, self.context, **options)
+        return [Recollections(one) for one in await self._store.arun(self._flows.recall(asks))]
+
+    # One memory, and all of them
+
+    def get(self, key: str, *, tier: Tier | str | None = None) -> Recollection | None:
+        """A memory of the tenant by its key: short_term, then working, then long_term.
+
+        It counts as accessed. With `tier`, only that tier is looked in.
+        """
+        return self._store.run(self._flows.get(key, _tier(tier), self.context))
+
+    async def aget(self, key: str, *, tier: Tier | str | None = None) -> Recollection | None:
+        """A memory of the tenant by its key; see `get`."""
+        return await self._store.arun(self._flows.get(key, _tier(tier), self.context))
+
+    def delete_memory(self, key: str) -> bool:
+        """Delete a memory of the tenant by its key; False if there is none."""
+        return self._store.run(self._flows.delete(key, self.context))
+
+    async def adelete_memory(self, key: str) -> bool:
+        """Delete a memory; see `delete_memory`."""
+        return await self._store.arun(self._flows.delete(key, self.context))
+
+    def clear_working_memory(self, session_id: str) -> int:
+        """Delete a session's memories of type `working`, in whatever tier; how many.
+
+        The working tier is not touched otherwise.
+        """
+        return self._store.run(self._flows.clear_session(session_id, "working", self.context))
+
+    async def aclear_working_memory(self, session_id: str) -> int:
+        """Delete a session's memories of type `working`; see `clear_working_memory`."""
+        return await self._store.arun(
+            self._flows.clear_session(session_id, "working", self.context)
+        )
+
+    def stats(self) -> MemoryStats:
+        """What the tenant has stored."""
+        return self._store.run(self._flows.stats(self.context))
+
+    async def astats(self) -> MemoryStats:
+        """What the tenant has stored."""
+        return await self._store.arun(self._flows.stats(self.context))
+
+
+def approximate_tokens(text: str) -> int:
+    """Tokens of a text as a message of its own, by LangChain's approximate counter."""
+    return count_tokens_approximately([HumanMessage(text)])
+
+
+def _check(given: object, kind: Any, what: str) -> None:
+    if not isinstance(given, kind):
+        wanted = getattr(kind, "__name__", None) or str(kind).replace("langmem_tiers.", "")
+        raise InvalidTypeError(f"{what} is a {wanted}, not {type(given).__name__}")
+
+
+def _tier(name: Tier | str | None) -> Tier | None:
+    return None if name is None else to_tier(name)
+
+
+def _all_of(memories: Iterable[Mapping[str, Any] | str]) -> list[NewMemory]:
+    if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):
+        raise InvalidTypeError("store_many takes a list of memories; for one, use store")
+    return [_of(one) for one in memories]
+
+
+def _of(one: Mapping[str, Any] | str) -> NewMemory:
+    if isinstance(one, str):
+        return NewMemory(content=one)
+    if not isinstance(one, Mapping):
+        raise InvalidTypeError(
+            f"a memory is a text or a mapping of store's arguments, not {type(one).__name__}"
+        )
+    return _new(**{str(name): given for name, given in one.items()})
+
+
+def _new(content: str = "", **fields: Any) -> NewMemory:
+    known = NewMemory.__dataclass_fields__
+    for name in fields:
+        if name not in known:
+            raise InvalidTypeError(f"store takes no {name!r}: use one of {', '.join(known)}")
+    given = {name: found for name, found in fields.items() if found is not None}
+    if "tier" in given:
+        given["tier"] = to_tier(given["tier"])
+    return NewMemory(content=content, **given)

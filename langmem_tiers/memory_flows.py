@@ -1,0 +1,96 @@
+"""What a coordinator does, as flows: memories in, recollections out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.memory import (
+    TIERS,
+    MemoryContext,
+    MemoryStats,
+    Recollection,
+    StoreResult,
+    Tier,
+)
+from langmem_tiers.namespaces import Place, encode
+from langmem_tiers.recall.context import Inquiry, Reader
+from langmem_tiers.remember.flow import Write
+from langmem_tiers.remember.memories import NewMemory, label, to_write
+from langmem_tiers.store_flows import StoreFlows
+
+
+class MemoryFlows:
+    """The flows of one coordinator, on those of its store."""
+
+    def __init__(self, store: StoreFlows, reader: Reader) -> None:
+        """Stand on a store's flows; `reader` says how to recall."""
+        self._store = store
+        self._reader = reader
+
+    def remember(
+        self, memories: Sequence[NewMemory], context: MemoryContext
+    ) -> Flow[list[StoreResult]]:
+        """Store memories, all or none."""
+        writes = [
+            to_write(
+                one,
+                context=context,
+                types=self._reader.types,
+                index=self._store.options.index,
+                default_ttl=self._store.default_ttl,
+            )
+            for one in memories
+        ]
+        yield from self._store.write(writes)
+        return [StoreResult(stored=True, key=one.key, tier=one.tier) for one in writes]
+
+    def recall(self, asks: Sequence[Inquiry]) -> Flow[list[list[Recollection]]]:
+        """Recall for several questions at once."""
+        return self._store.recall(asks, self._reader)
+
+    def get(self, key: str, tier: Tier | None, context: MemoryContext) -> Flow[Recollection | None]:
+        """A memory by its key, in the first tier that has it."""
+        tiers = TIERS if tier is None else (tier,)
+        found = yield from self._store.find(context.root, key, tiers)
+        return found[0] if found else None
+
+    def delete(self, key: str, context: MemoryContext) -> Flow[bool]:
+        """Remove a memory by its key; whether it was there."""
+        found = yield from self._store.find(context.root, key, TIERS, mark=False)
+        yield from self._store.write([_deletion(encode(one.namespace), one.key) for one in found])
+        return bool(found)
+
+    def clear_session(self, session_id: str, memory_type: str, context: MemoryContext) -> Flow[int]:
+        """Remove a session's memories of one type; how many."""
+        if label(session_id, "session_id") is None:
+            raise InvalidTypeError("session_id is a string: name the session")
+        params = {
+            "tenant": context.root,
+            "session": session_id,
+            "memory_type": memory_type,
+        }
+        (rows,) = yield Query((Call("session_keys", params),), commit=True)
+        writes = [_deletion(Place(context.root, row[0]), row[1]) for row in rows]
+        yield from self._store.write(writes)
+        return len(writes)
+
+    def stats(self, context: MemoryContext) -> Flow[MemoryStats]:
+        """What the tenant has stored."""
+        rows = yield from self._store.type_stats(context.root)
+        by_type: dict[str, int] = {}
+        by_tier = dict.fromkeys(TIERS, 0)
+        for tier, memory_type, count, _ in rows:
+            by_type[memory_type] = by_type.get(memory_type, 0) + count
+            by_tier[Tier(tier)] += count
+        return MemoryStats(
+            total_count=sum(by_tier.values()),
+            by_type=dict(sorted(by_type.items())),
+            by_tier=by_tier,
+            accesses=sum(row[3] for row in rows),
+        )
+
+
+def _deletion(place: Place, key: str) -> Write:
+    return Write(place=place, key=key, value=None)

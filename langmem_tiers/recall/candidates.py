@@ -1,0 +1,170 @@
+"""What the recall statement answers: candidates with their evidence, and facts of the scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from langmem_tiers.config import Distance
+from langmem_tiers.flow import Row
+from langmem_tiers.memory import Recollection, Tier
+from langmem_tiers.namespaces import decode
+from langmem_tiers.values import content_of
+
+_LARGEST = 1e9
+"""What is stored as a larger number is no importance and no boost."""
+
+
+class Candidate(NamedTuple):
+    """A memory that may answer the question, with the evidence for it.
+
+    A row of recall, recall_newest or find; the columns are in this order.
+    """
+
+    tenant: str
+    namespace: str
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    tier: str
+    expires_at: datetime | None
+    ttl_minutes: float | None
+    id: int
+    cosine: float | None
+    """To the query, in -1…1; None for a memory without a vector."""
+    own: float | None
+    """BM25 of its own words."""
+    around: float | None
+    """BM25 of the words of the five turns around it, without regard to their length."""
+    before: float | None
+    """BM25 of the turn before it."""
+    words: int
+    """Distinct words, stop words left out."""
+    words_around: int | None
+    answered: bool | None
+    """Whether the turn before or after it is somebody else's."""
+    speaker: str | None
+    occurred_at: datetime | None
+    access_count: int
+    success_count: int
+    failure_count: int
+    last_accessed_at: datetime | None
+    strength: float
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return decode(self.tenant, self.namespace), self.key
+
+
+_KEY, _VALUE = Candidate._fields.index("key"), Candidate._fields.index("value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What is true of everything that was searched."""
+
+    memories: float = 0.0
+    mean_words: float = 0.0
+    sought: float = 0.0
+    """The idf of the query's words, names of speakers left out, added up."""
+    known: float = 0.0
+    """That of those that occur."""
+    best_cosine: float = 0.0
+    speakers: tuple[str, ...] = ()
+    known_names: frozenset[str] = frozenset()
+    """Those of the question's names that occur."""
+
+
+def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
+    """The candidates in these rows, in their order."""
+    found = [Candidate(*row) for row in rows if row[_KEY] is not None]
+    return [
+        one if one.cosine is None else one._replace(cosine=distance.cosine(one.cosine))
+        for one in found
+    ]
+
+
+def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate], Scope]:
+    """The candidates, in the order of their keys, and the scope.
+
+    The row without a key tells of the scope.
+    """
+    found = read_columns(rows, distance)
+    found.sort(key=lambda one: (one.namespace, one.key, one.id))
+    facts: Mapping[str, Any] = next((row[_VALUE] for row in rows if row[_KEY] is None), {})
+    return found, _scope(facts, max((one.cosine or 0.0 for one in found), default=0.0))
+
+
+def _scope(facts: Mapping[str, Any], best_cosine: float) -> Scope:
+    return Scope(
+        memories=facts.get("memories") or 0.0,
+        mean_words=facts.get("mean_words") or 0.0,
+        sought=facts.get("sought") or 0.0,
+        known=facts.get("known") or 0.0,
+        best_cosine=best_cosine,
+        speakers=tuple(facts.get("speakers") or ()),
+        known_names=frozenset(facts.get("names") or ()),
+    )
+
+
+def recollection(one: Candidate, match: float, evidence: Mapping[str, float]) -> Recollection:
+    """A candidate as what users see; what a value does not hold in the right form is left out."""
+    row, value = one, one.value
+    return Recollection(
+        key=one.key,
+        namespace=decode(row.tenant, row.namespace),
+        tier=Tier(row.tier),
+        memory_type=_text(value, "memory_type") or "episodic",
+        content=content_of(value),
+        value=value,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        occurred_at=row.occurred_at,
+        match=match,
+        evidence=evidence,
+        importance=_number(value, "importance"),
+        boost=_number(value, "boost") or 1.0,
+        tags=_texts(value, "tags"),
+        entities=_texts(value, "entities"),
+        speaker=row.speaker,
+        agent_id=_text(value, "agent_id"),
+        project_id=_text(value, "project_id"),
+        session_id=_text(value, "session_id"),
+        source_task=_text(value, "source_task"),
+        emotional_valence=_text(value, "emotional_valence"),
+        platform_source=_text(value, "platform_source"),
+        context=value.get("context"),
+        metadata=_mapping(value, "metadata"),
+        success_metrics=_mapping(value, "success_metrics"),
+        access_count=row.access_count,
+        success_count=row.success_count,
+        failure_count=row.failure_count,
+        last_accessed_at=row.last_accessed_at,
+        strength=row.strength,
+    )
+
+
+def _text(value: Mapping[str, Any], name: str) -> str | None:
+    found = value.get(name)
+    return found if isinstance(found, str) else None
+
+
+def _texts(value: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = value.get(name)
+    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
+
+
+def _number(value: Mapping[str, Any], name: str) -> float | None:
+    found = value.get(name)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    return float(found) if abs(found) < _LARGEST else None
+
+
+def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}

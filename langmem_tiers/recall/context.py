@@ -1,0 +1,253 @@
+"""Recalling what matters: query → embed → one statement over three tiers → rank → context."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from langmem_tiers.config import EF_SEARCH, Distance, StoreOptions, lexical_text
+from langmem_tiers.flow import Ask, Call, Embed, Flow, Query, Row
+from langmem_tiers.memory import ROLES, TIERS, Moment, Recollection, Tier
+from langmem_tiers.namespaces import Scope
+from langmem_tiers.recall.budget import choose
+from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
+from langmem_tiers.recall.dedupe import deduplicate
+from langmem_tiers.recall.evidence import Weights, answerable, judge
+from langmem_tiers.recall.filters import Condition, filter_params
+from langmem_tiers.recall.question import Question, read_question
+from langmem_tiers.recall.rank import PROFILES, Asked, ProfileFunction, rank
+from langmem_tiers.types import MemoryTypes
+from langmem_tiers.vectors import PackedVector, pack_all
+
+POOL = 50
+"""Candidates a leg; 100 add nothing, 30 lose evidence (docs/recall.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inquiry:
+    """One question to memory, checked. `scopes` are the prefixes to look under, one a tier."""
+
+    query: str
+    scopes: Mapping[Tier, Scope]
+    limit: int
+    memory_types: Sequence[str] | None = None
+    tags: Sequence[str] = ()
+    agent_id: str | None = None
+    project_id: str | None = None
+    since: datetime | None = None
+    min_importance: float | None = None
+    conditions: Sequence[Condition] = ()
+    max_tokens: int | None = None
+    deduplicate: bool = False
+    similarity_threshold: float = 0.85
+    profile: str | ProfileFunction = "match"
+    cutoff: bool = True
+    """Whether a question that nothing stored can answer gets nothing."""
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether it asks for a part of what its scopes hold."""
+        asked = (self.memory_types, self.agent_id, self.since, self.min_importance)
+        return bool(self.tags or self.conditions) or any(one is not None for one in asked)
+
+
+class Reranker(NamedTuple):
+    """Orders the best again, by a model of the caller's; both return those that are left."""
+
+    call: Callable[[str, Sequence[Recollection]], Sequence[Recollection]]
+    acall: Callable[[str, Sequence[Recollection]], Awaitable[Sequence[Recollection]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """What every recall of a caller goes by."""
+
+    options: StoreOptions
+    weights: Weights
+    types: MemoryTypes
+    count_tokens: Callable[[str], int]
+    timeout_ms: int | None = None
+    reranker: Reranker | None = None
+
+
+class Recalled(NamedTuple):
+    """What was recalled, and the rows it was read from."""
+
+    memories: list[Recollection]
+    rows: list[Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    ask: Inquiry
+    question: Question
+    vector: PackedVector | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+
+def recall(
+    asks: Sequence[Inquiry], reader: Reader, moment: Moment, ann_tiers: Sequence[Tier] = ()
+) -> Flow[list[Recalled]]:
+    """Answer questions, all in one round trip; an empty one gets the newest first."""
+    vectors = yield from _embed([ask.query for ask in asks], reader.options)
+    prepared = [
+        _Prepared(ask, read_question(ask.query, moment.now), vectors.get(ask.query)) for ask in asks
+    ]
+    wanted = [one for one in prepared if one.ask.limit and one.ask.max_tokens != 0]
+    answers: list[list[Row]] = []
+    if wanted:
+        calls = [_call(one, reader.options, moment, ann_tiers) for one in wanted]
+        settings = _settings(calls, reader)
+        answers = (yield Query((*settings, *calls), commit=True))[len(settings) :]
+    by_ask = dict(zip(map(id, wanted), answers, strict=True))
+    recalled = []
+    for one in prepared:
+        found, ranked = _ranked(one, by_ask.get(id(one), []), reader, moment)
+        ranked = yield from _reranked(one.ask.query, ranked, reader.reranker)
+        recalled.append(_cut(ranked, found, one.ask, reader))
+    return recalled
+
+
+def _embed(texts: Sequence[str], options: StoreOptions) -> Flow[dict[str, PackedVector | None]]:
+    if options.index is None or options.index.vector is None:
+        return {}
+    distinct = tuple(dict.fromkeys(text for text in texts if text.strip()))
+    if not distinct:
+        return {}
+    vectors = yield Embed(distinct, "query")
+    return dict(zip(distinct, pack_all(vectors, len(distinct), options.index.vector), strict=True))
+
+
+def _settings(calls: Sequence[Call], reader: Reader) -> list[Call]:
+    """What holds for this round trip alone."""
+    settings = []
+    if reader.timeout_ms is not None:
+        settings.append(Call("limit_time", {"milliseconds": str(reader.timeout_ms)}))
+    if any(call.name.startswith("recall_ann") for call in calls):
+        settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
+    return settings
+
+
+def _call(one: _Prepared, options: StoreOptions, moment: Moment, ann_tiers: Sequence[Tier]) -> Call:
+    ask = one.ask
+    by_hnsw = not ask.narrowed and any(tier in ann_tiers for tier in ask.scopes)
+    name = ("recall_ann" if by_hnsw else "recall") if ask.query.strip() else "recall_newest"
+    params = {
+        **_bounds(ask.scopes),
+        **(filter_params(ask.conditions) if ask.conditions else {}),
+        "tenant": next(iter(ask.scopes.values())).tenant,
+        "alive_at": moment.alive_at,
+        "memory_types": None if ask.memory_types is None else list(ask.memory_types),
+        "tags": json.dumps(list(ask.tags)) if ask.tags else None,
+        "agent_id": ask.agent_id,
+        "since": ask.since,
+        "min_importance": ask.min_importance,
+        "pool": max(POOL, ask.limit),
+        "exact_limit": options.exact_limit,
+        "text": lexical_text(ask.query),
+        "language": options.index.language if options.index else "simple",
+        "query": one.vector,
+        "roles": sorted(ROLES),
+        "names": sorted(one.question.names),
+    }
+    return Call(f"{name}_filtered" if ask.conditions else name, params)
+
+
+def _bounds(scopes: Mapping[Tier, Scope]) -> dict[str, str]:
+    """Where to look in each tier; a tier that is not asked has no room between its bounds."""
+    bounds = {}
+    for tier in TIERS:
+        scope = scopes.get(tier)
+        bounds[f"{tier}_low"] = scope.low if scope else ""
+        bounds[f"{tier}_high"] = scope.high if scope else ""
+    return bounds
+
+
+def _ranked(
+    one: _Prepared, rows: Sequence[Row], reader: Reader, moment: Moment
+) -> tuple[list[Candidate], list[Recollection]]:
+    """What was found, and the memories among it in order; none that cannot be meant."""
+    found, scope = read_rows(rows, _distance(reader.options))
+    ask = one.ask
+    if not ask.query.strip():
+        return found, _newest_first([recollection(row, 0.0, {}) for row in found])
+    if ask.cutoff and not answerable(one.question, scope, reader.weights):
+        return [], []
+    judged = judge(found, one.question, scope, reader.weights)
+    pairs = sorted(zip(found, judged, strict=True), key=lambda pair: -pair[1].match)
+    memories = [
+        _typed(recollection(row, each.match, each.shares(reader.weights)), ask.query, reader.types)
+        for row, each in pairs[: _enough(ask, reader)]
+    ]
+    asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
+    return found, rank(memories, ask.profile, asked)
+
+
+def _enough(ask: Inquiry, reader: Reader) -> int:
+    """How many of the best matches to rank: no more than asked for, where nothing reorders."""
+    types_score = any(kind.score is not None for kind in reader.types)
+    as_matched = ask.profile in ("match", PROFILES["match"])
+    if as_matched and not (ask.deduplicate or reader.reranker or types_score):
+        return ask.limit
+    return max(POOL, ask.limit)
+
+
+def _newest_first(memories: Sequence[Recollection]) -> list[Recollection]:
+    ordered = sorted(memories, key=lambda each: (each.namespace, each.key))
+    return sorted(ordered, key=lambda each: each.updated_at, reverse=True)
+
+
+def _reranked(
+    query: str, ranked: list[Recollection], reranker: Reranker | None
+) -> Flow[list[Recollection]]:
+    """Let a model order the best again; what it drops is dropped."""
+    if reranker is None or not query.strip() or not ranked:
+        return ranked
+    best = ranked[:POOL]
+    chosen = yield Ask(lambda: reranker.call(query, best), lambda: reranker.acall(query, best))
+    return list(chosen)
+
+
+def _typed(memory: Recollection, query: str, types: MemoryTypes) -> Recollection:
+    """Let a type that scores for itself set the match."""
+    if memory.memory_type not in types:
+        return memory
+    kind = types.get(memory.memory_type)
+    return memory if kind.score is None else replace(memory, match=kind.match(memory, query))
+
+
+def _cut(
+    ranked: Sequence[Recollection], found: Sequence[Candidate], ask: Inquiry, reader: Reader
+) -> Recalled:
+    """Cut to what was asked for: no repeats, not too many, within the budget."""
+    if ask.deduplicate:
+        ranked = deduplicate(ranked, ask.similarity_threshold).kept
+    kept = list(ranked[: ask.limit])
+    if ask.max_tokens is not None:
+        kept = _affordable(kept, ask, reader)
+    memories = [replace(each, token_count=reader.count_tokens(each.content)) for each in kept]
+    places = {(each.namespace, each.key) for each in memories}
+    rows = [row for row in found if row.place in places]
+    return Recalled(memories, rows)
+
+
+def _affordable(kept: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[Recollection]:
+    """What fits into the budget: the most useful by score, else as much as fits in this order."""
+    budget = ask.max_tokens or 0
+    if ask.query.strip() and reader.reranker is None:
+        return list(choose(kept, budget, reader.count_tokens, query=ask.query).chosen)
+    chosen = []
+    for one in kept:
+        cost = reader.count_tokens(one.content)
+        if cost <= budget:
+            budget -= cost
+            chosen.append(one)
+    return chosen
+
+
+def _distance(options: StoreOptions) -> Distance:
+    vector = options.index.vector if options.index else None
+    return vector.distance if vector else Distance.COSINE

@@ -1,0 +1,117 @@
+"""Near-duplicates: of memories that say the same, the best ranked one is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import Recollection
+from langmem_tiers.recall.words import Feature, shingles, words
+
+SIMILARITY_THRESHOLD = 0.85
+"""From here on two texts count as the same, as specified for recall."""
+
+SHORT_WORDS = 6
+"""Texts up to this long have too few shingles to be compared by them alone."""
+
+
+class Repeated(NamedTuple):
+    """A memory that was dropped, and the better ranked one that it repeats."""
+
+    memory: Recollection
+    repeats: Recollection
+    similarity: float
+
+
+class Distinct(NamedTuple):
+    """What is left of a ranked list without its near-duplicates, in the same order."""
+
+    kept: list[Recollection]
+    dropped: list[Repeated]
+
+
+class _Set(NamedTuple):
+    """Features as the bits of an integer: many times faster to compare than a set of them."""
+
+    bits: int
+    size: int
+
+
+class _Text:
+    """A text to compare with others that were read with the same `numbers`."""
+
+    def __init__(self, text: str, numbers: dict[Feature, int]) -> None:
+        self.plain = " ".join(text.casefold().split())
+        self.words = words(text)
+        self.is_short = len(self.words) <= SHORT_WORDS
+        self._numbers = numbers
+        self.shingles = self._set(shingles(self.words))
+
+    @cached_property
+    def features(self) -> _Set:
+        """Single words as well as shingles."""
+        return self._set(shingles(self.words) | set(self.words))
+
+    def _set(self, found: Collection[Feature]) -> _Set:
+        numbers = self._numbers
+        positions = [numbers.setdefault(one, len(numbers)) for one in found]
+        bits = bytearray(len(numbers) // 8 + 1)
+        for position in positions:
+            bits[position >> 3] |= 1 << (position & 7)
+        return _Set(int.from_bytes(bits, "little"), len(positions))
+
+
+def deduplicate(
+    ranked: Sequence[Recollection], similarity_threshold: float = SIMILARITY_THRESHOLD
+) -> Distinct:
+    """Drop each memory whose text is as similar as that to one ranked above it and kept.
+
+    The threshold is in 0…1, see `similarity`: at 1 only texts with the same shingles repeat
+    each other, at 0 all do.
+
+    Raises:
+        InvalidInputError: The threshold is not in 0…1.
+    """
+    if not 0 <= similarity_threshold <= 1:
+        raise InvalidInputError(
+            f"similarity_threshold is {similarity_threshold}; give a number in 0…1, such as 0.85."
+        )
+    result = Distinct([], [])
+    texts: list[_Text] = []
+    numbers: dict[Feature, int] = {}
+    for memory in ranked:
+        text = _Text(memory.content, numbers)
+        for above, other in zip(result.kept, texts, strict=True):
+            if (alike := _similarity(text, other)) >= similarity_threshold:
+                result.dropped.append(Repeated(memory, above, alike))
+                break
+        else:
+            result.kept.append(memory)
+            texts.append(text)
+    return result
+
+
+def similarity(one: str, other: str) -> float:
+    """How much two texts say the same in the same words, in 0…1.
+
+    That is 1 if they differ in case and white space at most; else the Jaccard similarity of
+    their runs of three words. If either has six words or fewer, single words count as well as
+    runs, as one other word would leave hardly a run the same.
+    """
+    numbers: dict[Feature, int] = {}
+    return _similarity(_Text(one, numbers), _Text(other, numbers))
+
+
+def _similarity(one: _Text, other: _Text) -> float:
+    if one.plain == other.plain:
+        return 1.0
+    if one.is_short or other.is_short:
+        return _jaccard(one.features, other.features)
+    return _jaccard(one.shingles, other.shingles)
+
+
+def _jaccard(one: _Set, other: _Set) -> float:
+    shared = (one.bits & other.bits).bit_count()
+    return shared / (one.size + other.size - shared)

@@ -1,0 +1,192 @@
+"""How well a candidate answers a question: eleven features, fitted weights, one match in 0…1.
+
+The weights ship as `weights.json`. They were fitted by `benchmarks/fit.py` on real meetings
+(QMSum, MIT licence) and on conversations, assistant logs and stand-alone facts that
+`benchmarks/logs.py` generates; a user's own data refits them with the same script.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from operator import mul
+from typing import NamedTuple
+
+from langmem_tiers.memory import ASSISTANT_ROLES, USER_ROLES
+from langmem_tiers.recall.candidates import Candidate, Scope
+from langmem_tiers.recall.question import Question, days_from, name_words
+from langmem_tiers.values import content_of
+
+K1 = 1.2
+"""BM25's saturation, as in the statement."""
+_HALF_WINDOW = 100
+"""Words in five turns at which neighbours count half: they matter in short talk."""
+_DAYS_AFTER = 10.0
+_DAYS_BEFORE = 4.0
+"""People tell what happened in the days after it, and seldom announce it long before."""
+_LEAST_COSINE = 0.1
+_KIND = range(4, 9)
+"""Features, from "named" to "date", that fit a kind of question: they order candidates and say
+nothing of the level."""
+
+_SENTENCE_END = re.compile(r"[.!?]+")
+_MARKS = "'\"\u2019\u201c\u201d.,;:!?()[]{}<>-–—/\\*_~`@#$%^&+=|…\n\t"
+_TO_SPACE = str.maketrans(dict.fromkeys(_MARKS, " "))
+_TIME_WORDS = frozenset(
+    """yesterday today tonight tomorrow ago since recently week weeks month months year years
+    monday tuesday wednesday thursday friday saturday sunday january february march april june
+    july august september october november december""".split()  # noqa: SIM905 - read as prose
+)
+_DATE = re.compile(r"(19|20)\d\d|\d+(st|nd|rd|th)")
+_TIME_PHRASE = re.compile(
+    r"\b((last|next|this|past|previous|coming) (night|weekend|summer|winter|spring|fall|autumn"
+    r"|mon|tues?|wed|thurs?|fri|sat|sun|morning|evening)|just (got|came|finished|started)|in may"
+    r"|(\d+|a|an|one|two|three|four|five|six|seven|eight|nine|ten|few|couple of|several) "
+    r"(day|hour|minute)s?)\b"
+)
+_IN_PHRASES = frozenset(
+    """night weekend summer winter spring fall autumn mon tue tues wed thur thurs fri sat sun
+    morning evening just may day days hour hours minute minutes""".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The fitted numbers."""
+
+    features: Mapping[str, float]
+    match: Mapping[str, float]
+    gate: Mapping[str, float]
+
+
+@cache
+def shipped() -> Weights:
+    """The weights that ship with the package."""
+    return Weights(**json.loads(files(__package__).joinpath("weights.json").read_text("utf-8")))
+
+
+FEATURES = (
+    "own",
+    "window",
+    "previous",
+    "dense",
+    "named",
+    "user",
+    "assistant",
+    "when",
+    "date",
+    "length",
+    "asks",
+)
+"""The features in their order."""
+
+
+class Judged(NamedTuple):
+    """A candidate's match, and its features behind it."""
+
+    match: float
+    features: tuple[float, ...]
+
+    def shares(self, weights: Weights) -> Mapping[str, float]:
+        """What each feature adds to the score, those that add nothing left out."""
+        shares = zip(FEATURES, self.features, strict=True)
+        return {name: weights.features[name] * value for name, value in shares if value}
+
+
+def judge(
+    candidates: Sequence[Candidate], question: Question, scope: Scope, weights: Weights
+) -> list[Judged]:
+    """Judge all candidates of one question.
+
+    `match` is a calibrated chance that the memory is evidence, in 0…1: it keeps the order of the
+    score, which is the weighted sum of the features.
+    """
+    if not candidates:
+        return []
+    measured = [features(one, question, scope) for one in candidates]
+    factors = [weights.features[name] for name in FEATURES]
+    scores = [sum(map(mul, one, factors)) for one in measured]
+    columns = list(zip(*measured, strict=True))
+    kind = sum(max(columns[i]) * factors[i] for i in _KIND)
+    best = max(scores)
+    return [
+        Judged(_match(score, best, kind, weights.match), one)
+        for score, one in zip(scores, measured, strict=True)
+    ]
+
+
+def features(one: Candidate, question: Question, scope: Scope) -> tuple[float, ...]:
+    """The evidence for one candidate in the order of FEATURES, each part in a range near 0…1."""
+    reach = max(scope.sought * (K1 + 1), 1e-9)
+    talk = (1 / (1 + (one.words_around or 0) / _HALF_WINDOW)) / reach if one.answered else 0.0
+    speaker = one.speaker or ""
+    role = str(one.value.get("role") or speaker).lower()
+    content = content_of(one.value)
+    return (
+        (one.own or 0.0) / reach,
+        (one.around or 0.0) * talk,
+        (one.before or 0.0) * talk,
+        (one.cosine or 0.0) / max(scope.best_cosine, _LEAST_COSINE),
+        float(question.names_speaker(speaker)),
+        float(question.first_person and not question.about_assistant and role in USER_ROLES),
+        float(question.about_assistant and role in ASSISTANT_ROLES),
+        float(question.wants_time and tells_time(content)),
+        _closeness(one, question) if question.times else 0.0,
+        math.log1p(one.words) - math.log1p(scope.mean_words),
+        0.0 - _share_of_questions(content) if "?" in content else 0.0,
+    )
+
+
+def answerable(question: Question, scope: Scope, weights: Weights) -> bool:
+    """Whether the scope can know anything about it; else the best answer is none.
+
+    Names that occur nowhere, words that occur nowhere and nothing near by meaning speak against
+    it, all the more in a large scope. Who asks of themselves or names nobody gives little to
+    recognise, so the floor is lower.
+    """
+    gate = weights.gate
+    speakers = frozenset(word for one in scope.speakers for word in name_words(one))
+    known = (question.names & scope.known_names) | (question.names & speakers)
+    evidence = (
+        gate["known_words"] * (scope.known / scope.sought if scope.sought else 1.0)
+        + gate["nearest"] * scope.best_cosine
+        + gate["no_unknown_name"] * (not question.names - known)
+        + gate["known_name"] * bool(known)
+        + gate["memories"] * math.log10(max(scope.memories, 1))
+    )
+    names_somebody = bool(question.names) or not speakers.isdisjoint(question.words)
+    named = names_somebody and not question.first_person
+    return evidence >= gate["floor_named" if named else "floor_plain"]
+
+
+def tells_time(text: str) -> bool:
+    """Whether a text has words of time: "yesterday", "in May", "two hours", a year, a date."""
+    text = text.lower()
+    words = set(text.translate(_TO_SPACE).split())
+    if not words.isdisjoint(_TIME_WORDS) or any(map(_DATE.fullmatch, words)):
+        return True
+    return not words.isdisjoint(_IN_PHRASES) and bool(_TIME_PHRASE.search(text))
+
+
+def _match(score: float, best: float, kind: float, fitted: Mapping[str, float]) -> float:
+    evidence = fitted["level"] * (score - kind) + fitted["gap"] * (score - best) + fitted["bias"]
+    return 1 / (1 + math.exp(-evidence)) if evidence > -700 else 0.0  # noqa: PLR2004 - exp's range
+
+
+def _share_of_questions(text: str) -> float:
+    return min(1.0, text.count("?") / max(1, len(_SENTENCE_END.findall(text))))
+
+
+def _closeness(one: Candidate, question: Question) -> float:
+    """1 in the time the question names, falling off slowly after it and fast before it."""
+    if one.occurred_at is None:
+        return 0.0
+    gap = days_from(question.times, one.occurred_at.date())
+    if gap is None:
+        return 0.0
+    return math.exp(-gap / _DAYS_AFTER) if gap >= 0 else math.exp(gap / _DAYS_BEFORE)

@@ -1,0 +1,235 @@
+"""Ranking profiles: what a memory's match and its life count for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import Recollection
+
+REFLEXION = "reflexion"
+"""The memory type of a lesson learned from a failure."""
+
+Terms = Mapping[str, float]
+
+
+class Asked(NamedTuple):
+    """What a ranking profile knows of the question; `now` is UTC."""
+
+    now: datetime
+    project_id: str | None = None
+    query: str = ""
+
+
+ProfileFunction = Callable[[Recollection, Asked], Terms | float]
+"""Returns the terms whose sum is the score, or the score itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A way to score memories; `source` says where each of its numbers comes from.
+
+    `terms` scores a memory by itself. `among`, if there is one, is given the memories in the
+    order of those scores and returns further terms for each, which may depend on the others.
+    """
+
+    name: str
+    source: str
+    terms: ProfileFunction
+    among: Callable[[Sequence[Recollection], Asked], Sequence[Terms]] | None = None
+
+    def __call__(self, memory: Recollection, asked: Asked) -> Terms | float:
+        """The terms of one memory by itself."""
+        return self.terms(memory, asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelevanceWeights:
+    """What each part of the relevance formula counts; each part is in 0…1."""
+
+    match: float
+    """How well it answers the query, times its stored boost, at most 1."""
+    recency: float
+    """1 for today's, falling evenly to 0 over `recency_days`."""
+    access: float
+    """0 if never read, 1 from `full_accesses` reads on."""
+    project: float
+    """1 if it belongs to the project that is asked for."""
+    reflexion: float = 0.2
+    """What is added to a reflexion, as a share of all the rest."""
+    recency_days: int = 30
+    full_accesses: int = 10
+
+
+AURORA = RelevanceWeights(match=0.4, recency=0.2, access=0.15, project=0.15)
+"""As the memory coordinator's specification has them, under "Relevance Scoring"."""
+CALIBRATED = RelevanceWeights(match=0.9, recency=0.04, access=0.03, project=0.03)
+"""Our own choice: all but the match add up to 0.1, so they decide between near-equals only."""
+
+IMPORTANCE_WEIGHT = 0.3
+"""Share of importance in the profile of that name: our own choice, as for recency."""
+UNKNOWN_IMPORTANCE = 0.5
+"""What a memory without an importance counts as: the middle, our own choice."""
+RECENCY_WEIGHT = 0.3
+"""Share of recency, as specified for time-weighted retrieval."""
+DAILY_FADING = 0.1
+"""How fast recency fades: 1 / (1 + 0.1 a day), as specified for time-weighted retrieval."""
+SUCCESS_WEIGHT = 0.3
+"""Share of proven success: our own choice, as for recency."""
+BALANCE_STEP = 0.05
+"""What each memory of the same side costs the next one: our own choice of near-equal."""
+
+
+def boosted_match(memory: Recollection) -> float:
+    """The match times the memory's stored boost, at most 1."""
+    return min(memory.match * memory.boost, 1.0)
+
+
+def age_in_days(memory: Recollection, asked: Asked) -> int:
+    """Whole days since it was recorded; 0 if that lies ahead."""
+    return max(0, (asked.now - memory.created_at).days)
+
+
+def relevance(weights: RelevanceWeights) -> ProfileFunction:
+    """The terms of the specified relevance formula, with these weights."""
+
+    def terms(memory: Recollection, asked: Asked) -> Terms:
+        fresh = max(0.0, 1 - age_in_days(memory, asked) / weights.recency_days)
+        parts = {
+            "match": weights.match * boosted_match(memory),
+            "recency": weights.recency * fresh,
+            "access": weights.access * min(memory.access_count / weights.full_accesses, 1.0),
+        }
+        if asked.project_id and memory.project_id == asked.project_id:
+            parts["project"] = weights.project
+        if memory.memory_type == REFLEXION:
+            parts["reflexion"] = weights.reflexion * math.fsum(parts.values())
+        return parts
+
+    return terms
+
+
+def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
+    """A profile in which recent memories are preferred; the weight, in 0…1, says how much.
+
+    Raises:
+        InvalidInputError: The weight is not in 0…1.
+
+    Example:
+        ```python
+        from langmem_tiers.recall.rank import time_weighted
+
+        mostly_recent = time_weighted(0.8)
+        ```
+    """
+    if not 0 <= recency_weight <= 1:
+        raise InvalidInputError(f"recency_weight is {recency_weight}; give a number in 0…1.")
+
+    def terms(memory: Recollection, asked: Asked) -> Terms:
+        recency = 1 / (1 + DAILY_FADING * age_in_days(memory, asked))
+        return {
+            "match": (1 - recency_weight) * boosted_match(memory),
+            "recency": recency_weight * recency,
+        }
+
+    source = "Match and 1 / (1 + 0.1 × days), the latter 0.3 unless said otherwise: as specified."
+    return Profile(name="time", source=source, terms=terms)
+
+
+def _match(memory: Recollection, _: Asked) -> Terms:
+    return {"match": memory.match}
+
+
+def _importance(memory: Recollection, _: Asked) -> Terms:
+    known = UNKNOWN_IMPORTANCE if memory.importance is None else memory.importance
+    return {
+        "match": (1 - IMPORTANCE_WEIGHT) * boosted_match(memory),
+        "importance": IMPORTANCE_WEIGHT * known,
+    }
+
+
+def _success(memory: Recollection, _: Asked) -> Terms:
+    tries = memory.success_count + memory.failure_count
+    return {
+        "match": (1 - SUCCESS_WEIGHT) * boosted_match(memory),
+        "success": SUCCESS_WEIGHT * (memory.success_count + 1) / (tries + 2),
+    }
+
+
+def _boosted_match(memory: Recollection, _: Asked) -> Terms:
+    return {"match": boosted_match(memory)}
+
+
+def _balance(ranked: Sequence[Recollection], asked: Asked) -> list[Terms]:
+    """What a memory is docked for those of its own side (the project's, or not) above it."""
+    above = {True: 0, False: 0}
+    terms: list[Terms] = []
+    for memory in ranked if asked.project_id else ():
+        own = memory.project_id == asked.project_id
+        terms.append({"balance": 0.0 - BALANCE_STEP * above[own]})
+        above[own] += 1
+    return terms or [{} for _ in ranked]
+
+
+PROFILES: dict[str, Profile] = {
+    one.name: one
+    for one in (
+        Profile(
+            name="aurora",
+            source="0.4 match, 0.2 recency within 30 days, 0.15 accesses up to 10, 0.15 same "
+            "project, and a fifth more for a reflexion: as specified for the memory coordinator.",
+            terms=relevance(AURORA),
+        ),
+        Profile(
+            name="calibrated",
+            source="The terms of aurora with 0.9 match, 0.04 recency, 0.03 accesses and 0.03 "
+            "project, so that only near-equals change places: our own choice.",
+            terms=relevance(CALIBRATED),
+        ),
+        Profile(
+            name="match",
+            source="How well it answers the query and nothing else, not even a stored boost.",
+            terms=_match,
+        ),
+        Profile(
+            name="importance",
+            source="0.7 match and 0.3 importance, which is 0.5 if unknown: our own choice.",
+            terms=_importance,
+        ),
+        time_weighted(),
+        Profile(
+            name="success",
+            source="0.7 match and 0.3 expected success, (successes + 1) / (tries + 2), which is "
+            "the mean of the Beta posterior over a uniform prior; the shares are our own choice.",
+            terms=_success,
+        ),
+        Profile(
+            name="project_balanced",
+            source="Match, less 0.05 for each memory above it from the same side: the asked "
+            "project's own, or all others. Near-equals alternate; the step is our own choice.",
+            terms=_boosted_match,
+            among=_balance,
+        ),
+    )
+}
+"""The profiles that have a name."""
+
+
+def profile_named(name: str) -> Profile:
+    """Look a profile up.
+
+    Raises:
+        InvalidInputError: There is none of that name; the message has the nearest one.
+    """
+    if (found := PROFILES.get(name)) is not None:
+        return found
+    (nearest,) = get_close_matches(name, PROFILES, n=1, cutoff=0.0)
+    raise InvalidInputError(
+        f"There is no ranking profile {name!r}. Did you mean {nearest!r}? "
+        f"There are {', '.join(PROFILES)}; or give a function of your own."
+    )

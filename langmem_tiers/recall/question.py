@@ -1,0 +1,214 @@
+"""What a question says about its answer: who, when, and which side of the talk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from langmem_tiers.memory import ROLES
+
+_MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+_MONTH = {name: i for i, name in enumerate(_MONTHS, 1)}
+_MONTH |= {name[:3]: i for name, i in _MONTH.items() if name != "may"} | {"sept": 9}
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "a couple of": 2, "three": 3, "a few": 3}
+_NUMBERS |= {"four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_NUMBERS |= {"eleven": 11, "twelve": 12}
+
+_ANY_MONTH = "|".join(_MONTH)
+_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_ANY_MONTH})\b,?(?: (\d{{4}}))?")
+_MONTH_DAY = re.compile(rf"\b({_ANY_MONTH}) (\d{{1,2}})(?:st|nd|rd|th)?\b,?(?: (\d{{4}}))?(?!\d)")
+_ISO_DAY = re.compile(r"\b((?:19|20)\d\d)-(\d\d)-(\d\d)\b")
+_IN_MONTH = re.compile(
+    r"\b(?:in|during|of|since|by|until|early|late|mid|last|this|for)[ -]"
+    rf"({_ANY_MONTH})\b,?(?: (?:of )?(\d{{4}}))?|\b({_ANY_MONTH}),? (\d{{4}})"
+)
+_IN_YEAR = re.compile(r"\b(?:in|during) ((?:19|20)\d\d)\b")
+_RELATIVE = re.compile(
+    r"\b(?:(today|yesterday)|(last|this) (week|month|year)"
+    rf"|(last|on) ({'|'.join(_WEEKDAYS)})"
+    rf"|(\d{{1,3}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))}) "
+    r"(day|week|month|year)s? ago)\b"
+)
+
+_FIRST_PERSON = re.compile(r"\b(i|i'm|i've|i'd|i'll|me|my|mine|myself|we|our|us)\b", re.IGNORECASE)
+_TELLING = (
+    r"(said|say|told|tell|suggest\w*|recommend\w*|mention\w*|gave|give|list\w*|provid\w*"
+    r"|explain\w*|wrote|write|advis\w*|describ\w*|shared?|propos\w*|taught|bring up|brought"
+    r"|point\w*|call\w*|made|make|creat\w*)"
+)
+_ABOUT_ASSISTANT = re.compile(
+    rf"\byou\b(?:'d|'ve| had| have| also| just)? {_TELLING}\b"
+    r"|\b(remind me|(previous|earlier|last|past) (chat|conversation|discussion)"
+    r"|we (talked|discussed|spoke|chatted))\b"
+    r"|\byour (suggestion|recommendation|advice|answer|list|response|explanation)",
+    re.IGNORECASE,
+)
+_WANTS_TIME = re.compile(
+    r"\b(when|what (date|day|time|month|year)|which (date|day|month|year)"
+    r"|how (long|many (days|weeks|months|years|hours))|how (old|often|recently)|since when)\b",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]+")
+_CALENDAR = frozenset((*_MONTH, *_WEEKDAYS))
+_NO_NAMES = frozenset(["the", "and", "for", "all", "our", "other", "from", "with", "will", "who"])
+
+
+class Days(NamedTuple):
+    """Days from the first to the last, both included."""
+
+    first: date
+    last: date
+
+
+class Named(NamedTuple):
+    """A time as a question names it; what it leaves open is None."""
+
+    year: int | None
+    month: int | None
+    day: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a question says of itself."""
+
+    first_person: bool
+    about_assistant: bool
+    wants_time: bool
+    times: tuple[Days | Named, ...]
+    words: frozenset[str]
+    names: frozenset[str]
+    """Capitalised words inside its sentences, in lower case."""
+
+    def names_speaker(self, speaker: str) -> bool:
+        """Whether it names this speaker, by any part of the name."""
+        return not self.words.isdisjoint(name_words(speaker))
+
+
+def read_question(text: str, now: datetime) -> Question:
+    """Read a question asked at that moment."""
+    words = frozenset(re.findall(r"[a-z]+", text.lower()))
+    return Question(
+        first_person=bool(_FIRST_PERSON.search(text)),
+        about_assistant=bool(_ABOUT_ASSISTANT.search(text)),
+        wants_time=bool(_WANTS_TIME.search(text)),
+        times=tuple(_times(text.lower(), now.date())),
+        words=words,
+        names=frozenset(name.lower() for name in _NAME.findall(text)) - _CALENDAR,
+    )
+
+
+@lru_cache(maxsize=1024)
+def name_words(speaker: str) -> frozenset[str]:
+    """The words by which a speaker can be named; roles are no names."""
+    if speaker.lower() in ROLES:
+        return frozenset()
+    words = re.findall(r"[a-z]+", speaker.lower())
+    return frozenset(word for word in words if len(word) > 2) - _NO_NAMES  # noqa: PLR2004 - "Al"
+
+
+def days_from(times: Iterable[Days | Named], when: date) -> int | None:
+    """Days from the nearest of these times to `when`, negative before it, 0 within it.
+
+    A time without a year stands for the nearest such time.
+    """
+    gaps = [gap for one in times for gap in _gaps(one, when)]
+    return min(gaps, key=abs) if gaps else None
+
+
+def _times(text: str, today: date) -> list[Days | Named]:
+    """Days that are named; where none is, months; where none is, years; and all relative ones."""
+    days = [Named(_int(m[3]), _MONTH[m[2]], int(m[1])) for m in _DAY_MONTH.finditer(text)]
+    days += [Named(_int(m[3]), _MONTH[m[1]], int(m[2])) for m in _MONTH_DAY.finditer(text)]
+    days += [Named(int(m[1]), int(m[2]), int(m[3])) for m in _ISO_DAY.finditer(text)]
+    months = [
+        Named(_int(m[2] or m[4]), _MONTH[m[1] or m[3]], None) for m in _IN_MONTH.finditer(text)
+    ]
+    years = [Named(int(m[1]), None, None) for m in _IN_YEAR.finditer(text)]
+    return [*(days or months or years), *_relative(text, today)]
+
+
+def _int(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _relative(text: str, today: date) -> Iterator[Days]:
+    for m in _RELATIVE.finditer(text):
+        if m[1]:
+            yield _day(today - timedelta(days=m[1] == "yesterday"))
+        elif m[3]:
+            yield _period(m[3], today, back=m[2] == "last")
+        elif m[5]:
+            back = (today.weekday() - _WEEKDAYS.index(m[5]) - 1) % 7 + 1
+            yield _day(today - timedelta(days=back))
+        else:
+            yield _ago(_NUMBERS.get(m[6]) or int(m[6]), m[7], today)
+
+
+def _day(day: date) -> Days:
+    return Days(day, day)
+
+
+def _period(unit: str, today: date, *, back: bool) -> Days:
+    """This week (from Monday), month or year so far, or the one before."""
+    if unit == "week":
+        first = today - timedelta(days=today.weekday() + 7 * back)
+        return Days(first, first + timedelta(days=6))
+    first = today.replace(day=1) if unit == "month" else today.replace(month=1, day=1)
+    if not back:
+        return Days(first, today)
+    last = first - timedelta(days=1)
+    return Days(last.replace(day=1) if unit == "month" else last.replace(month=1, day=1), last)
+
+
+def _ago(number: int, unit: str, today: date) -> Days:
+    """So many days or weeks ago to the day or week; months and years are as vague as they are."""
+    length = {"day": 1, "week": 7, "month": 30, "year": 365}[unit]
+    middle = today - timedelta(days=min(number * length, 36_500))
+    return Days(middle - timedelta(days=length // 2), middle + timedelta(days=length // 2))
+
+
+def _gaps(time: Days | Named, when: date) -> Iterator[int]:
+    if isinstance(time, Days):
+        yield _gap(time, when)
+        return
+    years = (time.year,) if time.year else (when.year - 1, when.year, when.year + 1)
+    for year in years:
+        days = _of_year(time, year)
+        if days is not None:
+            yield _gap(days, when)
+
+
+def _gap(days: Days, when: date) -> int:
+    return (when - days.first).days if when < days.first else max(0, (when - days.last).days)
+
+
+def _of_year(time: Named, year: int) -> Days | None:
+    """The days a time means in a year; None for one that is not in the calendar."""
+    try:
+        first = date(year, time.month or 1, time.day or 1)
+        if time.day:
+            return _day(first)
+        if time.month:
+            return Days(first, date(year + time.month // 12, time.month % 12 + 1, 1))
+        return Days(first, date(year, 12, 31))
+    except ValueError:
+        return None

@@ -1,0 +1,58 @@
+"""What was recalled, as a model reads it: fenced, labelled, and in an order that lasts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from langchain_core.messages import SystemMessage
+
+from langmem_tiers.memory import Recollection
+from langmem_tiers.prompts import RECALLED_HEAD, RECALLED_ONE, RECALLED_TAIL, UNKNOWN_SPEAKER
+from langmem_tiers.recall.budget import stable_order
+
+_FENCE = re.compile(r"<(?=\s*/?\s*(?:recalled_)?memor(?:y|ies)\b)", re.IGNORECASE)
+_NOT_IN_A_LABEL = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
+
+
+def recalled_text(recollections: Iterable[Recollection]) -> str:
+    """Memories as one text for a prompt; nothing if there are none.
+
+    Each says its tier, type, day and speaker. What could end the fence is written `&lt;`;
+    all else is verbatim. What lasts comes first (see `stable_order`).
+
+    Example:
+        ```python
+        from langmem_tiers.recalled import recalled_text
+
+        prompt = recalled_text(memory.get_context("When do keys change?"))
+        ```
+    """
+    shown = [_shown(one) for one in stable_order(recollections)]
+    return "\n".join([RECALLED_HEAD, *shown, RECALLED_TAIL]) if shown else ""
+
+
+def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
+    """A system message that ends with what was recalled; the given one is left as it is."""
+    if not text:
+        return system
+    if system is None:
+        return SystemMessage(text)
+    if isinstance(system.content, str):
+        return system.model_copy(update={"content": f"{system.content}\n\n{text}"})
+    block = {"type": "text", "text": text}
+    return system.model_copy(update={"content": [*system.content, block]})
+
+
+def _shown(one: Recollection) -> str:
+    return RECALLED_ONE.format(
+        tier=one.tier,
+        memory_type=_label(one.memory_type),
+        date=(one.occurred_at or one.created_at).date(),
+        speaker=_label(one.speaker or UNKNOWN_SPEAKER),
+        content=_FENCE.sub("&lt;", one.content),
+    )
+
+
+def _label(text: str) -> str:
+    return _NOT_IN_A_LABEL.sub(" ", text).strip()

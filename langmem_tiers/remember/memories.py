@@ -1,0 +1,248 @@
+"""What is to be remembered, checked and turned into a write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from langmem_tiers.config import MAX_NAMESPACE_BYTES, IndexOptions
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.memory import ROLES, MemoryContext, Tier
+from langmem_tiers.namespaces import check_key, encode, utf8_bytes
+from langmem_tiers.remember.flow import Write
+from langmem_tiers.types import MemoryTypes
+from langmem_tiers.values import MAX_TURN, encode_value, told
+
+FIELD = "content"
+"""The name of a memory's one indexed field."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMemory:
+    """Something to be remembered, as a caller gives it; `store` says what each field means."""
+
+    content: str
+    memory_type: str = "episodic"
+    tier: Tier | None = None
+    key: str | None = None
+    tags: Iterable[str] = ()
+    project_id: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    speaker: str | None = None
+    turn: int | None = None
+    occurred_at: datetime | str | None = None
+    importance: float | None = None
+    entities: Iterable[str] = ()
+    context: str | Mapping[str, Any] | None = None
+    emotional_valence: str | None = None
+    platform_source: str | None = None
+    success_metrics: Mapping[str, Any] = field(default_factory=dict)
+    source_task: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    further: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the value beside these, such as `boost`."""
+
+
+def to_write(
+    one: NewMemory,
+    *,
+    context: MemoryContext,
+    types: MemoryTypes,
+    index: IndexOptions | None,
+    default_ttl: float | None,
+) -> Write:
+    """Check a memory and turn it into the write that stores it.
+
+    Raises:
+        InvalidInputError: for anything that cannot be stored; nothing was.
+    """
+    kind = types.get(one.memory_type)
+    tier = one.tier or kind.tier
+    own = {name: getattr(one, name) for name in ("agent_id", "project_id", "session_id")}
+    where = replace(context, **{name: given for name, given in own.items() if given is not None})
+    value = kind.fields(_checked_content(one.content), _given(one, where))
+    value = {**value, "content": one.content, "memory_type": kind.name}
+    if "tags" in value:
+        value["tags"] = normalised_tags(value["tags"])
+    if kind.boost != 1.0:
+        value.setdefault("boost", kind.boost)
+    embedded = index is not None and index.vector is not None
+    encoded = encode_value(value)
+    return Write(
+        place=encode(where.namespace(tier)),
+        key=str(uuid4()) if one.key is None else check_key(one.key),
+        value=encoded,
+        texts=((FIELD, embedded_text(value)),) if embedded else (),
+        lexical=one.content if index is not None else "",
+        ttl=kind.ttl if default_ttl is None else default_ttl,
+        tier=tier,
+        told=told(value),
+    )
+
+
+def embedded_text(value: Mapping[str, Any]) -> str:
+    """The text that is embedded: who said it when, and what.
+
+    Only for a named speaker: dates before what a role or nobody said cost stand-alone facts two
+    points of recall, names and dates in conversations win six (docs/recall.md).
+    """
+    content, facts = str(value["content"]), told(value)
+    if facts.speaker is None or facts.speaker.lower() in ROLES:
+        return content
+    when = facts.occurred_at
+    said = f"{facts.speaker} said: {content}"
+    return said if when is None else f"On {when.day} {when:%B %Y}, {said}"
+
+
+def normalised_tags(tags: object) -> list[str]:
+    """Tags as they are stored and sought: lower case, words joined by hyphens, each once."""
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        raise InvalidTypeError(f"tags is a list of strings, such as ['python'], not {tags!r:.80}")
+    found = []
+    for tag in tags:
+        if not isinstance(tag, str):
+            raise InvalidTypeError(f"a tag is a string, not {type(tag).__name__}")
+        utf8_bytes(tag, "tag")
+        if not tag.strip():
+            raise InvalidInputError("a tag is blank: leave it out")
+        found.append("-".join(tag.split()).lower())
+    return list(dict.fromkeys(found))
+
+
+def moment_text(moment: datetime | str | None, what: str) -> str | None:
+    """A moment as it is stored, in ISO 8601 and UTC.
+
+    Raises:
+        InvalidInputError: for one without a time zone, or text that is no date.
+    """
+    if moment is None:
+        return None
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"{what} {moment!r:.40} is no date: use a datetime or ISO 8601"
+            ) from error
+    if not isinstance(moment, datetime):
+        raise InvalidTypeError(f"{what} is a datetime, not {type(moment).__name__}")
+    return utc(moment, what).isoformat()
+
+
+def utc(moment: datetime, what: str) -> datetime:
+    """A moment in UTC.
+
+    Raises:
+        InvalidInputError: for one without a time zone, or beyond the years 1 to 9999.
+    """
+    if moment.tzinfo is None:
+        raise InvalidInputError(
+            f"{what} needs a time zone: datetime(…, tzinfo=UTC) or an ISO 8601 text with +00:00"
+        )
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidInputError(f"{what} lies beyond the calendar in UTC: {moment}") from error
+
+
+def share(number: object, what: str) -> float | None:
+    """A number in 0…1, or None."""
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise InvalidTypeError(f"{what} is a number from 0 to 1, not {type(number).__name__}")
+    if not (math.isfinite(number) and 0 <= number <= 1):
+        raise InvalidInputError(f"{what} is {number}: use a number from 0 to 1")
+    return float(number)
+
+
+def _checked_content(content: object) -> str:
+    if not isinstance(content, str):
+        raise InvalidTypeError(f"content is text, not {type(content).__name__}")
+    if not content.strip():
+        raise InvalidInputError("content is empty: there is nothing to remember")
+    return content
+
+
+def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
+    """The fields that were given, in the form they are stored in."""
+    fields = {
+        **_mapping(one.further, "further"),
+        "tags": normalised_tags(one.tags),
+        "project_id": label(where.project_id, "project_id"),
+        "session_id": label(where.session_id, "session_id"),
+        "agent_id": label(where.agent_id, "agent_id"),
+        "speaker": label(one.speaker, "speaker"),
+        "turn": _turn(one),
+        "occurred_at": moment_text(one.occurred_at, "occurred_at"),
+        "importance": share(one.importance, "importance"),
+        "entities": _texts(one.entities, "entities"),
+        "context": one.context
+        if isinstance(one.context, str)
+        else _mapping(one.context, "context"),
+        "emotional_valence": _text(one.emotional_valence, "emotional_valence"),
+        "platform_source": _text(one.platform_source, "platform_source"),
+        "success_metrics": _mapping(one.success_metrics, "success_metrics"),
+        "source_task": _text(one.source_task, "source_task"),
+        "metadata": _mapping(one.metadata, "metadata"),
+    }
+    return {name: found for name, found in fields.items() if found not in (None, [], {})}
+
+
+def label(named: object, what: str) -> str | None:
+    """A name of 1 to 400 bytes, or None.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    if named is None:
+        return None
+    if not isinstance(named, str):
+        raise InvalidTypeError(f"{what} is a string, not {type(named).__name__}")
+    if not 0 < utf8_bytes(named, what) <= MAX_NAMESPACE_BYTES:
+        raise InvalidInputError(f"{what} has 1 to {MAX_NAMESPACE_BYTES} bytes of UTF-8")
+    return named
+
+
+def _turn(one: NewMemory) -> int | None:
+    if one.turn is None:
+        return None
+    if isinstance(one.turn, bool) or not isinstance(one.turn, int):
+        raise InvalidTypeError(f"turn is a whole number, not {type(one.turn).__name__}")
+    if not 0 <= one.turn < MAX_TURN:
+        raise InvalidInputError(f"turn is {one.turn}: use a number from 0 to {MAX_TURN - 1:,}")
+    if one.speaker is None:
+        raise InvalidInputError("a turn is something that somebody said: name the speaker too")
+    return one.turn
+
+
+def _text(given: object, what: str) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise InvalidTypeError(f"{what} is a string, not {type(given).__name__}")
+    return given
+
+
+def _text_or_mapping(given: object, what: str) -> str | dict[str, Any]:
+    return given if isinstance(given, str) else _mapping(given, what)
+
+
+def _mapping(given: object, what: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(f"{what} is a mapping, not {type(given).__name__}")
+    return dict(given)
+
+
+def _texts(texts: object, what: str) -> list[str]:
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InvalidTypeError(f"{what} is a list of strings, not {texts!r:.80}")
+    found = list(texts)
+    if not all(isinstance(text, str) for text in found):
+        raise InvalidTypeError(f"{what} is a list of strings")
+    return found

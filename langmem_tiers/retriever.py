@@ -1,0 +1,109 @@
+"""TieredMemoryRetriever: a coordinator's memory as a LangChain retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from pydantic import ConfigDict, Field
+
+from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.documents import to_document
+from langmem_tiers.recall.rank import ProfileFunction
+from langmem_tiers.tracing import untraced
+
+
+class TieredMemoryRetriever(BaseRetriever):
+    """Recalls documents, best first.
+
+    A document's page is what the memory says, its id the memory's key, and its metadata all
+    else, as JSON: tier, memory_type, score, explanation, speaker, occurred_at, ….
+
+    Every field but `memory` and `k` is an option of `MemoryCoordinator.get_context`, which says
+    what it means; `memory_tags` are its `tags`, as a retriever's own tags are those of its runs.
+    `k` is the limit. All can also be given to one call: `retriever.invoke(query, k=3)`.
+
+    Example:
+        ```python
+        from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+        from langmem_tiers.retriever import TieredMemoryRetriever
+
+        with TieredStore.embedded("./.memory") as store:
+            memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
+            memory.store("The API key rotates on Mondays", memory_type="semantic")
+            retriever = TieredMemoryRetriever(memory=memory, k=3)
+            print(retriever.invoke("When do keys change?"))
+        ```
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    memory: MemoryCoordinator
+    k: int = Field(default=5, ge=0)
+    project_id: str | None = None
+    session_id: str | None = None
+    tiers: list[str] | None = None
+    memory_types: list[str] | None = None
+    memory_tags: list[str] = Field(default_factory=list)
+    agent_id: str | None = None
+    max_tokens: int | None = None
+    since: datetime | None = None
+    min_importance: float | None = None
+    filter: dict[str, Any] | None = None
+    deduplicate: bool = False
+    similarity_threshold: float = 0.85
+    profile: str | ProfileFunction | None = None
+    cutoff: bool | None = None
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
+        k: int | None = None,
+        **options: Any,
+    ) -> list[Document]:
+        with untraced():
+            found = self.memory.get_context(query, **self._options(k, options))
+        return [to_document(one) for one in found]
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
+        k: int | None = None,
+        **options: Any,
+    ) -> list[Document]:
+        with untraced():
+            found = await self.memory.aget_context(query, **self._options(k, options))
+        return [to_document(one) for one in found]
+
+    def _options(self, k: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of one call over those of the retriever, by get_context's names."""
+        own = {name: getattr(self, name) for name in _OPTIONS}
+        asked = {**own, **given}
+        return {
+            **{name: one for name, one in asked.items() if name != "memory_tags"},
+            "tags": asked["memory_tags"],
+            "limit": self.k if k is None else k,
+        }
+
+    def _get_ls_params(self, **_: Any) -> LangSmithRetrieverParams:
+        return LangSmithRetrieverParams(
+            ls_retriever_name="tieredmemory", ls_vector_store_provider="TieredStore"
+        )
+
+
+_OPTIONS = tuple(
+    name
+    for name in TieredMemoryRetriever.model_fields
+    if name not in {*BaseRetriever.model_fields, "memory", "k"}
+)

@@ -1,0 +1,86 @@
+"""What a search from the command line needs beside its query: whose memories, and why none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from langmem_tiers.config import CoordinatorSettings
+from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import ABSENT, MemoryContext
+from langmem_tiers.recall.profiles import profile_named
+from langmem_tiers.store import TieredStore
+
+MOST = 1000
+"""Memories that a search can show."""
+
+_TIMEOUT_MS = 60_000
+"""What a search may take: who types one waits longer than an agent."""
+_TENANTS_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Whose memories are searched, and how they are ranked, as a user names it.
+
+    Raises:
+        InvalidInputError: for an empty name, or a ranking profile that does not exist.
+    """
+
+    tenant: str | None
+    project: str | None
+    session: str | None
+    profile: str | None
+
+    def __post_init__(self) -> None:
+        """Check the names before anything is opened."""
+        self.context(ABSENT if self.tenant is None else self.tenant)
+        if self.profile is not None:
+            profile_named(self.profile)
+
+    def context(self, tenant: str) -> MemoryContext:
+        """Who asks, as a tenant."""
+        return MemoryContext(tenant=tenant, project_id=self.project, session_id=self.session)
+
+
+def memory_of(store: TieredStore, asker: Asker) -> MemoryCoordinator:
+    """The memory of the tenant that is named, or of the only one there is.
+
+    Raises:
+        InvalidInputError: if no tenant is named and there is none, or more than one.
+    """
+    return MemoryCoordinator(
+        store,
+        context=asker.context(_only_tenant(store) if asker.tenant is None else asker.tenant),
+        settings=CoordinatorSettings(query_timeout_ms=_TIMEOUT_MS, max_context_items=MOST),
+    )
+
+
+def why_nothing(store: TieredStore, context: MemoryContext, *, cutoff: bool) -> str:
+    """Say why a search found nothing; with `cutoff`, the nearest may have been held back."""
+    if not store.list_namespaces(prefix=(context.root,), max_depth=1, limit=1):
+        names = _listed(_tenants(store)) or "none yet"
+        return f"There is no tenant {context.tenant!r}. Tenants here: {names}."
+    if cutoff:
+        return "Nothing stored answers this; --no-cutoff shows the nearest."
+    return "Nothing was found."
+
+
+def _only_tenant(store: TieredStore) -> str:
+    names = _tenants(store)
+    if not names:
+        raise InvalidInputError("nothing is stored here yet: run `langmem-tiers import` first")
+    if len(names) > 1:
+        raise InvalidInputError(f"name a tenant with --tenant; there are {_listed(names)}")
+    return names[0]
+
+
+def _tenants(store: TieredStore) -> list[str]:
+    """The first tenants, by the names that a `MemoryContext` takes; one more than is listed."""
+    labels = store.list_namespaces(max_depth=1, limit=_TENANTS_NAMED + 1)
+    return [label.replace("%2E", ".").replace("%25", "%") for (label,) in labels]
+
+
+def _listed(names: list[str]) -> str:
+    more = ", …" if len(names) > _TENANTS_NAMED else ""
+    return ", ".join(names[:_TENANTS_NAMED]) + more

@@ -1,0 +1,176 @@
+"""Settings from a YAML file and the environment, read strictly.
+
+    memory:
+      coordinator:
+        model: null
+        embedding_model: null
+        query_timeout_ms: 500
+        max_context_items: 10
+      promotion:
+        min_access_count: 5
+        min_success_rate: 0.8
+        min_age_days: 7
+        min_projects: 2
+
+These are the defaults, and each may be left out. `config.py` says what each means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+
+from langmem_tiers.config import CoordinatorSettings, PromotionSettings
+from langmem_tiers.errors import ConfigurationError
+
+CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
+"""The environment variable that names the YAML file."""
+
+PREFIX = "LANGMEM_TIERS_MEMORY__"
+"""How the environment's settings begin; no other variable is looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """The settings of a coordinator and of promotion.
+
+    Example:
+        ```python
+        from langmem_tiers.settings import MemorySettings
+
+        env = {"LANGMEM_TIERS_MEMORY__COORDINATOR__MAX_CONTEXT_ITEMS": "20"}
+        settings = MemorySettings.load(env=env)
+        assert settings.coordinator.max_context_items == 20
+        ```
+    """
+
+    coordinator: CoordinatorSettings = field(default_factory=CoordinatorSettings)
+    promotion: PromotionSettings = field(default_factory=PromotionSettings)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str] | None = None, env: Mapping[str, str] | None = None
+    ) -> MemorySettings:
+        """Read a YAML file, and over it the environment.
+
+        The file is `path`, else what LANGMEM_TIERS_CONFIG names, else none. A variable is named
+        like `LANGMEM_TIERS_MEMORY__COORDINATOR__QUERY_TIMEOUT_MS`; its value is JSON, or else
+        text, and an empty one counts as not set. `env` stands for the process's environment.
+
+        Raises:
+            ConfigurationError: for a file that cannot be read, a key that is not known, or a
+                value that cannot work. Each source must be sound by itself.
+        """
+        env = os.environ if env is None else env
+        file = path if path is not None else env.get(CONFIG_VARIABLE) or None
+        settings = cls()
+        if file is not None:
+            settings = _over(settings, _document(Path(file)), f"in {os.fspath(file)}")
+        return _over(settings, _variables(env), f"in the environment, {PREFIX}…")
+
+
+class _Root(BaseSettings):
+    """What the environment may set, and how its names are made."""
+
+    model_config = SettingsConfigDict(env_prefix="LANGMEM_TIERS_", env_nested_delimiter="__")
+
+    memory: MemorySettings = MemorySettings()
+
+
+_ROOT = {"memory": MemorySettings}
+_SECTIONS = {"coordinator": CoordinatorSettings, "promotion": PromotionSettings}
+
+
+def _document(file: Path) -> object:
+    try:
+        return yaml.safe_load(file.expanduser().read_bytes())
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be read ({error.strerror}): name a YAML file, by path or by "
+            f"{CONFIG_VARIABLE}, or leave both out"
+        ) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{file} is not YAML: {error}") from error
+
+
+def _variables(env: Mapping[str, str]) -> dict[str, Any]:
+    source = EnvSettingsSource(_Root)
+    source.env_vars = {
+        name.lower(): text for name, text in sorted(env.items()) if name.startswith(PREFIX) and text
+    }
+    return {name: _parsed(value) for name, value in source().items()}
+
+
+def _parsed(value: Any) -> Any:
+    """Texts as JSON where they are any, such as 500, 0.8 or null; else as they are."""
+    if isinstance(value, dict):
+        return {key: _parsed(one) for key, one in value.items()}
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _over(settings: MemorySettings, document: object, origin: str) -> MemorySettings:
+    """The settings with what one source says put over them."""
+    try:
+        root = _part(document, (), _ROOT)
+        sections = _part(root.get("memory"), ("memory",), _SECTIONS)
+        for name, given in sections.items():
+            section = _replaced(getattr(settings, name), given, ("memory", name))
+            settings = dataclasses.replace(settings, **{name: section})
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error} ({origin})") from error
+    return settings
+
+
+def _replaced(section: Any, given: object, path: tuple[str, ...]) -> Any:
+    known = {one.name: one for one in dataclasses.fields(section)}
+    values = _part(given, path, known)
+    try:
+        return dataclasses.replace(section, **values)
+    except ConfigurationError as error:  # it begins with the key
+        raise ConfigurationError(".".join((*path, str(error)))) from error
+
+
+def _part(given: object, path: tuple[str, ...], known: Mapping[str, object]) -> Mapping[str, Any]:
+    """What stands under a path of keys, if it is a mapping of known keys, or nothing."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        where = ".".join(path) or "the document"
+        raise ConfigurationError(f"{where} holds {', '.join(known)}, each with a value: {given!r}")
+    for key in given:
+        if key not in known:
+            raise ConfigurationError(_unknown((*path, str(key)), known))
+    return given
+
+
+def _unknown(path: tuple[str, ...], known: Mapping[str, object]) -> str:
+    *parents, key = path
+    near = [".".join((*parents, one)) for one in difflib.get_close_matches(key, known, n=1)]
+    elsewhere = difflib.get_close_matches(key, _PATHS, n=1)
+    nearest = next(iter([*near, *(_PATHS[one] for one in elsewhere)]), None)
+    hint = f"did you mean {nearest}?" if nearest else f"known here: {', '.join(known)}"
+    return f"{'.'.join(path)} is not a setting; {hint}"
+
+
+_PATHS = {
+    "memory": "memory",
+    **{name: f"memory.{name}" for name in _SECTIONS},
+    **{
+        one.name: f"memory.{name}.{one.name}"
+        for name, section in _SECTIONS.items()
+        for one in dataclasses.fields(section)
+    },
+}
+"""Every known key and where it stands."""

@@ -1,0 +1,254 @@
+"""Tools with which a model keeps its own memory, on any LangGraph store.
+
+Names, parameters and stored values are those of the tools of the same names in `langmem`, so that
+either can stand in for the other on the same memories.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, cast
+from uuid import UUID, uuid4
+
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langgraph.store.base import BaseStore, SearchItem
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from langmem_tiers.errors import ConfigurationError, InvalidInputError, MissingExtraError
+from langmem_tiers.prompts import (
+    CONTENT_NEEDED,
+    ID_NEEDED,
+    MANAGE_MEMORY,
+    MANAGE_MEMORY_INSTRUCTIONS,
+    NO_ID_TO_CREATE,
+    SEARCH_MEMORY,
+    SEARCH_MEMORY_INSTRUCTIONS,
+)
+from langmem_tiers.runs import filled
+
+Action = Literal["create", "update", "delete"]
+ResponseFormat = Literal["content", "content_and_artifact"]
+
+_ACTIONS: tuple[Action, ...] = ("create", "update", "delete")
+
+
+def create_search_memory_tool(
+    namespace: tuple[str, ...] | str,
+    *,
+    instructions: str = SEARCH_MEMORY_INSTRUCTIONS,
+    store: BaseStore | None = None,
+    response_format: ResponseFormat = "content",
+    name: str = "search_memory",
+) -> BaseTool:
+    """A tool that searches a namespace and everything below it.
+
+    It returns the items as a JSON list, best first; with `content_and_artifact` the items
+    themselves are the artifact.
+
+    Args:
+        namespace: Labels, in which `{name}` stands for `config["configurable"]["name"]`.
+        instructions: Put at the end of the tool's description.
+        store: Any store; the graph's own if not given.
+        response_format: Whether the items are returned as an artifact as well.
+        name: What the model calls it.
+
+    Example:
+        ```python
+        from langmem_tiers.tools import create_search_memory_tool
+
+        search = create_search_memory_tool(("memories", "{user_id}"))
+        ```
+    """
+
+    def search_memory(**asked: Any) -> Any:
+        searched, labels = _store(store), _labels(namespace)
+        with _told():
+            return _found(searched.search(labels, **asked), response_format)
+
+    async def asearch_memory(**asked: Any) -> Any:
+        searched, labels = _store(store), _labels(namespace)
+        with _told():
+            return _found(await searched.asearch(labels, **asked), response_format)
+
+    return StructuredTool(
+        name=name,
+        description=SEARCH_MEMORY.format(instructions=instructions).strip(),
+        args_schema=_SearchMemory,
+        func=search_memory,
+        coroutine=asearch_memory,
+        response_format=response_format,
+        handle_tool_error=True,
+    )
+
+
+def create_manage_memory_tool(
+    namespace: tuple[str, ...] | str,
+    *,
+    instructions: str = MANAGE_MEMORY_INSTRUCTIONS,
+    schema: Any = str,
+    actions_permitted: Sequence[Action] | None = _ACTIONS,
+    store: BaseStore | None = None,
+    name: str = "manage_memory",
+) -> BaseTool:
+    """A tool that creates, updates and deletes memories in a namespace.
+
+    A memory is stored as `{"content": …}` under a random id. What the model gets wrong, such as
+    an update without an id, it is told in the tool's message.
+
+    Args:
+        namespace: Labels, in which `{name}` stands for `config["configurable"]["name"]`.
+        instructions: Put at the end of the tool's description.
+        schema: The type of the content: `str`, or a Pydantic model.
+        actions_permitted: Some of `create`, `update` and `delete`.
+        store: Any store; the graph's own if not given.
+        name: What the model calls it.
+
+    Raises:
+        InvalidInputError: if no action, or an unknown one, is permitted.
+
+    Example:
+        ```python
+        from langmem_tiers.tools import create_manage_memory_tool
+
+        manage = create_manage_memory_tool(("memories", "{user_id}"))
+        ```
+    """
+    actions = _permitted(actions_permitted)
+
+    def manage_memory(
+        content: Any = None,
+        action: Action = actions[0],
+        id: UUID | None = None,  # noqa: A002 - langmem's word
+    ) -> str:
+        kept, labels = _store(store), _labels(namespace)
+        with _told():
+            key, value = _change(action, id, content)
+            kept.put(labels, key, value)
+        return _done(action, key)
+
+    async def amanage_memory(
+        content: Any = None,
+        action: Action = actions[0],
+        id: UUID | None = None,  # noqa: A002 - langmem's word
+    ) -> str:
+        kept, labels = _store(store), _labels(namespace)
+        with _told():
+            key, value = _change(action, id, content)
+            await kept.aput(labels, key, value)
+        return _done(action, key)
+
+    return StructuredTool(
+        name=name,
+        description=MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=instructions).strip(),
+        args_schema=_manage_schema(name, schema, actions),
+        func=manage_memory,
+        coroutine=amanage_memory,
+        handle_tool_error=True,
+    )
+
+
+class _SearchMemory(BaseModel):
+    model_config = ConfigDict(title="search_memory")
+
+    query: str
+    limit: int = Field(default=10, ge=0)
+    offset: int = Field(default=0, ge=0)
+    filter: dict[str, Any] | None = None
+
+
+def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[BaseModel]:
+    # A model must be told that nothing is required: some providers want the list.
+    config = ConfigDict(json_schema_extra=lambda shown: shown.setdefault("required", []) and None)
+    parameters: dict[str, Any] = {
+        "content": (schema | None, None),
+        "action": (Literal[tuple(actions)], actions[0]),
+        "id": (UUID | None, None),
+    }
+    return create_model(name, __config__=config, **parameters)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """The model is told what it got wrong, and the run goes on."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise ToolException(str(error)) from error
+
+
+def _permitted(actions: Sequence[Action] | None) -> tuple[Action, ...]:
+    known = tuple(one for one in _ACTIONS if one in (actions or ()))
+    if not known or len(known) != len(set(actions or ())):
+        raise InvalidInputError(
+            f"actions_permitted is {actions!r}: name some of {', '.join(_ACTIONS)}"
+        )
+    return known
+
+
+def _verbs(actions: Sequence[Action]) -> str:
+    *first, last = actions
+    listed = f"{', '.join(first)} or {last}" if first else last
+    return f"{listed.capitalize()} a memory"
+
+
+def _change(action: Action, given: UUID | None, content: Any) -> tuple[str, Any]:
+    """The key and the value that a put is to have; None deletes."""
+    if action == "create" and given is not None:
+        raise InvalidInputError(NO_ID_TO_CREATE)
+    if action != "create" and given is None:
+        raise InvalidInputError(ID_NEEDED.format(action=action))
+    if action == "delete":
+        return str(given), None
+    if content is None:
+        raise InvalidInputError(CONTENT_NEEDED.format(action=action))
+    return str(given or uuid4()), {"content": _json(content)}
+
+
+def _done(action: Action, key: str) -> str:
+    verb = {"create": "created", "update": "updated", "delete": "Deleted"}[action]
+    return f"{verb} memory {key}"
+
+
+def _json(content: Any) -> Any:
+    return content.model_dump(mode="json") if isinstance(content, BaseModel) else content
+
+
+def _found(items: list[SearchItem], response_format: ResponseFormat) -> Any:
+    text = json.dumps([one.dict() for one in items], ensure_ascii=False)
+    return (text, items) if response_format == "content_and_artifact" else text
+
+
+def _labels(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
+    labels = (namespace,) if isinstance(namespace, str) else namespace
+    config = ensure_config()
+    return tuple(filled(label, config) for label in labels)
+
+
+def _store(given: BaseStore | None) -> BaseStore:
+    if given is not None:
+        return given
+    try:
+        from langgraph.config import get_store
+    except ImportError as error:
+        raise MissingExtraError(
+            "a tool needs LangGraph to find the graph's store: pip install "
+            "'langmem-tiers[langgraph]', or give it one: store=…"
+        ) from error
+    return _graphs_store(get_store)
+
+
+def _graphs_store(get_store: Any) -> BaseStore:
+    try:
+        store = get_store()
+    except (RuntimeError, KeyError) as error:
+        raise ConfigurationError(
+            "the tool runs outside a graph and was given no store: create it with store=…"
+        ) from error
+    if store is None:
+        raise ConfigurationError(
+            "the graph was compiled without a store: compile(store=…), or create_agent(…, store=…)"
+        )
+    return cast("BaseStore", store)

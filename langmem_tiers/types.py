@@ -1,0 +1,227 @@
+"""The registry of memory types: what is built in, and what a user adds.
+
+A type says where a memory goes when nobody says otherwise, how long it lives there, how much its
+match counts, and under which title it stands in an assembled context.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import Recollection, Tier
+
+Extractor: TypeAlias = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""Content and the fields given with it, to further fields: entities, importance, tags, …"""
+
+Scorer: TypeAlias = Callable[[Recollection, str], float]
+"""How well a memory answers a query, in 0…1."""
+
+REFLEXION_BOOST = 1.5
+"""What a reflexion's match is multiplied with (specification: `boost_factor`)."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_MAX_TTL_MINUTES = 1e9  # what a put takes
+_MAX_BOOST = 1000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryType:
+    """One kind of memory.
+
+    Raises:
+        InvalidInputError: for a name that is no lower-case identifier, an empty title, a tier
+            that is none, or a TTL or boost out of range.
+
+    Example:
+        ```python
+        from langmem_tiers.memory import Tier
+        from langmem_tiers.types import MemoryType
+
+        social = MemoryType(name="social", tier=Tier.LONG_TERM, title="People")
+        ```
+    """
+
+    name: str
+    tier: Tier
+    """Where it is stored unless the caller names a tier."""
+    title: str
+    """The title of its section in an assembled context."""
+    ttl: float | None = None
+    """Minutes it lives, up to a thousand million; None takes the tier's own."""
+    boost: float = 1.0
+    """What its match is multiplied with; the product is capped at 1."""
+    extract: Extractor | None = None
+    """Finds further fields of the value; what the caller gave goes over them."""
+    score: Scorer | None = None
+    """Replaces the match of its memories; without it hybrid search's own is taken."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        _check_name(self.name)
+        _check_title(self.title, self.name)
+        if self.tier not in tuple(Tier):
+            raise InvalidInputError(
+                f"the tier of memory type {self.name!r} is one of {', '.join(Tier)}, "
+                f"not {self.tier!r}"
+            )
+        object.__setattr__(self, "tier", Tier(self.tier))
+        if self.ttl is not None:
+            _positive(self.ttl, _MAX_TTL_MINUTES, f"the TTL (minutes) of type {self.name!r}")
+        _positive(self.boost, _MAX_BOOST, f"the boost of memory type {self.name!r}")
+
+    def fields(self, content: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields given, over what the extractor finds in the content.
+
+        Raises:
+            InvalidInputError: if the extractor returns no mapping. What it raises passes through.
+        """
+        found = self.extract(content, dict(given)) if self.extract else {}
+        if not isinstance(found, Mapping):
+            raise InvalidInputError(
+                f"the extractor of memory type {self.name!r} returns a mapping of fields, "
+                f"not {found!r}"
+            )
+        return {**found, **given}
+
+    def match(self, memory: Recollection, query: str) -> float:
+        """How well a memory answers a query: the type's own score, else the memory's match.
+
+        Raises:
+            InvalidInputError: if the scorer returns no number in 0…1. What it raises passes
+                through.
+        """
+        if self.score is None:
+            return memory.match
+        score = self.score(memory, query)
+        if not _is_number(score) or not 0 <= score <= 1:
+            raise InvalidInputError(
+                f"the scorer of memory type {self.name!r} returns a number from 0 to 1, "
+                f"not {score!r}"
+            )
+        return float(score)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidInputError(
+            "a memory type's name is lower-case letters, digits, _ and -, and begins with a "
+            f"letter, not {name!r}"
+        )
+
+
+def _check_title(title: object, name: str) -> None:
+    if not isinstance(title, str) or not title.strip():
+        raise InvalidInputError(f"memory type {name!r} needs a title for its section")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _positive(value: float, most: float, what: str) -> None:
+    if not _is_number(value) or not 0 < value <= most:
+        raise InvalidInputError(f"{what} is above 0 and at most {most:,.0f}, not {value!r}")
+
+
+# Five types name no tier in their specification: they outlive their session and prove themselves
+# in working, from which evidence promotes them.
+BUILT_IN: tuple[MemoryType, ...] = (
+    # The coordinator's specification: `store_pattern` and `store_reflexion` insert into working.
+    MemoryType(name="pattern", tier=Tier.WORKING, title="Patterns"),
+    MemoryType(name="reflexion", tier=Tier.WORKING, title="Lessons", boost=REFLEXION_BOOST),
+    # The five-type specification; the titles of the first two and of `working` are the
+    # orchestrator's. A session's end clears `working`, so it alone belongs to the session.
+    MemoryType(name="episodic", tier=Tier.WORKING, title="Episodic Memory"),
+    MemoryType(name="semantic", tier=Tier.WORKING, title="Semantic Memory"),
+    MemoryType(name="procedural", tier=Tier.WORKING, title="Procedures"),
+    MemoryType(name="prospective", tier=Tier.WORKING, title="Plans"),
+    MemoryType(name="working", tier=Tier.SHORT_TERM, title="Working Memory"),
+    # The agent-memory specification: the four types of its long-term collection, kept for good.
+    MemoryType(name="interaction", tier=Tier.LONG_TERM, title="Interactions"),
+    MemoryType(name="learning", tier=Tier.LONG_TERM, title="Learnings"),
+    MemoryType(name="achievement", tier=Tier.LONG_TERM, title="Achievements"),
+    MemoryType(name="relationship", tier=Tier.LONG_TERM, title="Relationships"),
+    # The orchestrator's specification: skills are extracted from what happened in a turn.
+    MemoryType(name="skill", tier=Tier.WORKING, title="Skills"),
+)
+
+
+class TypeRow(NamedTuple):
+    """What a table of types shows of one."""
+
+    name: str
+    tier: Tier
+    ttl: float | None
+    boost: float
+    title: str
+
+
+class MemoryTypes:
+    """The types that one coordinator knows: a registry of its own, begun with the built-in ones.
+
+    Types come in the order in which they were registered.
+
+    Example:
+        ```python
+        from langmem_tiers.memory import Tier
+        from langmem_tiers.types import MemoryType, MemoryTypes
+
+        types = MemoryTypes()
+        types.register(MemoryType(name="social", tier=Tier.LONG_TERM, title="People"))
+        assert types.get("social").title == "People"
+        ```
+    """
+
+    def __init__(self, types: Iterable[MemoryType] = BUILT_IN) -> None:
+        self._types: dict[str, MemoryType] = {}
+        for one in types:
+            self.register(one)
+
+    def register(self, memory_type: MemoryType, *, replace: bool = False) -> None:
+        """Add a type, or with `replace` put it in the place of one that bears its name.
+
+        Raises:
+            InvalidInputError: if the name is taken and `replace` is False.
+        """
+        if memory_type.name in self._types and not replace:
+            raise InvalidInputError(
+                f"memory type {memory_type.name!r} is registered already: choose another name, "
+                "or pass replace=True"
+            )
+        self._types[memory_type.name] = memory_type
+
+    def get(self, name: str) -> MemoryType:
+        """The type of a name.
+
+        Raises:
+            InvalidInputError: if none is registered under it.
+        """
+        if name not in self:
+            raise InvalidInputError(self._unknown(name))
+        return self._types[name]
+
+    def table(self) -> list[TypeRow]:
+        """What each type says of its memories."""
+        return [TypeRow(one.name, one.tier, one.ttl, one.boost, one.title) for one in self]
+
+    def _unknown(self, name: object) -> str:
+        near = difflib.get_close_matches(str(name), self._types, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(self._types)}."
+        return (
+            f"no memory type {name!r}; {hint} "
+            "Add one with types.register(MemoryType(name=…, tier=…, title=…))"
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._types
+
+    def __iter__(self) -> Iterator[MemoryType]:
+        return iter(tuple(self._types.values()))
+
+    def __len__(self) -> int:
+        return len(self._types)

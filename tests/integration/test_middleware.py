@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from langmem_tiers import (
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    Recollections,
+    TieredStore,
+)
+from langmem_tiers.middleware import TieredMemoryMiddleware
+from tests.support.agents import WAYS, How, calls, run, scripted
+from tests.support.chat_server import ChatServer, serving
+from tests.support.opening import Opened, opened_store, text_index
+
+ACME = MemoryContext(tenant="acme", project_id="billing")
+VAULT = "The vault is in the cellar"
+ASKED: dict[str, Any] = {"messages": [HumanMessage("Where is the vault?")]}
+
+
+@tool
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place}: nothing to see"
+
+
+class Counting(MemoryCoordinator):
+    """Counts what it is asked."""
+
+    asked: list[str]
+
+    def get_context(self, query: str, **options: Any) -> Recollections:
+        self.asked.append(query)
+        return super().get_context(query, **options)
+
+    async def aget_context(self, query: str, **options: Any) -> Recollections:
+        self.asked.append(query)
+        return await super().aget_context(query, **options)
+
+
+@pytest.fixture
+def counting() -> type[Counting]:
+    return type("Counted", (Counting,), {"asked": []})
+
+
+@pytest.fixture
+def ready(url: str) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index()) as store:
+        remember(store)
+        yield store
+
+
+def remember(store: TieredStore) -> None:
+    MemoryCoordinator(store, context=ACME).store(VAULT, memory_type="semantic")
+
+
+def agent(model: Any, store: TieredStore, *, extra: Sequence[Any] = (), **options: Any) -> Any:
+    own = {name: options.pop(name) for name in ("checkpointer", "system_prompt") if name in options}
+    return create_agent(
+        model,
+        tools=[look],
+        middleware=[*extra, TieredMemoryMiddleware(**options)],
+        context_schema=MemoryContext,
+        store=store,
+        **own,
+    )
+
+
+def system_of(messages: Sequence[BaseMessage]) -> str:
+    assert isinstance(messages[0], SystemMessage)
+    return str(messages[0].text)
+
+
+def contents(store: TieredStore) -> list[tuple[str | None, str]]:
+    memory = MemoryCoordinator(store, context=ACME)
+    found = memory.get_context("", memory_types=["episodic"], limit=100)
+    said = sorted(found, key=lambda one: (one.created_at, one.speaker != "user"))
+    return [(one.speaker, one.content) for one in said]
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_memories_are_shown_once_a_turn_and_never_saved_however_the_agent_is_run(
+    url: str, opened: Opened, how: How, counting: type[Counting]
+) -> None:
+    store = TieredStore(url, index=text_index())
+    model = scripted(calls("look", place="cellar"), calls("look", place="attic"), "In the cellar")
+    async with opened_store(store, opened):
+        await asyncio.to_thread(remember, store)
+        made = agent(model, store, coordinator=counting, system_prompt="Be brief", limit=1)
+        state = await run(made, how, ASKED, context=ACME)
+
+    assert [system_of(seen) for seen in model.seen] == [system_of(model.seen[0])] * 3
+    assert system_of(model.seen[0]).startswith("Be brief\n\n<recalled_memories>\n")
+    assert VAULT in system_of(model.seen[0])
+    assert counting.asked == ["Where is the vault?"]
+    assert VAULT not in str(state)
+
+
+def test_a_new_turn_recalls_anew(ready: TieredStore, counting: type[Counting]) -> None:
+    saver = InMemorySaver()
+    made = agent(scripted("one", "two"), ready, coordinator=counting, checkpointer=saver)
+    config = {"configurable": {"thread_id": "1"}}
+    for question in ("Where is the vault?", "And the key?"):
+        made.invoke({"messages": [HumanMessage(question)]}, config, context=ACME)
+
+    assert counting.asked == ["Where is the vault?", "And the key?"]
+
+
+def test_the_same_words_in_another_run_are_recalled_anew(
+    ready: TieredStore, counting: type[Counting]
+) -> None:
+    made = agent(scripted("one"), ready, coordinator=counting)
+    question = {"messages": [HumanMessage("Where is the vault?", id="1")]}
+    for _ in range(2):
+        made.invoke(question, context=ACME)
+
+    assert len(counting.asked) == 2
+
+
+def test_what_was_recalled_is_in_no_checkpoint(ready: TieredStore) -> None:
+    saver = InMemorySaver()
+    made = agent(scripted(calls("look", place="attic"), "done"), ready, checkpointer=saver)
+    config = {"configurable": {"thread_id": "1"}}
+    made.invoke(ASKED, config, context=ACME)
+
+    kept = list(saver.list({"configurable": {"thread_id": "1"}}))
+    assert kept
+    assert VAULT not in str(kept)
+
+
+def test_a_run_that_was_interrupted_recalls_once_more_when_it_goes_on(
+    ready: TieredStore, counting: type[Counting]
+) -> None:
+    model = scripted(calls("look", place="attic"), calls("wait"), "done")
+    model.responses[1] = AIMessage(
+        "", tool_calls=[{"name": "look", "args": {"place": "loft"}, "id": "2"}]
+    )
+    made = agent(
+        model,
+        ready,
+        coordinator=counting,
+        checkpointer=InMemorySaver(),
+        extra=[HumanInTheLoopMiddleware(interrupt_on={"look": True})],
+    )
+    config = {"configurable": {"thread_id": "1"}}
+    made.invoke(ASKED, config, context=ACME)
+    for _ in range(2):
+        made.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config, context=ACME)
+
+    assert len(model.seen) == 3
+    assert all(VAULT in system_of(seen) for seen in model.seen)
+    assert len(counting.asked) == 3
+
+
+def test_without_memories_the_request_stays_as_it_was(ready: TieredStore) -> None:
+    model = scripted("nothing")
+    agent(model, ready).invoke(ASKED, context=MemoryContext(tenant="new"))
+
+    assert [type(one) for one in model.seen[0]] == [HumanMessage]
+
+
+def test_labels_may_come_from_configurable(ready: TieredStore) -> None:
+    model = scripted("there")
+    made = agent(model, ready, tenant="{user_id}", project_id="billing")
+    made.invoke(ASKED, {"configurable": {"user_id": "acme"}})
+
+    assert VAULT in system_of(model.seen[0])
+
+
+def test_what_cannot_work_is_refused_at_once() -> None:
+    with pytest.raises(InvalidInputError, match="profile"):
+        TieredMemoryMiddleware(profile="nearest")
+    with pytest.raises(InvalidInputError, match="top"):
+        TieredMemoryMiddleware(top=3)  # type: ignore[call-arg]
+
+
+# Remembering
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_what_was_said_is_remembered_when_the_agent_is_done(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    model = scripted(calls("look", place="cellar"), "It is there")
+    async with opened_store(store, opened):
+        made = agent(model, store, remember=True)
+        config = {"configurable": {"thread_id": "chat-7"}}
+        await run(made, how, ASKED, config=config, context=ACME)
+        found = await MemoryCoordinator(store, context=ACME).aget_context("vault", limit=9)
+        kept = await asyncio.to_thread(contents, store)
+
+    assert kept == [("user", "Where is the vault?"), ("assistant", "It is there")]
+    assert {(one.memory_type, one.session_id) for one in found} == {("episodic", "chat-7")}
+
+
+def test_nothing_is_remembered_unless_asked(ready: TieredStore) -> None:
+    agent(scripted("there"), ready).invoke(ASKED, context=ACME)
+
+    assert contents(ready) == []
+
+
+def test_a_run_that_is_repeated_is_remembered_once(ready: TieredStore) -> None:
+    answer = AIMessage("There", id="answer")
+    made = agent(scripted(answer, answer), ready, remember=True)
+    asked = {"messages": [HumanMessage("Where is the vault?", id="question")]}
+    for _ in range(2):
+        made.invoke(asked, {"configurable": {"thread_id": "1"}}, context=ACME)
+
+    assert contents(ready) == [("user", "Where is the vault?"), ("assistant", "There")]
+
+
+def test_the_same_message_id_in_another_thread_is_another_memory(ready: TieredStore) -> None:
+    made = agent(scripted(AIMessage("A", id="a"), AIMessage("B", id="a")), ready, remember=True)
+    for thread in ("1", "2"):
+        asked = {"messages": [HumanMessage(f"In thread {thread}?", id="1")]}
+        made.invoke(asked, {"configurable": {"thread_id": thread}}, context=ACME)
+
+    assert [said for _, said in contents(ready)] == ["In thread 1?", "A", "In thread 2?", "B"]
+
+
+def test_without_a_thread_other_words_under_the_same_id_are_another_memory(
+    ready: TieredStore,
+) -> None:
+    made = agent(scripted(AIMessage("", id="a"), AIMessage("", id="a")), ready, remember=True)
+    for question in ("One?", "Two?"):
+        made.invoke({"messages": [HumanMessage(question, id="1")]}, context=ACME)
+
+    assert contents(ready) == [("user", "One?"), ("user", "Two?")]
+
+
+def test_the_session_of_the_context_comes_before_the_thread(ready: TieredStore) -> None:
+    context = MemoryContext(tenant="acme", project_id="billing", session_id="mine")
+    made = agent(scripted("there"), ready, remember=True)
+    made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=context)
+
+    found = MemoryCoordinator(ready, context=ACME).get_context("", memory_types=["episodic"])
+    assert {one.session_id for one in found} == {"mine"}
+
+
+def test_what_stands_among_the_messages_is_not_recalled_as_well(ready: TieredStore) -> None:
+    model = scripted("First answer on vaults", "Second answer")
+    saver = InMemorySaver()
+    made = agent(model, ready, remember=True, checkpointer=saver, limit=1)
+    for thread, question in (("1", "Is the vault safe?"), ("1", "Is the vault big?")):
+        config = {"configurable": {"thread_id": thread}}
+        made.invoke({"messages": [HumanMessage(question)]}, config, context=ACME)
+    assert "Is the vault safe?" not in system_of(model.seen[1])
+    assert VAULT in system_of(model.seen[1])
+
+    other = {"configurable": {"thread_id": "2"}}
+    made.invoke({"messages": [HumanMessage("Is the vault safe?")]}, other, context=ACME)
+    assert "Is the vault safe?" in system_of(model.seen[2])
+
+
+def test_an_agent_works_against_an_openai_compatible_server(ready: TieredStore) -> None:
+    call = {"id": "1", "type": "function"}
+    call["function"] = {"name": "look", "arguments": '{"place": "cellar"}'}  # type: ignore[assignment]
+    server = ChatServer({"tool_calls": [call]}, {"content": "In the cellar"})
+    with serving(server) as url:
+        model = ChatOpenAI(model="local", base_url=f"{url}/v1", api_key="none")
+        made = agent(model, ready, remember=True, system_prompt="Be brief")
+        state = made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=ACME)
+
+    assert state["messages"][-1].text == "In the cellar"
+    systems = [asked["messages"][0] for asked in server.asked]
+    assert systems[0] == systems[1]
+    assert systems[0]["role"] == "system"
+    assert VAULT in systems[0]["content"]
+    assert contents(ready) == [("user", "Where is the vault?"), ("assistant", "In the cellar")]
+
+
+async def test_no_stream_shows_what_was_recalled(ready: TieredStore) -> None:
+    made = agent(scripted(calls("look", place="attic"), "done"), ready)
+    modes = ["values", "updates", "messages", "custom", "tasks"]
+    shown = [one async for one in made.astream(ASKED, context=ACME, stream_mode=modes)]
+
+    assert len(shown) > len(modes)
+    assert VAULT not in str(shown)
+
+
+def test_a_middleware_keeps_the_memories_of_few_turns(ready: TieredStore) -> None:
+    made = TieredMemoryMiddleware()
+    own = create_agent(scripted("x"), middleware=[made], context_schema=MemoryContext, store=ready)
+    for _ in range(3):
+        own.invoke({"messages": [HumanMessage("Where is the vault?")]}, context=ACME)
+    assert len(made._turns) == 3
+
+    made._turns.update({str(number): made._turns[next(iter(made._turns))] for number in range(256)})
+    own.invoke({"messages": [HumanMessage("Where is the vault?")]}, context=ACME)
+    assert len(made._turns) == 256

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, TypedDict
+
+import pytest
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langgraph.graph import StateGraph
+
+from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.retriever import TieredMemoryRetriever
+from tests.support.agents import WAYS, How, run
+from tests.support.opening import Opened, opened_store, text_index
+
+QUERY = "When do the API keys rotate?"
+ACME = MemoryContext(tenant="acme", project_id="billing")
+
+
+def remember(memory: MemoryCoordinator) -> None:
+    memory.store(
+        "The API keys rotate on Mondays",
+        memory_type="semantic",
+        speaker="Ann",
+        occurred_at="2026-02-03T04:05:06+00:00",
+        importance=0.7,
+        tags=["Ops Team"],
+    )
+    memory.store("The API keys of staging rotate on Fridays", memory_type="semantic")
+    memory.store("Rotating the API keys takes ten minutes", memory_type="pattern")
+    memory.store("API keys are kept in the vault", tier="long_term")
+
+
+@pytest.fixture
+def memory(url: str) -> Iterator[MemoryCoordinator]:
+    with TieredStore(url, index=text_index()) as store:
+        coordinator = MemoryCoordinator(store, context=ACME)
+        remember(coordinator)
+        yield coordinator
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """LangChain's own tests of a retriever."""
+
+    memory: MemoryCoordinator
+
+    @pytest.fixture(autouse=True)
+    def _stand_on(self, memory: MemoryCoordinator) -> None:
+        self.memory = memory
+
+    @property
+    def retriever_constructor(self) -> type[TieredMemoryRetriever]:
+        return TieredMemoryRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"memory": self.memory}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return QUERY
+
+
+def test_a_document_says_what_the_memory_says_and_carries_all_else_as_json(
+    memory: MemoryCoordinator,
+) -> None:
+    retriever = TieredMemoryRetriever(memory=memory, memory_tags=["ops-team"])
+    (found,) = retriever.invoke(QUERY)
+    (known,) = memory.get_context(QUERY, tags=["ops-team"])
+
+    assert (found.page_content, found.id) == (known.content, known.key)
+    assert json.loads(json.dumps(found.metadata)) == found.metadata
+    assert found.metadata | {
+        "tier": "working",
+        "memory_type": "semantic",
+        "namespace": ["acme", "billing"],
+        "speaker": "Ann",
+        "occurred_at": "2026-02-03T04:05:06+00:00",
+        "importance": 0.7,
+        "tags": ["ops-team"],
+    } == found.metadata
+    assert found.metadata["score"] == pytest.approx(known.score, abs=0.01)
+    assert found.metadata["explanation"].keys() == known.explanation.keys()
+
+
+def test_documents_stand_in_the_order_of_the_recall(memory: MemoryCoordinator) -> None:
+    found = TieredMemoryRetriever(memory=memory, k=3).invoke(QUERY)
+
+    assert [one.id for one in found] == [one.key for one in memory.get_context(QUERY, limit=3)]
+
+
+def test_options_narrow_a_retriever_and_those_of_a_call_come_first(
+    memory: MemoryCoordinator,
+) -> None:
+    retriever = TieredMemoryRetriever(memory=memory, tiers=["long_term"], k=1)
+
+    assert [one.metadata["tier"] for one in retriever.invoke(QUERY)] == ["long_term"]
+    found = retriever.invoke(QUERY, k=9, tiers=["working"], memory_types=["pattern"])
+    assert [one.metadata["memory_type"] for one in found] == ["pattern"]
+    assert retriever.invoke(QUERY, memory_tags=["ops-team"]) == []
+
+
+async def test_every_option_reaches_the_recall_in_both_ways(memory: MemoryCoordinator) -> None:
+    retriever = TieredMemoryRetriever(memory=memory, max_tokens=0)
+
+    assert retriever.invoke(QUERY) == []
+    assert await retriever.ainvoke(QUERY) == []
+    assert len(await retriever.ainvoke(QUERY, max_tokens=None, k=2)) == 2
+    with pytest.raises(InvalidInputError, match="profile"):
+        TieredMemoryRetriever(memory=memory, profile="nearest").invoke(QUERY)
+
+
+def test_an_option_that_is_not_known_is_refused(memory: MemoryCoordinator) -> None:
+    with pytest.raises(ValueError, match="tags_of_memory"):
+        TieredMemoryRetriever(memory=memory, tags_of_memory=["x"])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="top"):
+        TieredMemoryRetriever(memory=memory).invoke(QUERY, top=1)
+
+
+def test_a_retrievers_tags_and_metadata_are_those_of_its_runs(memory: MemoryCoordinator) -> None:
+    retriever = TieredMemoryRetriever(memory=memory, tags=["prod"], metadata={"team": "ops"})
+
+    assert len(retriever.invoke(QUERY)) == 4
+    assert retriever.get_name() == "TieredMemoryRetriever"
+
+
+class Asked(TypedDict, total=False):
+    question: str
+    pages: list[str]
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_retriever_works_in_a_graph_however_it_is_run(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        memory = MemoryCoordinator(store, context=ACME)
+        await asyncio.to_thread(remember, memory)
+        retriever = TieredMemoryRetriever(memory=memory, k=1)
+        builder = StateGraph(Asked)
+        chain = (lambda state: state["question"]) | retriever | pages_of
+        builder.add_node("look", chain)
+        builder.set_entry_point("look")
+        state = await run(builder.compile(), how, {"question": "Where is the vault?"})
+
+    assert state["pages"] == ["API keys are kept in the vault"]
+
+
+def pages_of(documents: list[Any]) -> dict[str, list[str]]:
+    return {"pages": [one.page_content for one in documents]}

@@ -1,0 +1,192 @@
+"""An embedded server that is killed from outside: the stores that are open on it bring it back."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.store.base import GetOp, PutOp
+
+from langmem_tiers import EmbeddedPostgres, TieredStore
+from langmem_tiers.errors import EmbeddedServerError, OutcomeUnknownError
+from tests.support.opening import Opened, opened_store, text_index
+from tests.support.servers import blocked, kill, own_server, wait_until
+
+NAMESPACE = ("acme", "revival")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
+    """A handle of the test's own; it is not started, so that only stores keep the server."""
+    handle = own_server(tmp_path)
+    with handle:
+        pass
+    yield handle
+    handle.stop()
+
+
+def store_on(server: EmbeddedPostgres, **options: Any) -> TieredStore:
+    return TieredStore.embedded(server.path, index=text_index(), **options)
+
+
+def postmaster(server: EmbeddedPostgres) -> str:
+    try:
+        lines = (server.path / "data" / "postmaster.pid").read_text().splitlines()
+    except FileNotFoundError:
+        return ""
+    return lines[0] if lines else ""
+
+
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_an_open_store_brings_its_killed_server_back(
+    server: EmbeddedPostgres, opened: Opened
+) -> None:
+    async with opened_store(store_on(server), opened) as store:
+        for turn in range(2):
+            await store.aput(NAMESPACE, str(turn), {"text": f"turn {turn}"})
+            killed = postmaster(server)
+            kill(server)
+            while postmaster(server) == killed:
+                item = await store.aget(NAMESPACE, str(turn))
+                assert item is not None
+                assert item.value == {"text": f"turn {turn}"}
+        assert len(await store.asearch(NAMESPACE, query="turn")) == 2
+    assert postmaster(server) == ""
+
+
+def test_all_threads_of_all_stores_on_a_killed_server_go_on(server: EmbeddedPostgres) -> None:
+    with store_on(server) as one, store_on(server) as other, ThreadPoolExecutor(8) as pool:
+        one.put(NAMESPACE, "a", {"text": "was here before"})
+        together = threading.Barrier(8)
+
+        def read(number: int) -> bool:
+            together.wait()
+            return (one, other)[number % 2].get(NAMESPACE, "a") is not None
+
+        for _ in range(2):
+            killed = postmaster(server)
+            kill(server)
+            while postmaster(server) == killed:
+                assert all(pool.map(read, range(8)))
+            assert all(pool.map(read, range(8)))
+
+
+async def test_all_tasks_on_a_killed_server_go_on(server: EmbeddedPostgres) -> None:
+    async with store_on(server) as store:
+        await store.aput(NAMESPACE, "a", {"text": "was here before"})
+        killed = postmaster(server)
+        kill(server)
+        while postmaster(server) == killed:
+            items = await asyncio.gather(*(store.aget(NAMESPACE, "a") for _ in range(16)))
+            assert all(items)
+        await asyncio.gather(*(store.aput(NAMESPACE, str(i), {"text": "x"}) for i in range(16)))
+
+
+OTHER_PROCESS = """
+import sys
+from langmem_tiers import TieredStore
+with TieredStore.embedded(sys.argv[1], index=None) as store:
+    for line in sys.stdin:
+        item = store.get(("acme", "revival"), line.strip())
+        print("found" if item else "lost", flush=True)
+"""
+
+
+@contextmanager
+def other_process(server: EmbeddedPostgres) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-W", "error", "-c", OTHER_PROCESS, str(server.path)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        yield process
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+
+
+def found_by(process: subprocess.Popen[str], key: str) -> str:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(key + "\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def test_two_processes_on_a_killed_server_both_go_on(server: EmbeddedPostgres) -> None:
+    with store_on(server) as store, other_process(server) as process:
+        store.put(NAMESPACE, "a", {"text": "was here before"})
+        assert found_by(process, "a") == "found"
+        for _ in range(2):
+            kill(server)
+            with ThreadPoolExecutor(1) as pool:
+                elsewhere = pool.submit(found_by, process, "a")
+                assert store.get(NAMESPACE, "a") is not None
+                assert elsewhere.result(timeout=60) == "found"
+
+
+def test_a_call_that_was_half_done_is_told_and_the_next_one_goes_through(
+    server: EmbeddedPostgres,
+) -> None:
+    pool = {"min_size": 1, "max_size": 1}
+    with store_on(server, pool_config=pool) as store, ThreadPoolExecutor(1) as threads:
+        store.put(NAMESPACE, "a", {"text": "first"})
+        url = own_url(store)
+        holder = psycopg.connect(url)
+        holder.execute("LOCK TABLE memory.vectors")
+        half = threads.submit(
+            store.batch, [GetOp(NAMESPACE, "a"), PutOp(NAMESPACE, "a", {"text": "second"})]
+        )
+        wait_until(lambda: blocked(url))
+        kill(server)
+        with pytest.raises(OutcomeUnknownError):
+            half.result(timeout=30)
+        holder.close()
+        item = store.get(NAMESPACE, "a")
+        assert item is not None
+        assert item.value == {"text": "first"}
+
+
+def own_url(store: TieredStore) -> str:
+    server = store._runner._server
+    assert server is not None
+    return server.url
+
+
+def test_a_store_whose_server_was_killed_counts_its_reads_and_closes(
+    server: EmbeddedPostgres,
+) -> None:
+    before = set(threading.enumerate())
+    with store_on(server) as store:
+        store.put(NAMESPACE, "a", {"text": "read and counted"})
+        assert store.get(NAMESPACE, "a") is not None
+        killed, reads = postmaster(server), 1
+        kill(server)
+        while postmaster(server) == killed:
+            assert store.get(NAMESPACE, "a") is not None
+            reads += 1
+    assert set(threading.enumerate()) - before == set()
+    assert postmaster(server) == ""
+    with store_on(server) as store:
+        assert sum(one.accesses for one in store.stats()) == reads
+
+
+def test_what_was_removed_is_not_made_anew_and_what_was_stopped_stays_so(
+    server: EmbeddedPostgres,
+) -> None:
+    with pytest.raises(EmbeddedServerError, match=r"start\(\)"):
+        server.revive()
+    with store_on(server) as store:
+        store.put(NAMESPACE, "a", {"text": "x"})
+        kill(server)
+        shutil.rmtree(server.path)
+        with pytest.raises(EmbeddedServerError, match="is gone"):
+            store.get(NAMESPACE, "a")
+        assert not server.path.exists()

@@ -1,0 +1,226 @@
+"""The turns of a session, and the words of a turn and of those around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers import MemoryCoordinator, TieredStore
+from tests.support.bm25 import Document, bm25
+from tests.support.coordinating import coordinator, evidence, keys
+from tests.support.opening import Clock, text_index
+
+SEEDED = settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+_tenants = (f"tenant-{n}" for n in count())
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    """An empty store."""
+    with TieredStore(url, index=text_index(), clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    """A coordinator in the midst of a session."""
+    return coordinator(store, project_id="billing", session_id="chat")
+
+
+def turns(url: str) -> dict[str, int | None]:
+    """The turn of each memory by its key."""
+    with psycopg.connect(url) as conn:
+        rows = conn.execute("SELECT key, turn FROM memory.memories").fetchall()
+    return {key: turn for key, turn in rows}
+
+
+def said(*names: str, speaker: str = "Ada", **fields: Any) -> list[dict[str, Any]]:
+    return [
+        {"content": f"about {name}", "key": name, "speaker": speaker, **fields} for name in names
+    ]
+
+
+# Numbering
+
+
+def test_turns_are_numbered_by_the_order_of_the_batch_and_late_ones_follow(
+    memory: MemoryCoordinator, url: str
+) -> None:
+    memory.store_many(said("z", "a", "m"))
+    memory.store_many(said("b", speaker="Ben"))
+    late = memory.store("about something late", speaker="Ada").key
+    assert turns(url) == {"z": 1, "a": 2, "m": 3, "b": 4, late: 5}
+
+
+def test_what_nobody_said_and_what_has_no_session_has_no_turn(store: TieredStore, url: str) -> None:
+    coordinator(store, session_id="chat").store_many(
+        [{"content": "a fact", "key": "fact"}, *said("a"), {"content": "more", "key": "more"}]
+    )
+    coordinator(store).store_many(said("no session"))
+    assert turns(url) == {"fact": None, "a": 1, "more": None, "no session": None}
+
+
+def test_each_session_of_each_project_counts_for_itself(store: TieredStore, url: str) -> None:
+    for project in ("one", "two"):
+        for session in ("x", "y"):
+            coordinator(store, project_id=project, session_id=session).store_many(
+                said(f"{project}-{session}-first", f"{project}-{session}-second")
+            )
+    found = turns(url)
+    assert {turn for key, turn in found.items() if key.endswith("first")} == {1}
+    assert {turn for key, turn in found.items() if key.endswith("second")} == {2}
+
+
+def test_a_turn_that_is_given_is_kept_and_the_others_follow_it(
+    memory: MemoryCoordinator, url: str
+) -> None:
+    memory.store_many([*said("seventh", turn=7), *said("next", "after")])
+    memory.store_many(said("last"))
+    memory.store_many(said("between", turn=4))
+    assert turns(url) == {"seventh": 7, "next": 8, "after": 9, "last": 10, "between": 4}
+
+
+def test_storing_again_keeps_the_turn(memory: MemoryCoordinator, url: str) -> None:
+    memory.store_many(said("a", "b", "c"))
+    memory.store_many(said("b", speaker="Ben"))
+    memory.store_many(said("d"))
+    assert {key: turn for key, turn in turns(url).items() if key != "d"} == {"a": 1, "b": 2, "c": 3}
+    assert (turns(url)["d"] or 0) > 3
+
+
+def test_storing_again_in_another_session_takes_a_turn_there(store: TieredStore, url: str) -> None:
+    memory = coordinator(store)
+    memory.store_many(said("a", "b", session_id="x"))
+    memory.store_many(said("c", session_id="y"))
+    memory.store_many(said("b", session_id="y"))
+    assert turns(url) == {"a": 1, "b": 2, "c": 1}
+
+
+def test_a_move_to_another_tier_keeps_the_turn_and_the_count(
+    store: TieredStore, memory: MemoryCoordinator, url: str
+) -> None:
+    memory.store_many(said("a", "b", tier="short_term"))
+    assert store.move(("acme", "billing", "chat"), "b", "working")
+    memory.store_many(said("c", tier="short_term"))
+    assert turns(url) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_concurrent_writers_of_one_session_never_share_a_turn(url: str) -> None:
+    with (
+        TieredStore(url, index=text_index()) as one,
+        TieredStore(url, index=text_index()) as other,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        writers = [coordinator(store, session_id="chat") for store in (one, other)]
+
+        def write(n: int) -> None:
+            writers[n % 2].store_many(said(*(f"{n}-{i}" for i in range(n % 3 + 1))))
+
+        list(pool.map(write, range(48)))
+    found = [turn or 0 for turn in turns(url).values()]
+    assert sorted(found) == list(range(1, len(found) + 1))
+    for n in range(48):
+        mine = [turns(url)[f"{n}-{i}"] or 0 for i in range(n % 3 + 1)]
+        assert mine == list(range(mine[0], mine[0] + len(mine)))
+
+
+# The evidence
+
+WORDS = ["kiwi", "plum", "fig", "lime", "pear", "melon"]
+TEXTS = st.dictionaries(
+    st.sampled_from(WORDS), st.integers(1, 20) | st.integers(1, 3), min_size=1, max_size=5
+)
+SPOKEN = st.tuples(TEXTS, st.sampled_from(["Ada", "Ben", "user", None]), st.sampled_from("xy"))
+
+
+def written(counts: dict[str, int]) -> str:
+    """A text in which the words stand as often as said, one word after the other in turn."""
+    most = max(counts.values())
+    return " ".join(word for n in range(most) for word, times in counts.items() if n < times)
+
+
+@SEEDED
+@given(
+    spoken=st.lists(SPOKEN, min_size=1, max_size=14),
+    asked=st.lists(st.sampled_from([*WORDS, "Ada", "Ben", "user", "cherry"]), min_size=1),
+)
+def test_the_words_of_turns_score_as_bm25_says(
+    store: TieredStore, spoken: list[tuple[dict[str, int], str | None, str]], asked: list[str]
+) -> None:
+    memory = coordinator(store, next(_tenants))
+    memory.store_many(
+        {"content": written(counts), "speaker": speaker, "session_id": session, "key": f"{i:02}"}
+        for i, (counts, speaker, session) in enumerate(spoken)
+    )
+    documents = list[Document]()
+    for counts, speaker, session in spoken:
+        earlier = sum(one.session == session and one.turn is not None for one in documents)
+        documents.append(Document(counts, session, earlier + 1 if speaker else None))
+    named = {speaker.lower() for _, speaker, _ in spoken if speaker and speaker != "user"}
+    words = [word.lower() for word in asked if word.lower() not in named]
+    expected = bm25(documents, words)
+
+    found, _ = evidence(store, lambda: memory.get_context(" ".join(asked), cutoff=False))
+
+    assert keys(found) == [f"{i:02}" for i in range(len(spoken))]
+    for one, scores in zip(found, expected, strict=True):
+        assert (one.own, one.before) == pytest.approx((scores.own, scores.before), rel=1e-6)
+        assert one.around == pytest.approx(scores.around, rel=1e-6)
+
+
+@pytest.mark.parametrize("times", range(1, 21))
+def test_the_count_of_a_word_is_read_off_its_rank(store: TieredStore, times: int) -> None:
+    memory = coordinator(store, next(_tenants))
+    memory.store_many(["kiwi " * times + "plum fig", "lime"])
+    found, _ = evidence(store, lambda: memory.get_context("kiwi"))
+    documents = [Document({"kiwi": times, "plum": 1, "fig": 1}), Document({"lime": 1})]
+    score = max(one.own for one in found)
+    assert score == pytest.approx(bm25(documents, ["kiwi"])[0].own, rel=1e-9)
+
+
+def test_what_other_tiers_and_projects_hold_is_no_neighbour(store: TieredStore) -> None:
+    here = coordinator(store, project_id="here", session_id="chat")
+    there = coordinator(store, project_id="there", session_id="chat")
+    there.store_many(said("kiwi elsewhere"))
+    here.store_many(said("nothing of it"))
+    here.store_many(said("still nothing", tier="long_term"))
+    found, _ = evidence(store, lambda: here.get_context("kiwi", cutoff=False))
+    assert keys(found) == ["nothing of it", "still nothing"]
+    assert [(one.own, one.around, one.before) for one in found] == [(0, 0, 0)] * 2
+
+
+def test_an_answer_without_the_word_is_found_by_the_question_before_it(
+    store: TieredStore,
+) -> None:
+    memory = coordinator(store, session_id="chat")
+    talk = [
+        ("Ada", "Did anybody see the giraffe?"),
+        ("Ben", "Near the fountain."),
+        ("Ada", "Thanks."),
+    ]
+    memory.store_many({"speaker": speaker, "content": text} for speaker, text in talk)
+    memory.store_many(f"Unrelated fact number {n} of the books" for n in range(20))
+    found = memory.get_context("giraffe", limit=2)
+    assert {one.content for one in found} == {"Did anybody see the giraffe?", "Near the fountain."}
+    assert found[0].evidence["window"] > 0
+
+
+def test_the_scope_tells_how_many_memories_there_are_and_who_speaks(store: TieredStore) -> None:
+    memory = coordinator(store, session_id="chat")
+    memory.store_many([*said("kiwi", "plum"), *said("fig", speaker="Ben"), {"content": "lime"}])
+    _, scope = evidence(store, lambda: memory.get_context("Where did Zoe put the kiwi?"))
+    assert (scope.memories, set(scope.speakers)) == (4, {"Ada", "Ben"})
+    assert scope.known_names == frozenset()
+    assert 0 < scope.known < scope.sought

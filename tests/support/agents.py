@@ -1,0 +1,68 @@
+"""Graphs run each way, and models that say what the test wrote down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables import Runnable
+from pydantic import Field
+
+How = Literal["invoke", "ainvoke", "astream"]
+
+WAYS = [(opened, how) for opened in ("sync", "async") for how in ("invoke", "ainvoke", "astream")]
+"""How a store is opened, and how a graph on it is run."""
+
+
+async def run(graph: Any, how: How, given: Any, **options: Any) -> dict[str, Any]:
+    """The final state of a graph; blocking calls are made off the loop, as servers do."""
+    if how == "invoke":
+        state = await asyncio.to_thread(graph.invoke, given, **options)
+    elif how == "ainvoke":
+        state = await graph.ainvoke(given, **options)
+    else:
+        async for state in graph.astream(given, stream_mode="values", **options):  # noqa: B007
+            pass
+    assert isinstance(state, dict)
+    return state
+
+
+class ScriptedModel(FakeMessagesListChatModel):
+    """Says its responses in order, calls tools, and keeps what it was shown."""
+
+    seen: list[list[BaseMessage]] = Field(default_factory=list)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        self.seen.append(list(messages))
+        return super()._generate(messages, stop, run_manager, **kwargs)
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | Any],  # noqa: ARG002
+        **_: Any,
+    ) -> Runnable[Any, AIMessage]:
+        """Tools are called by what the responses say."""
+        return self
+
+
+def scripted(*responses: str | AIMessage) -> ScriptedModel:
+    """A model that says these in turn."""
+    said = [AIMessage(one) if isinstance(one, str) else one for one in responses]
+    return ScriptedModel(responses=list(said))
+
+
+def calls(tool: str, **arguments: Any) -> AIMessage:
+    """A response that calls one tool."""
+    call = {"name": tool, "args": arguments, "id": f"call-{tool}", "type": "tool_call"}
+    return AIMessage("", tool_calls=[call])

@@ -1,0 +1,77 @@
+"""BM25 as a textbook has it: of documents, of the turns around them, of the turn before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+K1, B, REACH = 1.2, 0.75, 2
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text as its words and how often each occurs; `turn` is its place in a session."""
+
+    counts: Mapping[str, int]
+    session: str | None = None
+    turn: int | None = None
+
+
+class Scores(NamedTuple):
+    """What a document scores for a query."""
+
+    own: float
+    around: float
+    before: float
+
+
+def bm25(documents: Sequence[Document], query: Sequence[str]) -> list[Scores]:
+    """Score every document; lengths are in distinct words, their mean is that of the hits."""
+    words = sorted(set(query))
+    idf = {word: _idf(documents, word) for word in words}
+    hits = [one for one in documents if any(word in one.counts for word in words)]
+    mean = math.fsum(len(one.counts) for one in hits) / len(hits) if hits else 1.0
+    own = [_own(one, idf, mean) for one in documents]
+    return [
+        Scores(own[i], _around(one, documents, idf), _before(one, documents, own))
+        for i, one in enumerate(documents)
+    ]
+
+
+def _idf(documents: Sequence[Document], word: str) -> float:
+    holding = sum(word in one.counts for one in documents)
+    return math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5))
+
+
+def _own(one: Document, idf: Mapping[str, float], mean: float) -> float:
+    norm = K1 * (1 - B + B * len(one.counts) / mean)
+    return math.fsum(
+        weight * count * (K1 + 1) / (count + norm)
+        for word, weight in idf.items()
+        if (count := one.counts.get(word, 0))
+    )
+
+
+def _around(one: Document, documents: Sequence[Document], idf: Mapping[str, float]) -> float:
+    near = [each for each, gap in _session(one, documents) if abs(gap) <= REACH]
+    total = 0.0
+    for word, weight in idf.items():
+        count = sum(each.counts.get(word, 0) for each in near)
+        total += weight * count * (K1 + 1) / (count + K1)
+    return total
+
+
+def _before(one: Document, documents: Sequence[Document], own: Sequence[float]) -> float:
+    scores = dict(zip(map(id, documents), own, strict=True))
+    return math.fsum(scores[id(each)] for each, gap in _session(one, documents) if gap == -1)
+
+
+def _session(one: Document, documents: Sequence[Document]) -> Iterator[tuple[Document, int]]:
+    """The documents of its session that have a turn, each with how far it is away."""
+    if one.session is None or one.turn is None:
+        return
+    for each in documents:
+        if each.session == one.session and each.turn is not None:
+            yield each, each.turn - one.turn

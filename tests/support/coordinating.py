@@ -1,0 +1,83 @@
+"""Coordinators on ready databases, called either way, and the evidence behind what they recall."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.config import CoordinatorSettings, Distance
+from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.recall.candidates import Scope, read_rows
+from langmem_tiers.testing import Mode
+from tests.support.plans import calls_of, named
+
+PATIENT = CoordinatorSettings(query_timeout_ms=60_000, max_context_items=1000)
+"""No time limit that a busy machine could reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Calls a coordinator's verbs, or their async twins."""
+
+    memory: MemoryCoordinator
+    mode: Mode
+
+    async def __call__(self, verb: str, *args: Any, **options: Any) -> Any:
+        """Call `verb`, in a thread, or its twin, on this loop."""
+        if self.mode == "abatch":
+            return await getattr(self.memory, f"a{verb}")(*args, **options)
+        return await asyncio.to_thread(getattr(self.memory, verb), *args, **options)
+
+
+def coordinator(
+    store: TieredStore,
+    tenant: str = "acme",
+    *,
+    project_id: str | None = None,
+    session_id: str | None = None,
+    agent_id: str | None = None,
+    **options: Any,
+) -> MemoryCoordinator:
+    """A patient coordinator of that context."""
+    context = MemoryContext(
+        tenant=tenant, project_id=project_id, session_id=session_id, agent_id=agent_id
+    )
+    return MemoryCoordinator(store, context=context, **{"settings": PATIENT, **options})
+
+
+def recall_call(store: TieredStore, ask: Callable[[], object]) -> Call:
+    """The recall statement that a call sends."""
+    return named(calls_of(store, ask), "recall")
+
+
+class Evidence(NamedTuple):
+    """What Postgres says of a memory's words."""
+
+    key: str
+    own: float
+    around: float
+    before: float
+
+
+def evidence(store: TieredStore, ask: Callable[[], object]) -> tuple[list[Evidence], Scope]:
+    """What Postgres answers to the recall statement that a call sends, by key."""
+    call = recall_call(store, ask)
+
+    def again() -> Flow[list[Row]]:
+        (rows,) = yield Query((call,), commit=True)
+        return list(rows)
+
+    found, scope = read_rows(store.run(again()), Distance.COSINE)
+    words = (
+        Evidence(one.key or "", one.own or 0.0, one.around or 0.0, one.before or 0.0)
+        for one in found
+    )
+    return sorted(words), scope
+
+
+def keys(memories: Any) -> list[str]:
+    """The keys of memories, in their order."""
+    return [one.key for one in memories]

@@ -1,0 +1,93 @@
+"""Counts of reads wait in memory until they are written, and are kept if they cannot be."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from langmem_tiers import accesses
+from langmem_tiers.accesses import AccessBuffer
+from langmem_tiers.config import StoreOptions
+from langmem_tiers.errors import DatabaseError
+from langmem_tiers.flow import Flow, Query
+from langmem_tiers.recall.flow import Found
+from langmem_tiers.store_flows import StoreFlows
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def found(number: int) -> Found:
+    return Found("acme", "notes.", str(number), {}, NOON, NOON, "working", None, None, number)
+
+
+def buffer_of(*numbers: int) -> AccessBuffer:
+    made = AccessBuffer()
+    for number in numbers:
+        made.add([found(number)], NOON)
+    return made
+
+
+def test_reads_of_one_memory_are_one_entry_and_all_are_handed_over_in_order() -> None:
+    taken = buffer_of(2, 1, 2).take()
+    assert taken is not None
+    assert taken.call.params == {
+        "tenants": ["acme", "acme"],
+        "ids": [1, 2],
+        "counts": [1, 2],
+        "now": NOON,
+    }
+
+
+def test_what_is_given_back_adds_to_what_came_meanwhile() -> None:
+    buffer = buffer_of(1, 1)
+    taken = buffer.take()
+    assert taken is not None
+    assert buffer.take() is None
+    buffer.add([found(1), found(2)], NOON - timedelta(minutes=1))
+    buffer.give_back(taken)
+    again = buffer.take()
+    assert again is not None
+    assert again == ({("acme", 1): 3, ("acme", 2): 1}, NOON)
+
+
+def test_many_entries_are_due_at_once_and_few_after_a_second() -> None:
+    assert not AccessBuffer().due
+    assert not buffer_of(1).due
+    assert buffer_of(*range(accesses.FLUSH_ENTRIES)).due
+
+
+def test_a_refusal_is_logged_once_and_followed_by_rest_and_a_bound(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    buffer = buffer_of(*range(accesses.FLUSH_ENTRIES))
+    with caplog.at_level(logging.WARNING):
+        buffer.rest(DatabaseError("read-only"))
+        buffer.rest(DatabaseError("read-only"))
+    assert caplog.text.count("cannot be written: read-only") == 1
+    assert not buffer.due
+    for number in range(2 * accesses.KEPT_ENTRIES):
+        buffer.add([found(number)], NOON)
+    taken = buffer.take()
+    assert taken is not None
+    assert len(taken.counts) == accesses.KEPT_ENTRIES
+    assert taken.counts["acme", 0] == 2
+    buffer.give_back(taken)
+    buffer.wrote()
+    assert buffer.due
+
+
+def test_counts_of_a_flow_that_was_abandoned_are_kept() -> None:
+    flows = StoreFlows(StoreOptions(), clock=lambda: NOON, ttl=lambda: None)
+    flows._accesses.add([found(1)], NOON)
+    for end in (lambda flow: flow.close(), lambda flow: failing(flow, DatabaseError("refused"))):
+        flushing = flows.flush()
+        assert isinstance(next(flushing), Query)
+        end(flushing)
+    assert flows._accesses.take() == ({("acme", 1): 1}, NOON)
+
+
+def failing(flow: Flow[None], error: DatabaseError) -> None:
+    with pytest.raises(DatabaseError, match="refused"):
+        flow.throw(error)

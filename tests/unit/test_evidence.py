@@ -1,0 +1,288 @@
+"""How well a candidate answers a question: the features, the match and the cut-off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_tiers.recall.candidates import Candidate, Scope
+from langmem_tiers.recall.evidence import (
+    FEATURES,
+    Judged,
+    answerable,
+    features,
+    judge,
+    shipped,
+    tells_time,
+)
+from langmem_tiers.recall.question import Question, read_question
+
+NOW = datetime(2023, 6, 14, 9, tzinfo=UTC)
+SCOPE = Scope(memories=400, mean_words=8, sought=10, known=9, best_cosine=0.5)
+
+_PLAIN = Candidate(
+    tenant="acme",
+    namespace="billing.",
+    key="plain",
+    value={},
+    created_at=NOW,
+    updated_at=NOW,
+    tier="working",
+    expires_at=None,
+    ttl_minutes=None,
+    id=1,
+    cosine=None,
+    own=None,
+    around=None,
+    before=None,
+    words=8,
+    words_around=None,
+    answered=None,
+    speaker=None,
+    occurred_at=None,
+    access_count=0,
+    success_count=0,
+    failure_count=0,
+    last_accessed_at=None,
+    strength=0.0,
+)
+
+
+def candidate(content: str = "some words", **facts: Any) -> Candidate:
+    return _PLAIN._replace(**{"value": {"content": content}, **facts})
+
+
+def asked(text: str) -> Question:
+    return read_question(text, NOW)
+
+
+def measured(one: Candidate, question: str, scope: Scope = SCOPE) -> dict[str, float]:
+    return dict(zip(FEATURES, features(one, asked(question), scope), strict=True))
+
+
+def judged(*some: Candidate, question: str = "Where is it?", scope: Scope = SCOPE) -> list[Judged]:
+    return judge(some, asked(question), scope, shipped())
+
+
+candidates = st.builds(
+    candidate,
+    st.sampled_from(["a few words", "When? Yesterday!", "I ran on Monday", "Do you? Really?"]),
+    key=st.uuids().map(str),
+    cosine=st.none() | st.floats(-1, 1),
+    own=st.none() | st.floats(0, 30),
+    around=st.none() | st.floats(0, 60),
+    before=st.none() | st.floats(0, 30),
+    words=st.integers(0, 300),
+    words_around=st.none() | st.integers(0, 1000),
+    answered=st.none() | st.booleans(),
+    speaker=st.sampled_from([None, "user", "assistant", "Caroline", "Mel"]),
+    occurred_at=st.none() | st.datetimes(timezones=st.just(UTC)),
+)
+questions = st.sampled_from(
+    ["Where do I keep my bees?", "When did Caroline run in May?", "What did you suggest?", "bees"]
+)
+
+
+def test_weights_features_and_their_names_agree() -> None:
+    assert tuple(shipped().features) == FEATURES
+    assert len(features(candidate(), asked("why?"), SCOPE)) == len(FEATURES)
+
+
+def test_words_count_by_the_share_of_the_question_that_they_cover() -> None:
+    found = measured(candidate(own=11.0), "Where is it?")
+
+    assert found["own"] == pytest.approx(11 / (10 * 2.2))
+
+
+def test_neighbours_count_only_in_a_talk_and_the_less_the_longer_it_is() -> None:
+    alone = measured(candidate(around=22.0, before=11.0), "?")
+    short = measured(candidate(around=22.0, before=11.0, answered=True, words_around=0), "?")
+    long = measured(candidate(around=22.0, before=11.0, answered=True, words_around=100), "?")
+
+    assert (alone["window"], alone["previous"]) == (0, 0)
+    assert (short["window"], short["previous"]) == (pytest.approx(1), pytest.approx(0.5))
+    assert (long["window"], long["previous"]) == (pytest.approx(0.5), pytest.approx(0.25))
+
+
+def test_nearness_is_measured_by_the_nearest_of_the_scope() -> None:
+    assert measured(candidate(cosine=0.25), "?")["dense"] == 0.5
+    assert measured(candidate(cosine=0.05), "?", replace(SCOPE, best_cosine=0.01))["dense"] == 0.5
+
+
+def test_a_named_speaker_is_preferred() -> None:
+    question = "What does Caroline like?"
+
+    assert measured(candidate(speaker="Caroline Mills"), question)["named"] == 1
+    assert measured(candidate(speaker="Mel"), question)["named"] == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "role", "preferred"),
+    [
+        ("Where do I keep my bees?", "user", "user"),
+        ("Where do I keep my bees?", "human", "user"),
+        ("What did you tell me about bees?", "assistant", "assistant"),
+        ("What did you tell me about bees?", "ai", "assistant"),
+        ("Where do I keep my bees?", "assistant", None),
+        ("What did you tell me about bees?", "user", None),
+        ("Where are the bees?", "user", None),
+    ],
+)
+def test_roles_are_preferred_by_who_the_question_is_about(
+    question: str, role: str, preferred: str | None
+) -> None:
+    found = measured(candidate(speaker=role), question)
+
+    assert {name for name in ("user", "assistant") if found[name]} == {preferred} - {None}
+
+
+def test_a_question_for_a_time_prefers_what_tells_one() -> None:
+    assert measured(candidate("I moved last summer"), "When did I move?")["when"] == 1
+    assert measured(candidate("I moved"), "When did I move?")["when"] == 0
+    assert measured(candidate("I moved last summer"), "Where did I move?")["when"] == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["yesterday", "in May", "two days, I think", "since 2019", "on the 3rd!", "Sunday's cake"],
+)
+def test_words_of_time_are_recognised(text: str) -> None:
+    assert tells_time(text)
+
+
+def test_a_modal_verb_or_a_plain_number_tells_no_time() -> None:
+    assert not tells_time("I may take 12 apples")
+
+
+@pytest.mark.parametrize(
+    ("day", "closeness"),
+    [
+        (datetime(2023, 5, 8, 23, tzinfo=UTC), 1.0),
+        (datetime(2023, 5, 18, tzinfo=UTC), math.exp(-1)),
+        (datetime(2023, 5, 4, tzinfo=UTC), math.exp(-1)),
+    ],
+)
+def test_a_date_in_the_question_prefers_the_days_after_it(day: datetime, closeness: float) -> None:
+    found = measured(candidate(occurred_at=day), "What happened on 8 May 2023?")
+
+    assert found["date"] == pytest.approx(closeness)
+
+
+def test_last_week_is_counted_from_the_moment_of_asking() -> None:
+    during = measured(candidate(occurred_at=datetime(2023, 6, 7, tzinfo=UTC)), "And last week?")
+    before = measured(candidate(occurred_at=datetime(2023, 5, 7, tzinfo=UTC)), "And last week?")
+
+    assert during["date"] == 1
+    assert before["date"] < 0.01
+
+
+def test_without_a_date_on_either_side_dates_do_not_count() -> None:
+    assert measured(candidate(), "What happened on 8 May 2023?")["date"] == 0
+    assert measured(candidate(occurred_at=NOW), "What happened?")["date"] == 0
+
+
+def test_what_only_asks_counts_less() -> None:
+    assert measured(candidate("Do you swim?"), "?")["asks"] == -1
+    assert measured(candidate("I do. Do you?"), "?")["asks"] == -0.5
+    assert measured(candidate("I do."), "?")["asks"] == 0
+
+
+@given(some=st.lists(candidates, max_size=8), question=questions)
+def test_the_match_is_a_chance_and_keeps_the_order_of_the_score(
+    some: list[Candidate], question: str
+) -> None:
+    found = judged(*some, question=question)
+    scores = [math.fsum(one.shares(shipped()).values()) for one in found]
+
+    assert all(0 <= one.match <= 1 for one in found)
+    for one, score in zip(found, scores, strict=True):
+        for other, less in zip(found, scores, strict=True):
+            assert score <= less + 1e-9 or one.match >= other.match
+
+
+@given(some=st.lists(candidates, max_size=8), question=questions)
+def test_shares_are_the_features_times_their_weights_and_add_up_to_the_score(
+    some: list[Candidate], question: str
+) -> None:
+    weights = shipped()
+    for one in judged(*some, question=question):
+        score = sum(
+            weights.features[name] * value
+            for name, value in zip(FEATURES, one.features, strict=True)
+        )
+
+        assert math.fsum(one.shares(weights).values()) == pytest.approx(score)
+
+
+@given(
+    some=st.lists(candidates, max_size=8, unique_by=lambda one: one.key),
+    question=questions,
+    shuffled=st.randoms(use_true_random=False),
+)
+def test_the_order_of_the_candidates_does_not_matter(
+    some: list[Candidate], question: str, shuffled: Any
+) -> None:
+    mixed = shuffled.sample(some, len(some))
+
+    before = dict(zip([one.key for one in some], judged(*some, question=question), strict=True))
+    after = dict(zip([one.key for one in mixed], judged(*mixed, question=question), strict=True))
+
+    assert before == after
+
+
+def test_no_candidates_are_judged_to_nothing() -> None:
+    assert judged() == []
+
+
+def test_a_better_candidate_has_the_better_match() -> None:
+    good, fair = judged(candidate(own=20.0, cosine=0.5), candidate(own=2.0, cosine=0.3))
+
+    assert good.match > fair.match
+
+
+def scope_of(*speakers: str, **facts: Any) -> Scope:
+    return replace(SCOPE, speakers=speakers, **facts)
+
+
+def can_answer(question: str, scope: Scope) -> bool:
+    return answerable(asked(question), scope, shipped())
+
+
+def test_a_question_about_a_speaker_with_known_words_can_be_answered() -> None:
+    assert can_answer("When did Caroline paint?", scope_of("Caroline", "Mel"))
+
+
+def test_a_question_about_somebody_unknown_in_unknown_words_cannot() -> None:
+    unknown = scope_of("Ida", "Bo", known=2.0, best_cosine=0.25)
+
+    assert not can_answer("When did Caroline go to the gallery?", unknown)
+
+
+def test_a_name_that_occurs_in_a_memory_is_as_known_as_a_speaker() -> None:
+    told_of = scope_of("Ida", known_names=frozenset(["caroline"]))
+
+    assert can_answer("When did Caroline paint?", told_of)
+
+
+def test_who_asks_of_themselves_is_seldom_refused() -> None:
+    assert can_answer("Where do I keep my bees?", replace(SCOPE, known=1.0, best_cosine=0.3))
+
+
+def test_a_scope_without_memories_can_answer_nothing_named() -> None:
+    assert not can_answer("Where is Caroline?", Scope(sought=3.0))
+
+
+@given(known=st.floats(0, 10), cosine=st.floats(0, 1), more=st.floats(0, 0.5), question=questions)
+def test_more_known_words_and_nearer_memories_never_make_a_question_unanswerable(
+    known: float, cosine: float, more: float, question: str
+) -> None:
+    less = scope_of("Caroline", known=known, best_cosine=cosine)
+    better = scope_of("Caroline", known=known + more, best_cosine=min(1, cosine + more))
+
+    assert can_answer(question, better) or not can_answer(question, less)

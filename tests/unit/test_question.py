@@ -1,0 +1,174 @@
+"""What a question says about its answer: who, when, and which side of the talk."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_tiers.recall.question import (
+    Days,
+    Named,
+    Question,
+    days_from,
+    name_words,
+    read_question,
+)
+
+NOW = datetime(2023, 6, 14, 9, tzinfo=UTC)  # a Wednesday
+DATES = st.dates(date(1990, 1, 1), date(2090, 12, 31))
+
+
+def asked(text: str) -> Question:
+    return read_question(text, NOW)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "on 8 May 2023",
+        "on the 8th of May 2023",
+        "on May 8, 2023",
+        "on May 8th 2023",
+        "on 2023-05-08",
+    ],
+)
+def test_a_day_is_read_in_any_common_form(text: str) -> None:
+    assert asked(f"What did Caroline do {text}?").times == (Named(2023, 5, 8),)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("in May 2023", Named(2023, 5, None)),
+        ("in May", Named(None, 5, None)),
+        ("during sept of 2022", Named(2022, 9, None)),
+        ("in 2021", Named(2021, None, None)),
+        ("on 3 June", Named(None, 6, 3)),
+    ],
+)
+def test_what_a_time_leaves_open_stays_open(text: str, named: Named) -> None:
+    assert asked(f"Where was I {text}?").times == (named,)
+
+
+def test_a_day_makes_the_month_and_the_year_around_it_no_further_time() -> None:
+    assert asked("Who called on 8 May 2023, in May, in 2023?").times == (Named(2023, 5, 8),)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("today", date(2023, 6, 14), date(2023, 6, 14)),
+        ("yesterday", date(2023, 6, 13), date(2023, 6, 13)),
+        ("last week", date(2023, 6, 5), date(2023, 6, 11)),
+        ("this week", date(2023, 6, 12), date(2023, 6, 18)),
+        ("last month", date(2023, 5, 1), date(2023, 5, 31)),
+        ("this month", date(2023, 6, 1), date(2023, 6, 14)),
+        ("last year", date(2022, 1, 1), date(2022, 12, 31)),
+        ("last Monday", date(2023, 6, 12), date(2023, 6, 12)),
+        ("on Wednesday", date(2023, 6, 7), date(2023, 6, 7)),
+        ("two days ago", date(2023, 6, 12), date(2023, 6, 12)),
+        ("a week ago", date(2023, 6, 4), date(2023, 6, 10)),
+        ("3 months ago", date(2023, 3, 1), date(2023, 3, 31)),
+    ],
+)
+def test_relative_times_are_days_before_the_question(text: str, first: date, last: date) -> None:
+    assert asked(f"What did I buy {text}?").times == (Days(first, last),)
+
+
+def test_a_question_without_a_time_names_none() -> None:
+    assert asked("May I march on?").times == ()
+
+
+def test_a_date_that_is_not_in_the_calendar_is_no_day() -> None:
+    (time,) = asked("What happened on 31 February 2023?").times
+
+    assert days_from([time], date(2023, 2, 28)) is None
+
+
+def test_days_from_is_0_within_negative_before_and_positive_after() -> None:
+    may = [Named(2023, 5, None)]
+
+    assert days_from(may, date(2023, 5, 20)) == 0
+    assert days_from(may, date(2023, 4, 29)) == -2
+    assert days_from(may, date(2023, 6, 4)) == 3
+
+
+def test_a_time_without_a_year_is_the_nearest_such_time() -> None:
+    new_year = [Named(None, 1, 1)]
+
+    assert days_from(new_year, date(2022, 12, 30)) == -2
+    assert days_from(new_year, date(2023, 1, 4)) == 3
+
+
+def test_the_nearest_of_several_times_counts() -> None:
+    assert days_from([Named(2020, None, None), Named(2023, 5, 8)], date(2023, 5, 9)) == 1
+    assert days_from([], date(2023, 5, 9)) is None
+
+
+@given(first=DATES, length=st.integers(0, 400), when=DATES)
+def test_days_from_days_is_the_distance_to_them(first: date, length: int, when: date) -> None:
+    days = Days(first, first + timedelta(days=length))
+
+    gap = days_from([days], when)
+
+    assert gap is not None
+    assert (gap == 0) == (days.first <= when <= days.last)
+    assert days.first <= when - timedelta(days=gap) <= days.last
+
+
+@given(text=st.text(max_size=80), today=DATES)
+def test_any_text_can_be_asked(text: str, today: date) -> None:
+    now = datetime(today.year, today.month, today.day, tzinfo=UTC)
+
+    assert read_question(text, now) == read_question(text, now)
+
+
+def test_the_first_person_is_told_by_its_words() -> None:
+    assert asked("Where do I keep my bees?").first_person
+    assert asked("What did we plan?").first_person
+    assert not asked("Where does Ida keep the bees?").first_person
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What did you recommend for my bread?",
+        "Remind me, please: which shoe was it?",
+        "In our previous conversation, what was the third step?",
+        "What was your advice on sleep?",
+        "Which book had you suggested?",
+    ],
+)
+def test_a_question_for_what_the_assistant_said_is_told_by_its_words(text: str) -> None:
+    assert asked(text).about_assistant
+
+
+def test_a_question_about_oneself_is_not_about_the_assistant() -> None:
+    assert not asked("Where did I learn to make pastry?").about_assistant
+
+
+def test_questions_for_a_time_are_told_by_their_words() -> None:
+    assert asked("When did Caroline move?").wants_time
+    assert asked("How many weeks ago did I run?").wants_time
+    assert not asked("Where did Caroline move?").wants_time
+
+
+def test_names_are_capitalised_words_inside_a_sentence_without_the_calendar() -> None:
+    assert asked("Did Caroline and Mel meet on Monday in May?").names == {"caroline", "mel"}
+
+
+def test_a_speaker_is_named_by_any_part_of_the_name_in_any_case() -> None:
+    question = asked("what did grad b think of maria?")
+
+    assert question.names_speaker("Grad B")
+    assert question.names_speaker("Maria Lopez")
+    assert not question.names_speaker("Ida")
+
+
+def test_roles_short_words_and_articles_name_nobody() -> None:
+    assert name_words("user") == name_words("Assistant") == frozenset()
+    assert name_words("The Chair") == {"chair"}
+    assert name_words("Al Bo") == frozenset()

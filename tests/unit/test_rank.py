@@ -1,0 +1,232 @@
+"""Ranking: what each profile makes of a memory, and that every score explains itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import Recollection
+from langmem_tiers.explain import describe, to_html
+from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, profile_named, time_weighted
+from langmem_tiers.recall.rank import rank
+from tests.support.recollections import NOW, recollection
+
+ASKED = Asked(NOW, project_id="billing", query="how are cards declined?")
+UNIT = st.floats(0, 1)
+
+
+@st.composite
+def memories(draw: st.DrawFn) -> list[Recollection]:
+    keys = draw(st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8))
+    return [
+        recollection(
+            key,
+            memory_type=draw(st.sampled_from(["fact", "reflexion"])),
+            match=draw(UNIT),
+            boost=draw(st.sampled_from([1.0, 1.5])),
+            importance=draw(st.none() | UNIT),
+            created_at=NOW - timedelta(hours=draw(st.integers(-100, 2000))),
+            access_count=draw(st.integers(0, 20)),
+            success_count=draw(st.integers(0, 5)),
+            failure_count=draw(st.integers(0, 5)),
+            project_id=draw(st.sampled_from([None, "billing", "shop"])),
+        )
+        for key in keys
+    ]
+
+
+def only(memory: Recollection, profile: str | Profile, asked: Asked = ASKED) -> Recollection:
+    (ranked,) = rank([memory], profile, asked)
+    return ranked
+
+
+def keys(ranked: list[Recollection]) -> str:
+    return "".join(one.key for one in ranked)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@settings(derandomize=True, max_examples=50)
+@given(some=memories(), rng=st.randoms(use_true_random=False))
+def test_in_every_profile_terms_sum_to_the_score_and_the_inputs_order_does_not_matter(
+    name: str, some: list[Recollection], rng: Any
+) -> None:
+    ranked = rank(some, name, ASKED)
+    assert all(one.score == math.fsum(one.explanation.values()) for one in ranked)
+    assert ranked == sorted(ranked, key=lambda one: (-one.score, one.namespace, one.key))
+    assert sorted(keys(ranked)) == sorted(keys(some))
+    rng.shuffle(some)
+    assert rank(some, name, ASKED) == ranked
+
+
+def test_aurora_is_the_specified_formula() -> None:
+    memory = recollection(
+        "a",
+        match=0.5,
+        created_at=NOW - timedelta(days=15, hours=23),
+        access_count=4,
+        project_id="billing",
+    )
+    ranked = only(memory, "aurora")
+    assert ranked.explanation == pytest.approx(
+        {"match": 0.2, "recency": 0.1, "access": 0.06, "project": 0.15}
+    )
+    assert ranked.score == pytest.approx(0.51)
+
+
+def test_a_reflexion_scores_a_fifth_more_and_its_boosted_match_is_at_most_one() -> None:
+    lesson = recollection("a", memory_type="reflexion", match=0.8, boost=1.5)
+    ranked = only(lesson, "aurora")
+    assert ranked.explanation["match"] == pytest.approx(0.4)
+    assert ranked.explanation["reflexion"] == pytest.approx(0.2 * (0.4 + 0.2))
+    assert ranked.score == pytest.approx(1.2 * 0.6)
+
+
+def test_the_project_counts_only_if_it_is_asked_for_and_the_same() -> None:
+    own, other, universal = (
+        recollection(key, project_id=project)
+        for key, project in [("a", "billing"), ("b", "shop"), ("c", None)]
+    )
+    assert "project" in only(own, "aurora").explanation
+    assert "project" not in only(other, "aurora").explanation
+    for memory in (own, universal):
+        assert "project" not in only(memory, "aurora", Asked(NOW)).explanation
+
+
+def test_a_memory_from_the_future_is_as_recent_as_one_from_today() -> None:
+    memory = recollection("a", created_at=NOW + timedelta(days=400))
+    assert only(memory, "aurora").explanation["recency"] == 0.2
+
+
+def test_calibrated_lets_the_small_terms_decide_between_near_equals_only() -> None:
+    old: dict[str, Any] = {"created_at": NOW - timedelta(days=365)}
+    fresh: dict[str, Any] = {"access_count": 10, "project_id": "billing"}
+    near = [recollection("o", match=0.60, **old), recollection("f", match=0.55, **fresh)]
+    far = [recollection("o", match=0.70, **old), recollection("f", match=0.55, **fresh)]
+    assert keys(rank(near, "calibrated", ASKED)) == "fo"
+    assert keys(rank(far, "calibrated", ASKED)) == "of"
+    assert keys(rank(far, "aurora", ASKED)) == "fo"
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "score"),
+    [
+        ("match", {"match": 0.4, "boost": 1.5}, 0.4),
+        ("importance", {"match": 0.5, "importance": 1.0}, 0.65),
+        ("importance", {"match": 0.5}, 0.5),
+        ("time", {"match": 0.5, "created_at": NOW - timedelta(days=10)}, 0.35 + 0.3 / 2),
+        ("success", {"match": 0.5, "success_count": 3, "failure_count": 1}, 0.35 + 0.3 * 4 / 6),
+        ("success", {"match": 0.5}, 0.5),
+    ],
+)
+def test_the_other_profiles_worked_by_hand(name: str, facts: dict[str, Any], score: float) -> None:
+    assert only(recollection("a", **facts), name).score == pytest.approx(score)
+
+
+def test_the_weight_of_time_can_be_chosen_within_bounds() -> None:
+    memory = recollection("a", match=0.0)
+    assert only(memory, time_weighted(1.0)).score == 1.0
+    for weight in (-0.1, 1.1, math.nan):
+        with pytest.raises(InvalidInputError, match=r"recency_weight is .*0…1"):
+            time_weighted(weight)
+
+
+def test_project_balanced_alternates_the_sides_among_near_equals_only() -> None:
+    own = [recollection(key, match=0.8, project_id="billing") for key in "abc"]
+    others = [recollection("x", match=0.79), recollection("y", match=0.79, project_id="shop")]
+    irrelevant = recollection("z", match=0.1)
+    ranked = rank([*own, *others, irrelevant], "project_balanced", ASKED)
+    assert keys(ranked) == "axbycz"
+    assert [one.explanation["balance"] for one in ranked] == pytest.approx(
+        [0, 0, -0.05, -0.05, -0.1, -0.1]
+    )
+    unasked = rank([*own, *others], "project_balanced", Asked(NOW))
+    assert keys(unasked) == "abcxy"
+
+
+def test_a_function_of_the_callers_may_return_terms_or_a_number() -> None:
+    some = [recollection("a", tags=("x",)), recollection("b", tags=("x", "y"))]
+    by_number = rank(some, lambda memory, _: len(memory.tags), ASKED)
+    assert keys(by_number) == "ba"
+    assert by_number[0].explanation == {"profile": 2.0}
+    by_terms = rank(some, lambda _, asked: {"x": 0.25, "q": float(len(asked.query))}, ASKED)
+    assert by_terms[0].score == 0.25 + len(ASKED.query)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [math.nan, math.inf, 10**400, Fraction(10**400), True, None, "0.5", [1.0], {"x": math.nan}],
+)
+def test_a_profile_that_returns_anything_else_is_refused_with_its_name(returned: Any) -> None:
+    def mine(_memory: Recollection, _asked: Asked) -> Any:
+        return returned
+
+    with pytest.raises(InvalidInputError, match=r"'mine' returned .* for memory 'a': return a num"):
+        rank([recollection("a")], mine, ASKED)
+
+
+def test_terms_without_a_name_and_profiles_of_another_kind_are_refused() -> None:
+    unnamed: Callable[..., Any] = lambda *_: {1: 1.0}  # noqa: E731 - a function named <lambda>
+    with pytest.raises(InvalidInputError, match="name terms by text"):
+        rank([recollection("a")], unnamed, ASKED)
+    with pytest.raises(InvalidInputError, match="a name or a function, not a int"):
+        rank([], 7, ASKED)  # type: ignore[arg-type]
+
+
+def test_an_unknown_profile_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(InvalidInputError, match=r"'arora'. Did you mean 'aurora'\?"):
+        profile_named("arora")
+    with pytest.raises(InvalidInputError, match="Did you mean"):
+        rank([], "", ASKED)
+
+
+def test_every_profile_says_where_its_numbers_come_from() -> None:
+    for name, profile in PROFILES.items():
+        assert profile.name == name
+        assert profile.source.endswith(".")
+
+
+def test_a_line_says_what_a_score_is_made_of() -> None:
+    memory = recollection("k", "Retry\nwith \x1b[31mbackoff", match=0.5, project_id="shop")
+    ranked = only(memory, "aurora")
+    assert describe(ranked) == (
+        "Retry with \N{REPLACEMENT CHARACTER}[31mbackoff "
+        "(working fact k, score 0.40 = 0.20 match + 0.20 recency)"
+    )
+    docked = recollection("k", score=-0.05, explanation={"balance": -0.05})
+    assert describe(docked) == "memory k (working fact k, score −0.05 = − 0.05 balance)"
+    assert describe(recollection("k")) == "memory k (working fact k, score 0.00)"
+    assert "…" in describe(recollection("k", "long " * 100))
+
+
+@settings(derandomize=True)
+@given(text=st.text(), name=st.text(), key=st.text())
+def test_a_table_carries_no_markup_and_no_control_character_of_a_memory(
+    text: str, name: str, key: str
+) -> None:
+    hostile = f"<script>&\"'{text}"
+    memory = recollection(key, hostile, memory_type=hostile, explanation={hostile: 1.0, name: -0.5})
+    html = to_html([memory])
+    tags = ["table", "thead", "tr", "tbody", "th", "td", "small", "div", "span"]
+    assert all(html.count(f"<{tag}") - html.count(f"</{tag}>") in (0, 1) for tag in tags)
+    assert html.count("<tr>") == html.count("</tr>") == 2
+    assert html.count("<td ") == html.count("<th ") == 5
+    assert "<script" not in html
+    assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in html)
+    html.encode()
+
+
+def test_bars_are_to_the_scale_of_the_largest_term() -> None:
+    html = to_html([recollection("a", explanation={"match": 0.4, "recency": 0.2, "access": 0.0})])
+    assert "width:120px" in html
+    assert "width:60px" in html
+    assert "access" not in html
+    assert to_html([]) == "<p>No memories.</p>"
+    assert to_html([recollection("a")]).count("<div") == 0

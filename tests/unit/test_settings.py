@@ -1,0 +1,321 @@
+"""Settings: the specification's YAML, the environment over it, and no mistake unseen."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_tiers.config import CoordinatorSettings, PromotionSettings
+from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.settings import MemorySettings
+
+SPECIFIED = """
+memory:
+  coordinator:
+    model: claude-3-haiku-20240307
+    embedding_model: text-embedding-3-small
+    query_timeout_ms: 500
+    max_context_items: 10
+
+  promotion:
+    min_access_count: 5
+    min_success_rate: 0.8
+    min_age_days: 7
+"""
+TIMEOUT = "LANGMEM_TIERS_MEMORY__COORDINATOR__QUERY_TIMEOUT_MS"
+
+
+def load(tmp_path: Path, text: str, env: dict[str, str] | None = None) -> MemorySettings:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text, encoding="utf-8")
+    return MemorySettings.load(file, env or {})
+
+
+def test_the_specifications_yaml_is_read_as_it_stands(tmp_path: Path) -> None:
+    settings = load(tmp_path, SPECIFIED)
+
+    assert settings.coordinator == CoordinatorSettings(
+        model="claude-3-haiku-20240307", embedding_model="text-embedding-3-small"
+    )
+    assert settings.promotion == PromotionSettings()
+
+
+def test_the_defaults_are_the_specifications_but_for_the_models() -> None:
+    settings = MemorySettings.load(env={})
+
+    assert dataclasses.asdict(settings) == {
+        "coordinator": {
+            "model": None,
+            "embedding_model": None,
+            "query_timeout_ms": 500,
+            "max_context_items": 10,
+        },
+        "promotion": {
+            "min_access_count": 5,
+            "min_success_rate": 0.8,
+            "min_age_days": 7,
+            "min_projects": 2,
+        },
+    }
+    assert settings == MemorySettings()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "---\n", "memory:\n", "memory: {}\n", "memory: {coordinator: , promotion: {}}\n"]
+)
+def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
+    assert load(tmp_path, text) == MemorySettings()
+
+
+def test_the_environment_overrides_the_file_key_by_key(tmp_path: Path) -> None:
+    env = {
+        TIMEOUT: "250",
+        "LANGMEM_TIERS_MEMORY__PROMOTION__MIN_SUCCESS_RATE": "0.95",
+        "LANGMEM_TIERS_MEMORY__COORDINATOR__MODEL": "null",
+        "LANGMEM_TIERS_MEMORY__COORDINATOR__EMBEDDING_MODEL": "openai:text-embedding-3-large",
+    }
+    settings = load(tmp_path, SPECIFIED.replace("items: 10", "items: 7"), env)
+
+    assert settings.coordinator == CoordinatorSettings(
+        embedding_model="openai:text-embedding-3-large", query_timeout_ms=250, max_context_items=7
+    )
+    assert settings.promotion == PromotionSettings(min_success_rate=0.95)
+
+
+def test_a_whole_section_may_stand_in_one_variable() -> None:
+    env = {"LANGMEM_TIERS_MEMORY__PROMOTION": '{"min_projects": 3, "min_age_days": 0.5}'}
+
+    assert MemorySettings.load(env=env).promotion == PromotionSettings(
+        min_projects=3, min_age_days=0.5
+    )
+
+
+def test_the_file_may_be_named_by_a_variable_and_an_argument_goes_first(tmp_path: Path) -> None:
+    named, given = tmp_path / "named.yaml", tmp_path / "given.yaml"
+    named.write_text("memory: {coordinator: {max_context_items: 3}}", encoding="utf-8")
+    given.write_text("memory: {coordinator: {max_context_items: 4}}", encoding="utf-8")
+    env = {"LANGMEM_TIERS_CONFIG": str(named)}
+
+    assert MemorySettings.load(env=env).coordinator.max_context_items == 3
+    assert MemorySettings.load(given, env).coordinator.max_context_items == 4
+    assert MemorySettings.load(str(given), env).coordinator.max_context_items == 4
+    assert MemorySettings.load(env={"LANGMEM_TIERS_CONFIG": ""}) == MemorySettings()
+
+
+def test_without_env_the_processs_own_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TIMEOUT, "123")
+
+    assert MemorySettings.load().coordinator.query_timeout_ms == 123
+
+
+def test_a_given_env_hides_the_processs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TIMEOUT, "123")
+
+    assert MemorySettings.load(env={}) == MemorySettings()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LANGMEM_TIERS_URL",
+        "LANGMEM_TIERS_TEST_PG",
+        "LANGMEM_TIERS_TEST_MEMORY__COORDINATOR__MODEL",
+        "LANGMEM_TIERS_PROOF",
+        "LANGMEM_TIERS_MEMORY",
+        "LANGMEM_TIERS_MEMORY_LIMIT",
+        "MEMORY__COORDINATOR__QUERY_TIMEOUT_MS",
+        "MEMORY",
+    ],
+)
+def test_other_variables_are_not_looked_at(name: str) -> None:
+    assert MemorySettings.load(env={name: "9"}) == MemorySettings()
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert MemorySettings.load(env={TIMEOUT: ""}) == MemorySettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "memory: {coordinator: {query_timout_ms: 5}}",
+            (
+                "memory.coordinator.query_timout_ms is not a setting; did you mean "
+                "memory.coordinator.query_timeout_ms?"
+            ),
+        ),
+        (
+            "memory: {promotions: {}}",
+            "memory.promotions is not a setting; did you mean memory.promotion?",
+        ),
+        ("memmory: {}", "memmory is not a setting; did you mean memory?"),
+        ("coordinator: {}", "coordinator is not a setting; did you mean memory.coordinator?"),
+        (
+            "memory: {coordinator: {min_age_days: 5}}",
+            (
+                "memory.coordinator.min_age_days is not a setting; did you mean "
+                "memory.promotion.min_age_days?"
+            ),
+        ),
+        (
+            "memory: {coordinator: {zzz: 5}}",
+            "memory.coordinator.zzz is not a setting; known here: model, embedding_model, ",
+        ),
+        ("memory: {coordinator: {5: 5}}", "memory.coordinator.5 is not a setting"),
+        ("memory: {coordinator: {on: 5}}", "memory.coordinator.True is not a setting"),
+    ],
+)
+def test_an_unknown_key_names_its_place_the_nearest_known_one_and_the_file(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, text)
+
+    assert str(caught.value).startswith(said)
+    assert str(tmp_path / "settings.yaml") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("COORDINATOR__QUERY_TIMOUT_MS", "memory.coordinator.query_timout_ms is not a setting"),
+        ("COORDINATR__MODEL", "memory.coordinatr is not a setting; did you mean memory.coordi"),
+        ("COORDINATOR_MODEL", "memory.coordinator_model is not a setting"),
+        ("MODEL", "memory.model is not a setting; did you mean memory.coordinator.model?"),
+        ("", "memory. is not a setting"),
+        ("COORDINATOR", "memory.coordinator holds model, "),
+        ("COORDINATOR__MODEL__NAME", "memory.coordinator.model names a model"),
+    ],
+)
+def test_an_unknown_variable_is_refused_likewise(rest: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        MemorySettings.load(env={f"LANGMEM_TIERS_MEMORY__{rest}": "x"})
+
+    assert str(caught.value).startswith(said)
+    assert "in the environment" in str(caught.value)
+
+
+def test_a_section_and_a_key_of_it_may_not_lose_each_other() -> None:
+    env = {
+        "LANGMEM_TIERS_MEMORY__COORDINATOR": "x",
+        "LANGMEM_TIERS_MEMORY__COORDINATOR__MODEL": "y",
+    }
+
+    with pytest.raises(ConfigurationError, match=r"memory\.coordinator holds model, "):
+        MemorySettings.load(env=env)
+
+
+WRONG: list[tuple[str, str, Any, str]] = [
+    ("coordinator", "model", 5, "names a model"),
+    ("coordinator", "model", " ", "names a model"),
+    ("coordinator", "embedding_model", ["a"], "names a model"),
+    ("coordinator", "query_timeout_ms", "fast", "a whole number from 1 to 3,600,000"),
+    ("coordinator", "query_timeout_ms", 0, "a whole number from 1 to 3,600,000"),
+    ("coordinator", "query_timeout_ms", 0.5, "a whole number from 1 to 3,600,000"),
+    ("coordinator", "query_timeout_ms", True, "a whole number from 1 to 3,600,000"),
+    ("coordinator", "query_timeout_ms", None, "a whole number from 1 to 3,600,000"),
+    ("coordinator", "max_context_items", 1001, "a whole number from 1 to 1,000"),
+    ("promotion", "min_access_count", -1, "a whole number from 0 to"),
+    ("promotion", "min_success_rate", 80, "a number from 0 to 1"),
+    ("promotion", "min_success_rate", False, "a number from 0 to 1"),
+    ("promotion", "min_success_rate", math.nan, "a number from 0 to 1"),
+    ("promotion", "min_age_days", -0.5, "a number from 0 to 36,500"),
+    ("promotion", "min_age_days", "7 days", "a number from 0 to 36,500"),
+    ("promotion", "min_projects", 0, "a whole number from 1 to"),
+]
+
+
+@pytest.mark.parametrize(("section", "key", "value", "allowed"), WRONG)
+def test_a_wrong_value_is_named_with_its_key_and_what_is_allowed(
+    section: str, key: str, value: Any, allowed: str
+) -> None:
+    kind = {"coordinator": CoordinatorSettings, "promotion": PromotionSettings}[section]
+
+    with pytest.raises(ConfigurationError) as caught:
+        kind(**{key: value})
+
+    assert str(caught.value).startswith(f"{key} ")
+    assert allowed in str(caught.value)
+    assert str(caught.value).endswith(f"not {value!r}")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("fast", "'fast'"), ("0.5", "0.5"), ("true", "True"), ("'9'", "'9'")]
+)
+def test_a_wrong_value_in_a_file_is_named_with_its_whole_path(
+    tmp_path: Path, value: str, shown: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, f"memory: {{coordinator: {{query_timeout_ms: {value}}}}}")
+
+    assert str(caught.value) == (
+        "memory.coordinator.query_timeout_ms is a whole number from 1 to 3,600,000, "
+        f"not {shown} (in {tmp_path / 'settings.yaml'})"
+    )
+
+
+def test_a_wrong_value_in_a_file_is_an_error_even_where_a_variable_overrides_it(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"settings\.yaml"):
+        load(tmp_path, "memory: {coordinator: {query_timeout_ms: 0}}", {TIMEOUT: "5"})
+
+
+@pytest.mark.parametrize("value", ["fast", "0", "0.5", "true", "null", "[5]", "9" * 5000])
+def test_a_wrong_value_in_a_variable_is_named_with_its_whole_path(value: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        MemorySettings.load(env={TIMEOUT: value})
+
+    assert str(caught.value).startswith("memory.coordinator.query_timeout_ms is a whole number")
+    assert "in the environment" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[memory]", "the document holds memory"),
+        ("memory: 5", "memory holds coordinator, promotion"),
+        ("memory: {promotion: [5]}", "memory.promotion holds min_access_count, "),
+        ("memory: {", "is not YAML"),
+        ("memory: !!python/name:os.system", "is not YAML"),
+        ("memory: {coordinator: {model: 2026-13-45}}", "is not YAML"),
+        ("[" * 3000, "is not YAML"),
+    ],
+)
+def test_what_is_no_settings_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        load(tmp_path, text)
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_bytes("memory: {coordinator: {model: é}}".encode("latin-1"))
+
+    with pytest.raises(ConfigurationError, match="is not YAML"):
+        MemorySettings.load(file, {})
+
+
+def test_a_missing_file_is_refused_and_told_how_to_name_one(tmp_path: Path) -> None:
+    missing = tmp_path / "none.yaml"
+
+    with pytest.raises(
+        ConfigurationError, match=r"none\.yaml cannot be read.*LANGMEM_TIERS_CONFIG"
+    ):
+        MemorySettings.load(missing, {})
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        MemorySettings.load(env={"LANGMEM_TIERS_CONFIG": str(missing)})
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        MemorySettings.load(tmp_path, {})
+
+
+@pytest.mark.parametrize("part", [MemorySettings(), CoordinatorSettings(), PromotionSettings()])
+def test_settings_cannot_be_changed(part: Any) -> None:
+    name = dataclasses.fields(part)[0].name
+
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(part, name, None)
