@@ -250,7 +250,8 @@ class MemoryCoordinator:
             deduplicate: Leave out what repeats a better one.
             similarity_threshold: From 0 to 1: what counts as a repeat.
             profile: How to rank: a name of `PROFILES`, or a function of a memory and what was
-                asked that returns a number, or terms that add up to it.
+                asked that returns a number, or terms that add up to it. By default `calibrated`:
+                the match, and between near-equals recency, accesses and the project.
             cutoff: Whether a question that nothing stored can answer gets nothing. By default
                 it does where the local embeddings are used, which the threshold is fitted to.
 

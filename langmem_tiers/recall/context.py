@@ -43,7 +43,7 @@ class Inquiry:
     max_tokens: int | None = None
     deduplicate: bool = False
     similarity_threshold: float = 0.85
-    profile: str | ProfileFunction = "match"
+    profile: str | ProfileFunction = "calibrated"
     cutoff: bool = True
     """Whether a question that nothing stored can answer gets nothing."""
 
