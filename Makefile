@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 DEMO_EXTRAS := embedded,local,demo
 DEV_EXTRAS := dev
 ALL_EXTRAS := dev,mcp,notebooks,openai
-BENCHMARKS := store
+BENCHMARKS := store recall context
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -77,6 +77,18 @@ bench: $(BENCHMARKS:%=bench-%) ## Run all benchmarks
 .PHONY: bench-store
 bench-store: $(VENV)/.dev-stamp ## Measure the store beside its peers
 	@$(BIN)/python -m benchmarks.store
+
+.PHONY: bench-recall
+bench-recall: $(VENV)/.dev-stamp ## Measure what recall finds beside its peers; FILE=path for your data
+	@$(BIN)/python -m benchmarks.recall $(FILE)
+
+.PHONY: fit
+fit: $(VENV)/.dev-stamp ## Fit recall's weights; FILE=path for your data
+	@$(BIN)/python -m benchmarks.fit $(FILE)
+
+.PHONY: bench-context
+bench-context: $(VENV)/.dev-stamp ## Measure get_context beside its SQL and its peer
+	@$(BIN)/python -m benchmarks.context
 
 # ---- the environment ------------------------------------------------------------------------
 

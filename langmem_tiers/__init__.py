@@ -1,5 +1,9 @@
 """Tiered, learning memory for LangGraph on Postgres."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from langmem_tiers.config import CoordinatorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
@@ -35,8 +39,36 @@ from langmem_tiers.store import TieredStore, local_index
 from langmem_tiers.tier_view import TierView
 from langmem_tiers.types import MemoryType, MemoryTypes
 
+if TYPE_CHECKING:
+    from langmem_tiers.middleware import TieredMemoryMiddleware
+    from langmem_tiers.nodes import MemoryState, create_recall_node
+    from langmem_tiers.recalled import recalled_text
+    from langmem_tiers.retriever import TieredMemoryRetriever
+    from langmem_tiers.settings import MemorySettings
+    from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
+
+_ON_FIRST_USE = {
+    "MemorySettings": "settings",
+    "MemoryState": "nodes",
+    "TieredMemoryMiddleware": "middleware",
+    "TieredMemoryRetriever": "retriever",
+    "create_manage_memory_tool": "tools",
+    "create_recall_node": "nodes",
+    "create_search_memory_tool": "tools",
+    "recalled_text": "recalled",
+}
+"""What needs LangGraph, LangChain or YAML, by module: imported when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_ON_FIRST_USE[name]}"), name)
+
+
 __all__ = [
     "ConfigurationError",
+    "CoordinatorSettings",
     "DatabaseError",
     "DatabaseUnavailableError",
     "DimensionMismatchError",
@@ -48,6 +80,8 @@ __all__ = [
     "LocalEmbeddings",
     "MemoryContext",
     "MemoryCoordinator",
+    "MemorySettings",
+    "MemoryState",
     "MemoryStats",
     "MemoryType",
     "MemoryTypes",
@@ -66,6 +100,12 @@ __all__ = [
     "TierStats",
     "TierView",
     "TieredMemoryError",
+    "TieredMemoryMiddleware",
+    "TieredMemoryRetriever",
     "TieredStore",
+    "create_manage_memory_tool",
+    "create_recall_node",
+    "create_search_memory_tool",
     "local_index",
+    "recalled_text",
 ]

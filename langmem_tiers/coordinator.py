@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor
@@ -25,11 +27,12 @@ from langmem_tiers.memory import (
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.ops import to_tier
 from langmem_tiers.recall.context import Reader
-from langmem_tiers.recall.evidence import shipped
+from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recall.rank import ProfileFunction
 from langmem_tiers.remember.memories import NewMemory
 from langmem_tiers.reranking import reranker_of
 from langmem_tiers.store import TieredStore
+from langmem_tiers.tracing import traced
 from langmem_tiers.types import MemoryType, MemoryTypes
 
 
@@ -60,6 +63,7 @@ class MemoryCoordinator:
         settings: CoordinatorSettings | None = None,
         count_tokens: Callable[[str], int] | None = None,
         reranker: BaseDocumentCompressor | None = None,
+        weights: str | os.PathLike[str] | None = None,
     ) -> None:
         """Stand on a store.
 
@@ -73,9 +77,11 @@ class MemoryCoordinator:
                 given, or a model's own: `model.get_num_tokens`.
             reranker: A LangChain document compressor that orders the 50 best again, such as a
                 cross-encoder. What it leaves out is left out.
+            weights: A file of weights fitted to one's own data (docs/recall.md); those that ship
+                with the package if not given.
 
         Raises:
-            ConfigurationError: if the store has no index.
+            ConfigurationError: if the store has no index, or the weights are none.
         """
         if not isinstance(store, TieredStore):
             raise InvalidTypeError(f"a coordinator needs a TieredStore, not {type(store).__name__}")
@@ -96,7 +102,7 @@ class MemoryCoordinator:
         self.settings = settings or CoordinatorSettings()
         reader = Reader(
             options=store.options,
-            weights=shipped(),
+            weights=shipped() if weights is None else _weights(weights),
             types=self.types,
             count_tokens=count_tokens or approximate_tokens,
             timeout_ms=self.settings.query_timeout_ms,
@@ -115,6 +121,7 @@ class MemoryCoordinator:
 
     # Remembering
 
+    @traced("tool")
     def store(
         self,
         content: str,
@@ -187,6 +194,7 @@ class MemoryCoordinator:
         )
         return self._store.run(self._flows.remember([one], self.context))[0]
 
+    @traced("tool")
     async def astore(
         self, content: str, memory_type: str = "episodic", **fields: Any
     ) -> StoreResult:
@@ -194,6 +202,7 @@ class MemoryCoordinator:
         one = _new(content, memory_type=memory_type, **fields)
         return (await self._store.arun(self._flows.remember([one], self.context)))[0]
 
+    @traced("tool")
     def store_many(self, memories: Iterable[Mapping[str, Any] | str]) -> list[StoreResult]:
         """Remember several things, all or none; each is a text, or `store`'s arguments.
 
@@ -202,6 +211,7 @@ class MemoryCoordinator:
         todo = _all_of(memories)
         return self._store.run(self._flows.remember(todo, self.context))
 
+    @traced("tool")
     async def astore_many(self, memories: Iterable[Mapping[str, Any] | str]) -> list[StoreResult]:
         """Remember several things; see `store_many`."""
         todo = _all_of(memories)
@@ -209,6 +219,7 @@ class MemoryCoordinator:
 
     # Recalling
 
+    @traced("retriever")
     def get_context(
         self,
         query: str,
@@ -280,16 +291,19 @@ class MemoryCoordinator:
         )
         return Recollections(self._store.run(self._flows.recall([ask]))[0])
 
+    @traced("retriever")
     async def aget_context(self, query: str, **options: Any) -> Recollections:
         """Recall what matters for a query; see `get_context`."""
         ask = self._asking.ask(query, self.context, **options)
         return Recollections((await self._store.arun(self._flows.recall([ask])))[0])
 
+    @traced("retriever")
     def get_context_batch(self, queries: Sequence[str], **options: Any) -> list[Recollections]:
         """Recall for many queries in one round trip; options are those of `get_context`."""
         asks = self._asking.asks(queries, self.context, **options)
         return [Recollections(one) for one in self._store.run(self._flows.recall(asks))]
 
+    @traced("retriever")
     async def aget_context_batch(
         self, queries: Sequence[str], **options: Any
     ) -> list[Recollections]:
@@ -310,14 +324,17 @@ class MemoryCoordinator:
         """A memory of the tenant by its key; see `get`."""
         return await self._store.arun(self._flows.get(key, _tier(tier), self.context))
 
+    @traced("tool")
     def delete_memory(self, key: str) -> bool:
         """Delete a memory of the tenant by its key; False if there is none."""
         return self._store.run(self._flows.delete(key, self.context))
 
+    @traced("tool")
     async def adelete_memory(self, key: str) -> bool:
         """Delete a memory; see `delete_memory`."""
         return await self._store.arun(self._flows.delete(key, self.context))
 
+    @traced("tool")
     def clear_working_memory(self, session_id: str) -> int:
         """Delete a session's memories of type `working`, in whatever tier; how many.
 
@@ -325,6 +342,7 @@ class MemoryCoordinator:
         """
         return self._store.run(self._flows.clear_session(session_id, "working", self.context))
 
+    @traced("tool")
     async def aclear_working_memory(self, session_id: str) -> int:
         """Delete a session's memories of type `working`; see `clear_working_memory`."""
         return await self._store.arun(
@@ -343,6 +361,13 @@ class MemoryCoordinator:
 def approximate_tokens(text: str) -> int:
     """Tokens of a text as a message of its own, by LangChain's approximate counter."""
     return count_tokens_approximately([HumanMessage(text)])
+
+
+def _weights(file: str | os.PathLike[str]) -> Weights:
+    try:
+        return read_weights(Path(file).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the weights cannot be read: {error}") from error
 
 
 def _check(given: object, kind: Any, what: str) -> None:

@@ -24,6 +24,9 @@ SETUP_LOCK = 0x6C616E676D656D
 BUILD_LOCK = SETUP_LOCK + 1
 """Key of the advisory lock that index builds skip over."""
 
+_DOCUMENTS = 1
+"""The version of documents.sql; a database that had an older one gets this one at setup."""
+
 _LOCK = Call("lock_setup", {"lock": SETUP_LOCK})
 
 
@@ -52,6 +55,7 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
         yield Query((Call("record_migration", record),))
     (settings,) = yield Query((Call("settings", {}),))
     yield from _shape_vectors(options, dict(settings))
+    yield from _show_documents(options, dict(settings))
     yield from _choose_language(options, dict(settings))
 
 
@@ -121,6 +125,14 @@ def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[N
     yield Script(sql.vector_tables(options, wanted))
     shape = {"name": "vector", "value": json.dumps(_shape(wanted) if wanted else None)}
     yield Query((Call("change_setting", shape),))
+
+
+def _show_documents(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:
+    if settings.get("documents", 0) >= _DOCUMENTS:
+        return
+    yield Script(sql.document_views(options))
+    version = {"name": "documents", "value": json.dumps(_DOCUMENTS)}
+    yield Query((Call("change_setting", version),))
 
 
 def _choose_language(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:

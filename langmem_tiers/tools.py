@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools.base import ArgsSchema
 from langgraph.store.base import BaseStore, SearchItem
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -140,7 +141,7 @@ def create_manage_memory_tool(
             await kept.aput(labels, key, value)
         return _done(action, key)
 
-    return StructuredTool(
+    return _ManageMemory(
         name=name,
         description=MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=instructions).strip(),
         args_schema=_manage_schema(name, schema, actions),
@@ -159,15 +160,27 @@ class _SearchMemory(BaseModel):
     filter: dict[str, Any] | None = None
 
 
+class _ManageMemory(StructuredTool):
+    @property
+    def tool_call_schema(self) -> ArgsSchema:
+        """Nothing is required, and says so: some providers refuse a schema without the list."""
+        schema = super().tool_call_schema
+        if isinstance(schema, type) and issubclass(schema, BaseModel):
+            schema.model_config["json_schema_extra"] = _say_what_is_required
+        return schema
+
+
+def _say_what_is_required(shown: dict[str, Any]) -> None:
+    shown.setdefault("required", [])
+
+
 def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[BaseModel]:
-    # A model must be told that nothing is required: some providers want the list.
-    config = ConfigDict(json_schema_extra=lambda shown: shown.setdefault("required", []) and None)
     parameters: dict[str, Any] = {
         "content": (schema | None, None),
         "action": (Literal[tuple(actions)], actions[0]),
         "id": (UUID | None, None),
     }
-    return create_model(name, __config__=config, **parameters)
+    return create_model(name, **parameters)
 
 
 @contextmanager

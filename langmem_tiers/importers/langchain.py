@@ -35,10 +35,15 @@ def recognises(value: object) -> bool:
 def read(units: Units, *, stem: str, tenant: str | None) -> Drafts:
     """Yield one draft a message; the speaker is user, assistant, system or tool."""
     del tenant
-    return read_messages(units, form=Format.LANGCHAIN, stem=stem, facts=_facts)
+    return read_messages(units, form=Format.LANGCHAIN, stem=stem, facts=message_facts)
 
 
-def _facts(raw: object) -> dict[str, Any]:
+def message_facts(raw: object) -> dict[str, Any]:
+    """Content, speaker, name and id of one message.
+
+    Raises:
+        InvalidInputError: if it is no message of LangChain's.
+    """
     message = _message(raw)
     calls: list[object] = []
     if isinstance(message, AIMessage):

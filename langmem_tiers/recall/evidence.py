@@ -17,6 +17,7 @@ from importlib.resources import files
 from operator import mul
 from typing import NamedTuple
 
+from langmem_tiers.errors import ConfigurationError
 from langmem_tiers.memory import ASSISTANT_ROLES, USER_ROLES
 from langmem_tiers.recall.candidates import Candidate, Scope
 from langmem_tiers.recall.question import Question, days_from, name_words
@@ -67,7 +68,23 @@ class Weights:
 @cache
 def shipped() -> Weights:
     """The weights that ship with the package."""
-    return Weights(**json.loads(files(__package__).joinpath("weights.json").read_text("utf-8")))
+    return read_weights(files(__package__).joinpath("weights.json").read_text("utf-8"))
+
+
+def read_weights(text: str) -> Weights:
+    """Weights as `benchmarks/fit.py` writes them, in JSON.
+
+    Raises:
+        ConfigurationError: for anything else.
+    """
+    try:
+        weights = Weights(**json.loads(text))
+        complete = set(FEATURES) <= set(weights.features) and weights.match and weights.gate
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"these are no weights of a fit: {error}") from error
+    if not complete:
+        raise ConfigurationError(f"these weights lack some of {', '.join(FEATURES)}: fit them anew")
+    return weights
 
 
 FEATURES = (

@@ -120,7 +120,7 @@ def bootstrap(options: StoreOptions) -> str:
 
 
 def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
-    """The script that (re)creates the empty vector tables in the shape asked for."""
+    """The script that (re)creates the empty vector tables in the shape asked for, and views."""
     shape = vector or VectorOptions(dims=1)
     fill = {
         **_schemas(options),
@@ -128,7 +128,14 @@ def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
         "storage": "PLAIN" if shape.bytes <= _PLAIN_BYTES else "EXTERNAL",
         "covering": "INCLUDE (embedding)" if shape.covering else "",
     }
-    return _fill(_read("vectors.sql"), fill)
+    return _fill(_read("vectors.sql"), fill) + document_views(options)
+
+
+def document_views(options: StoreOptions) -> str:
+    """The script that (re)creates the view of each tier as documents."""
+    text = _read("documents.sql")
+    fills = ({"schema": options.schema(tier), "tier": tier} for tier in TIERS)
+    return "".join(_fill(text, fill) for fill in fills)
 
 
 def ann_index_name(vector: VectorOptions) -> str:

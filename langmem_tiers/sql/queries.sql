@@ -642,12 +642,13 @@ FROM scope s;
     WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s
       AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
-    ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
+    ORDER BY m.updated_at DESC, m.turn DESC NULLS LAST, m.namespace, m.key
     LIMIT %(pool)s
 )
 
 -- name: recall_newest
--- The same for an empty query: newest first, without evidence.
+-- The same for an empty query: newest first, the last turn before the one before it, without
+-- evidence.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
        NULL::float8, NULL::float8, NULL::float8, 0, NULL::bigint, NULL::boolean,
@@ -658,7 +659,7 @@ FROM ({legs recall_page}) m
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
-ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
+ORDER BY m.updated_at DESC, m.turn DESC NULLS LAST, m.namespace, m.key
 LIMIT %(pool)s;
 
 -- name: find
@@ -824,3 +825,7 @@ DELETE FROM {memory}.usage u
 WHERE NOT EXISTS (
     SELECT FROM {memory}.memories m WHERE m.tenant = u.tenant AND m.id = u.id
 );
+
+-- name: has_documents
+-- Whether setup has made the views of the tiers as documents.
+SELECT to_regclass(%(view)s::text) IS NOT NULL;

@@ -1,14 +1,14 @@
-"""What a coordinator remembers, gives back, counts and forgets; blocking and async."""
+"""What a coordinator remembers and gives back, and what it refuses; blocking and async."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import pytest
-from langgraph.store.base import TTLConfig
 
 from langmem_tiers import (
     ConfigurationError,
@@ -23,30 +23,17 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.errors import InvalidTypeError
-from langmem_tiers.memory import TIERS
-from tests.support.coordinating import Caller, coordinator, keys
-from tests.support.opening import Clock, Opener, tables, text_index, tier_of, tiered
+from tests.support.coordinating import Caller, calling, keys
+from tests.support.opening import Opener, tables, text_index, tier_of
 
-
-class Open(Protocol):
-    """Opens an empty store and puts a coordinator on it."""
-
-    def __call__(
-        self, *, ttl: TTLConfig | None = None, **options: Any
-    ) -> AbstractAsyncContextManager[Caller]: ...
+Open = Callable[..., AbstractAsyncContextManager[Caller]]
+"""Opens an empty store and puts a coordinator on it."""
 
 
 @pytest.fixture
 def opening(open_store: Opener, url: str) -> Open:
     """Opens coordinators of (acme, billing, chat) each way."""
-
-    @asynccontextmanager
-    async def make(*, ttl: TTLConfig | None = None, **options: Any) -> AsyncIterator[Caller]:
-        async with open_store(url=url, index=text_index(), ttl=ttl) as driver:
-            context = {"project_id": "billing", "session_id": "chat", **options}
-            yield Caller(coordinator(tiered(driver), **context), driver.mode)
-
-    return make
+    return partial(calling, open_store, url, project_id="billing", session_id="chat")
 
 
 @pytest.fixture
@@ -116,7 +103,7 @@ async def test_a_content_is_kept_to_the_letter(call: Caller) -> None:
         "  two  spaces\n\t",
         "🧠 naïve '; DROP TABLE x; --",
         "%s {tier} $1",
-        "x" * 300_000,
+        "x y " * 5_000,
     ):
         key = (await call("store", content)).key
         assert (await call("get", key)).content == content
@@ -208,23 +195,22 @@ BAD_MEMORIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_MEMORIES)
-async def test_one_bad_memory_and_nothing_is_stored(opening: Open, url: str, what: str) -> None:
-    async with opening() as call:
-        before = tables(url)
-        with pytest.raises(InvalidInputError):
-            await call("store_many", ["good", BAD_MEMORIES[what], "good"])
-        if isinstance(BAD_MEMORIES[what], dict) and "content" in BAD_MEMORIES[what]:
-            bad = dict(BAD_MEMORIES[what])
-            with pytest.raises((InvalidInputError, TypeError)):
-                await call("store", bad.pop("content"), **bad)
-        assert tables(url) == before
+async def test_one_bad_memory_and_nothing_is_stored(call: Caller, url: str) -> None:
+    before = tables(url)
+    for what, bad in BAD_MEMORIES.items():
+        try:
+            await call("store_many", ["good", bad, "good"])
+        except InvalidInputError:
+            continue
+        pytest.fail(f"taken: {what}")
+    assert tables(url) == before
 
 
-@pytest.mark.parametrize("wrong", ["abc", 5, None])
-async def test_what_is_no_list_of_memories_is_refused(call: Caller, wrong: Any) -> None:
-    with pytest.raises(InvalidTypeError):
-        await call("store_many", wrong)
+async def test_what_is_no_list_of_memories_is_refused(call: Caller) -> None:
+    wrong: Any
+    for wrong in ("abc", 5, None):
+        with pytest.raises(InvalidTypeError):
+            await call("store_many", wrong)
 
 
 # Types
@@ -250,7 +236,7 @@ async def test_an_unknown_type_is_told_the_nearest(call: Caller) -> None:
         await call("get_context", "x", memory_types=["semantics"])
 
 
-def extract(content: str, given: Any) -> dict[str, Any]:
+def extract(content: str, _: Any) -> dict[str, Any]:
     people = [word for word in content.split() if word.istitle()]
     return {"entities": people, "importance": 0.9, "tags": ["From Extractor"], "content": "lost"}
 
@@ -278,152 +264,6 @@ async def test_a_users_own_type_extracts_fields_scores_and_has_a_tier(opening: O
     assert (found[0].entities, found[0].importance, found[0].tier) == (("Ines",), 0.5, "long_term")
     assert keys(tagged)[0] == key
     assert (found[0].memory_type, found[0].tags) == ("social", ("from-extractor",))
-
-
-# Time to live
-
-
-@pytest.mark.parametrize(
-    ("memory_type", "tier", "ttl", "minutes"),
-    [
-        ("episodic", "short_term", None, 60),
-        ("episodic", "working", None, None),
-        ("brief", "long_term", None, 7),
-        ("brief", "short_term", None, 7),
-        ("brief", "working", {"default_ttl": 20}, 20),
-        ("episodic", "short_term", {"default_ttl": 20}, 20),
-    ],
-)
-async def test_the_default_ttl_comes_before_the_types_and_the_tiers(
-    opening: Open,
-    clock: Clock,
-    memory_type: str,
-    tier: str,
-    ttl: TTLConfig | None,
-    minutes: float | None,
-) -> None:
-    types = MemoryTypes()
-    types.register(MemoryType(name="brief", tier=Tier.WORKING, title="Brief", ttl=7))
-    config: TTLConfig | None = {**ttl, "omit_expired": True} if ttl else None  # type: ignore[typeddict-unknown-key]
-    async with opening(types=types, ttl=config) as call:
-        await call("store", "kiwi", memory_type, tier=tier)
-        clock.advance(minutes=(minutes or 1e6) - 0.01)
-        assert (await call("stats")).total_count == 1
-        clock.advance(minutes=0.02)
-        assert (await call("stats")).total_count == (0 if minutes else 1)
-        assert len(await call("get_context", "kiwi")) == (0 if minutes else 1)
-
-
-@pytest.mark.parametrize("verb", ["get", "get_context"])
-async def test_what_is_read_lives_on(opening: Open, clock: Clock, verb: str) -> None:
-    async with opening() as call:
-        await call("store_many", [{"content": "kiwi", "key": "kiwi", "tier": "short_term"}])
-        for _ in range(3):
-            clock.advance(minutes=50)
-            assert await call(verb, "kiwi")
-        clock.advance(minutes=61)
-        assert not await call(verb, "kiwi")
-
-
-# Accesses
-
-
-async def test_what_is_returned_is_counted_once_and_nothing_else(call: Caller) -> None:
-    await call("store_many", [{"content": f"kiwi {n}", "key": f"{n}"} for n in range(6)])
-    found = await call("get_context", "kiwi", limit=2)
-    assert [one.access_count for one in found] == [0, 0]
-    assert (await call("stats")).accesses == 2
-    await call("get_context", "kiwi", limit=0)
-    await call("get_context", "kiwi", max_tokens=0)
-    assert (await call("stats")).accesses == 2
-    again = await call("get", found[0].key)
-    assert again.access_count == 1
-    assert (await call("stats")).accesses == 3
-    rest = {f"{n}" for n in range(6)} - set(keys(found))
-    assert {(await call("get", key)).access_count for key in rest} == {0}
-
-
-async def test_strength_halves_in_thirty_days_and_each_access_adds_one(
-    call: Caller, clock: Clock
-) -> None:
-    key = (await call("store", "kiwi")).key
-    expected = 0.0
-    for days in (0, 30, 15, 60, 0.5):
-        clock.advance(days=days)
-        await call("get", key)
-        expected = expected * 0.5 ** (days / 30) + 1
-        await call("stats")  # which writes what was counted
-        (found,) = await call("get_context", "", limit=1)
-        assert found.strength == pytest.approx(expected)
-        assert found.last_accessed_at == clock.now
-        await call("stats")
-        expected += 1
-
-
-async def test_get_looks_in_short_term_then_working_then_long_term(call: Caller) -> None:
-    for tier in reversed(TIERS):
-        await call("store_many", [{"content": tier.value, "key": "mine", "tier": tier}])
-        assert (await call("get", "mine")).tier == tier
-    for tier in TIERS:
-        assert (await call("get", "mine", tier=tier)).content == tier.value
-    assert await call("get", "absent") is None
-
-
-# Forgetting
-
-
-async def test_a_memory_is_deleted_once(call: Caller, url: str) -> None:
-    keep = (await call("store", "keep")).key
-    for tier in TIERS:
-        key = (await call("store", "gone", tier=tier)).key
-        assert await call("delete_memory", key) is True
-        assert await call("delete_memory", key) is False
-        assert await call("get", key) is None
-    assert keys(await call("get_context", "")) == [keep]
-    assert len(tables(url)["vectors"]) == 1
-
-
-async def test_another_tenants_memory_is_neither_got_nor_deleted(call: Caller) -> None:
-    other = coordinator(tiered_store(call), "other")
-    key = (await call("store", "ours")).key
-    assert await Caller(other, call.mode)("get", key) is None
-    assert await Caller(other, call.mode)("delete_memory", key) is False
-    assert (await Caller(other, call.mode)("stats")).total_count == 0
-    assert await call("get", key) is not None
-
-
-def tiered_store(call: Caller) -> TieredStore:
-    return call.memory._store
-
-
-async def test_clearing_a_session_removes_its_working_memories_alone(call: Caller) -> None:
-    for tier in TIERS:
-        await call("store", f"note in {tier}", "working", tier=tier, session_id="chat")
-    for name, session in [("episodic", "chat"), ("working", "other"), ("pattern", "chat")]:
-        await call("store", "stays", name, session_id=session)
-        await call("store", "stays", name, tier="short_term", session_id=session)
-    assert await call("clear_working_memory", "chat") == 3
-    assert await call("clear_working_memory", "chat") == 0
-    stats = await call("stats")
-    assert (stats.total_count, stats.by_type["working"]) == (6, 2)
-
-
-@pytest.mark.parametrize("wrong", [5, None, "", "\0", "\ud800"])
-async def test_a_session_that_is_none_is_refused(call: Caller, wrong: Any) -> None:
-    with pytest.raises(InvalidInputError):
-        await call("clear_working_memory", wrong)
-    with pytest.raises(InvalidInputError):
-        await call("delete_memory", wrong or 5)
-
-
-async def test_stats_count_by_type_and_tier_what_is_alive(call: Caller, clock: Clock) -> None:
-    await call("store_many", ["one", "two", {"content": "three", "memory_type": "learning"}])
-    await call("store", "brief", tier="short_term")
-    assert dict((await call("stats")).by_tier) == {"short_term": 1, "working": 2, "long_term": 1}
-    clock.advance(hours=2)
-    stats = await call("stats")
-    assert (stats.total_count, dict(stats.by_type)) == (3, {"episodic": 2, "learning": 1})
-    assert dict(stats.by_tier) == {"short_term": 0, "working": 2, "long_term": 1}
 
 
 # Construction

@@ -23,6 +23,7 @@ from langmem_tiers.errors import (
     TieredMemoryError,
 )
 from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.coordinating import coordinator
 from tests.support.invariants import broken_rows, values
 from tests.support.servers import blocked, own_server, sessions, wait_until
 
@@ -188,7 +189,11 @@ CALLS: dict[str, Callable[[TieredStore], object]] = {
     "newest": lambda store: store.search(NAMESPACE),
     "everywhere": lambda store: store.search((), query="x"),
     "namespaces": lambda store: store.list_namespaces(),
-    "hybrid": lambda store: store.hybrid_search(NAMESPACE, query="x"),
+    "recall": lambda store: coordinator(store).get_context("x"),
+    "newest recall": lambda store: coordinator(store).get_context(""),
+    "find": lambda store: coordinator(store).get("a"),
+    "session": lambda store: coordinator(store).clear_working_memory("x"),
+    "types": lambda store: coordinator(store).stats(),
     "move": lambda store: store.move(NAMESPACE, "a", "long_term"),
     "tier put": lambda store: store.tier("long_term").put(NAMESPACE, "a", {"text": "x"}),
     "sweep": lambda store: store.sweep_ttl(),
@@ -290,7 +295,7 @@ def test_embedding_holds_no_connection(database_url: str) -> None:
         store.setup()
         store.put(NAMESPACE, "a", {"text": "one connection is enough"})
         assert [item.key for item in store.search(NAMESPACE, query="one")] == ["a"]
-        assert store.hybrid_search(NAMESPACE, query="one")
+        assert coordinator(store, NAMESPACE[0], project_id=NAMESPACE[1]).get_context("one")
         read, _ = store.batch(
             [SearchOp(NAMESPACE, query="one"), PutOp(NAMESPACE, "b", {"text": "and another"})]
         )

@@ -270,7 +270,7 @@ def test_an_agent_works_against_an_openai_compatible_server(ready: TieredStore) 
     call["function"] = {"name": "look", "arguments": '{"place": "cellar"}'}  # type: ignore[assignment]
     server = ChatServer({"tool_calls": [call]}, {"content": "In the cellar"})
     with serving(server) as url:
-        model = ChatOpenAI(model="local", base_url=f"{url}/v1", api_key="none")
+        model = ChatOpenAI(model="local", base_url=f"{url}/v1", api_key=lambda: "none")
         made = agent(model, ready, remember=True, system_prompt="Be brief")
         state = made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=ACME)
 

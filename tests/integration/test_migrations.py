@@ -20,6 +20,7 @@ from langmem_tiers.errors import (
 )
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.catalog import SCHEMAS, catalog, migrations_run
+from tests.support.coordinating import coordinator
 
 NAMESPACE = ("acme", "notes")
 Url = Callable[[], str]
@@ -143,7 +144,7 @@ FIRST_USES: dict[str, Callable[[TieredStore], object]] = {
     "search": lambda store: store.search(NAMESPACE, query="key"),
     "everywhere": lambda store: store.search((), query="key"),
     "put": lambda store: store.put(NAMESPACE, "b", {"text": "of another size"}),
-    "hybrid": lambda store: store.hybrid_search(NAMESPACE, query="key"),
+    "recall": lambda store: coordinator(store).get_context("key"),
     "optimize": lambda store: store.optimize(),
     "setup": lambda store: store.setup(),
 }
@@ -173,7 +174,7 @@ def test_another_shape_is_taken_while_there_is_no_vector(database_url: str) -> N
     put_and_find(database_url, dims=32)
 
 
-@pytest.mark.parametrize("name", ["search", "put", "hybrid", "optimize"])
+@pytest.mark.parametrize("name", ["search", "put", "recall", "optimize"])
 def test_a_database_set_up_without_an_index_says_so(database_url: str, name: str) -> None:
     set_up(database_url, dims=None)
     with TieredStore.from_conn_string(database_url, index=index_of(64)) as store:
@@ -198,7 +199,7 @@ def language_of(url: str) -> list[Any]:
 
 
 LANGUAGE_USES: dict[str, Callable[[TieredStore], object]] = {
-    name: FIRST_USES[name] for name in ("search", "put", "hybrid", "setup")
+    name: FIRST_USES[name] for name in ("search", "put", "recall", "setup")
 }
 
 
@@ -218,7 +219,8 @@ def test_another_language_is_refused_at_setup_and_at_first_use(
     assert language_of(database_url) == ["english"]
     with speaking(database_url, "english", vectors=vectors) as store:
         store.setup()
-        assert store.hybrid_search(NAMESPACE, query="rotating")[0].lexical_score > 0
+        (found,) = coordinator(store, NAMESPACE[0], project_id=NAMESPACE[1]).get_context("rotating")
+        assert found.evidence["own"] > 0
 
 
 def test_another_language_is_taken_while_no_word_is_stored(database_url: str) -> None:

@@ -52,7 +52,7 @@ def ready(url: str) -> Iterator[TieredStore]:
 
 
 def graph_of(node: Runnable[Any, Any], store: Any, state: type = MemoryState, **built: Any) -> Any:
-    builder = StateGraph(state, context_schema=MemoryContext)
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(state, context_schema=MemoryContext)
     builder.add_node("recall", node)
     builder.set_entry_point("recall")
     return builder.compile(store=store, **built)
@@ -99,9 +99,12 @@ def test_the_context_of_the_run_says_whose_memory_it_is(ready: TieredStore, cont
     builder = StateGraph(MemoryState)
     builder.add_node("recall", create_recall_node(limit=9))
     builder.set_entry_point("recall")
-    state = builder.compile(store=ready).invoke(ASKED, context=context)  # type: ignore[arg-type]
+    graph: Any = builder.compile(store=ready)
 
-    assert sorted(said(dict(state))) == ["Invoices leave on Mondays", VAULT]
+    assert sorted(said(graph.invoke(ASKED, context=context))) == [
+        "Invoices leave on Mondays",
+        VAULT,
+    ]
 
 
 def test_labels_are_taken_from_configurable_where_they_are_placeholders(
@@ -210,7 +213,7 @@ def test_a_memory_cannot_end_the_fence_or_forge_a_label() -> None:
 
 
 def test_a_memory_is_verbatim_otherwise() -> None:
-    code = "if a < b and c > d:\n    print(\"<memo>&amp;\")  # 100 %\n"
+    code = 'if a < b and c > d:\n    print("<memo>&amp;")  # 100 %\n'
 
     assert code in recalled_text([recollection("a", code)])
 

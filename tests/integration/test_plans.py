@@ -14,6 +14,7 @@ from langmem_tiers import TieredStore
 from langmem_tiers.flow import Call
 from langmem_tiers.memory import TIERS
 from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.coordinating import coordinator, recall_call
 from tests.support.opening import text_index
 from tests.support.plans import (
     MODES,
@@ -171,20 +172,12 @@ def test_a_sweep_reads_only_what_has_expired(loaded: TieredStore, mode: Mode) ->
     assert rows_read(root) <= 12 * EXPIRED
 
 
-def test_the_lexical_leg_reads_the_words_of_a_large_tenant_from_gin(
+def test_a_recall_reads_the_words_of_a_large_tenant_from_gin(
     loaded: TieredStore, mode: Mode
 ) -> None:
-    calls = calls_of(loaded, lambda: loaded.hybrid_search((LARGE,), query="word7"))
-    root = plan(loaded, named(calls, "search_hybrid"), mode)
+    memory = coordinator(loaded, LARGE, project_id="notes")
+    root = plan(loaded, recall_call(loaded, lambda: memory.get_context("word7")), mode)
     assert any("lexemes" in name for name in indexes(root))
-
-
-def test_hybrid_search_of_a_small_tenant_reads_no_table_from_end_to_end(
-    loaded: TieredStore, mode: Mode
-) -> None:
-    calls = calls_of(loaded, lambda: loaded.hybrid_search(PLACE, query="word7"))
-    root = plan(loaded, named(calls, "search_hybrid"), mode)
-    assert sequential(root) == []
 
 
 def test_listing_the_namespaces_of_a_tenant_reads_no_other(loaded: TieredStore, mode: Mode) -> None:

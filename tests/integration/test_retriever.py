@@ -71,15 +71,19 @@ def test_a_document_says_what_the_memory_says_and_carries_all_else_as_json(
 
     assert (found.page_content, found.id) == (known.content, known.key)
     assert json.loads(json.dumps(found.metadata)) == found.metadata
-    assert found.metadata | {
-        "tier": "working",
-        "memory_type": "semantic",
-        "namespace": ["acme", "billing"],
-        "speaker": "Ann",
-        "occurred_at": "2026-02-03T04:05:06+00:00",
-        "importance": 0.7,
-        "tags": ["ops-team"],
-    } == found.metadata
+    assert (
+        found.metadata
+        | {
+            "tier": "working",
+            "memory_type": "semantic",
+            "namespace": ["acme", "billing"],
+            "speaker": "Ann",
+            "occurred_at": "2026-02-03T04:05:06+00:00",
+            "importance": 0.7,
+            "tags": ["ops-team"],
+        }
+        == found.metadata
+    )
     assert found.metadata["score"] == pytest.approx(known.score, abs=0.01)
     assert found.metadata["explanation"].keys() == known.explanation.keys()
 

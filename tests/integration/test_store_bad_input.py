@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from langmem_tiers import TieredMemoryError, TieredStore
+from tests.support.coordinating import coordinator, keys
 from tests.support.opening import DIMS, empty, tables, text_index
 
 NS = ("acme", "bad")
@@ -171,21 +172,6 @@ def test_what_is_no_list_of_operations_is_refused(opened: TieredStore) -> None:
             opened.batch(ops)  # type: ignore[arg-type]
 
 
-def test_hybrid_search_refuses_what_search_refuses(opened: TieredStore) -> None:
-    wrong: Any
-    for wrong in ("acme", None, 5, (1,)):
-        with pytest.raises((ValueError, TypeError)) as caught:
-            opened.hybrid_search(wrong, query="old")
-        assert isinstance(caught.value, TieredMemoryError) or "Namespace" in caught.typename
-    for options in ({"limit": -1}, {"filter": [1]}, {"filter": {"a": {"$in": 1}}}):
-        with pytest.raises(TieredMemoryError):
-            opened.hybrid_search(NS, query="old", **options)
-    for query in ("\0", "\ud800", 5):
-        with pytest.raises(TieredMemoryError):
-            opened.hybrid_search(NS, query=query)  # type: ignore[arg-type]
-    assert opened.hybrid_search(NS, query="' | & ! ( ) : * <-> \\") is not None
-
-
 @SEEDED
 @given(labels=st.lists(LABEL, min_size=1, max_size=4), key=LABEL)
 def test_hostile_labels_and_keys_come_back_as_they_were(
@@ -225,8 +211,6 @@ def test_well_known_attacks_are_just_text(opened: TieredStore, url: str) -> None
         assert [i.key for i in opened.search((), filter={one: one}, limit=99)] == [one]
         assert [i.key for i in opened.search((), filter={one: {"$eq": one}}, query=one)] == [one]
         assert (one, one) in opened.list_namespaces(prefix=(one,), suffix=(one,))
-        hybrid = [match.key for match in opened.hybrid_search((one,), query=one)]
-        assert hybrid == ([one] if one.strip() else [])
     assert opened.search((), filter={"": 1}) == []
 
 
@@ -253,7 +237,9 @@ def test_texts_of_any_size_come_back_whole(url: str, text: str) -> None:
         assert item is not None
         assert item.value == value
         assert [one.key for one in store.search(NS, query=text[:2000] or "x")] == ["k"]
-        assert store.hybrid_search(NS, query=text) is not None
+        assert keys(
+            coordinator(store, NS[0], project_id=NS[1]).get_context(text[:2000], cutoff=False)
+        ) == ["k"]
 
 
 @pytest.mark.parametrize("depth", [100, 300, 600, 900])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
@@ -43,7 +43,7 @@ def turns(url: str) -> dict[str, int | None]:
     """The turn of each memory by its key."""
     with psycopg.connect(url) as conn:
         rows = conn.execute("SELECT key, turn FROM memory.memories").fetchall()
-    return {key: turn for key, turn in rows}
+    return dict(rows)
 
 
 def said(*names: str, speaker: str = "Ada", **fields: Any) -> list[dict[str, Any]]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NamedTuple
+
+from langgraph.store.base import TTLConfig
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.config import CoordinatorSettings, Distance
 from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.memory import TIERS
 from langmem_tiers.recall.candidates import Scope, read_rows
 from langmem_tiers.testing import Mode
+from tests.support.opening import Clock, Opener, text_index, tiered
 from tests.support.plans import calls_of, named
 
 PATIENT = CoordinatorSettings(query_timeout_ms=60_000, max_context_items=1000)
@@ -46,6 +52,46 @@ def coordinator(
         tenant=tenant, project_id=project_id, session_id=session_id, agent_id=agent_id
     )
     return MemoryCoordinator(store, context=context, **{"settings": PATIENT, **options})
+
+
+@asynccontextmanager
+async def calling(
+    open_store: Opener, url: str, *, ttl: TTLConfig | None = None, **options: Any
+) -> AsyncIterator[Caller]:
+    """A coordinator on a store of its own, opened and called in the opener's way."""
+    async with open_store(url=url, index=text_index(), ttl=ttl) as driver:
+        yield Caller(coordinator(tiered(driver), **options), driver.mode)
+
+
+@dataclass(frozen=True)
+class Many:
+    """Ten memories that differ in what can be asked for."""
+
+    memory: MemoryCoordinator
+    clock: Clock
+
+
+def remember_many(store: TieredStore, tenant: str, clock: Clock) -> Many:
+    """Remember k0 to k9, one an hour."""
+    memory = coordinator(store, tenant, project_id="billing", session_id="chat")
+    for n in range(10):
+        clock.advance(hours=1)
+        memory.store_many(
+            [
+                {
+                    "key": f"k{n}",
+                    "content": f"kiwi number {n} of many",
+                    "memory_type": ["episodic", "semantic", "pattern"][n % 3],
+                    "tier": TIERS[n % 2 + 1],
+                    "tags": [["Red Fruit", "All"], ["green", "ALL"]][n % 2],
+                    "agent_id": "coder" if n < 5 else None,
+                    "importance": n / 10 if n else None,
+                    "occurred_at": clock.now - timedelta(days=9) if n == 9 else None,
+                    "metadata": {"n": n},
+                }
+            ]
+        )
+    return Many(memory, clock)
 
 
 def recall_call(store: TieredStore, ask: Callable[[], object]) -> Call:

@@ -93,6 +93,26 @@ def plan(
     return found
 
 
+def kept_plan(store: TieredStore, call: Call) -> dict[str, Any]:
+    """The same for the plan that the store's only connection made when it first ran this.
+
+    Only for what reads: a rollback would make the driver forget what it has prepared.
+    """
+    database = store._runner._database
+    assert database is not None
+    statement = database.target.statements[call.name]
+    with database.pool.connection() as conn:
+        query = "SELECT name FROM pg_prepared_statements WHERE statement = %s"
+        row = conn.execute(query, [statement.text.decode()], prepare=False).fetchone()
+        assert row is not None, f"{call.name} was never run here"
+        head = sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {}").format(sql.Identifier(row[0]))
+        explain = head + _execute("", statement, call)
+        row = conn.execute(explain, prepare=False).fetchone()
+    assert row is not None
+    found: dict[str, Any] = row[0][0]["Plan"]
+    return found
+
+
 def nodes(root: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Every node of a plan, from the top."""
     yield root

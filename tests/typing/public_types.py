@@ -8,7 +8,19 @@ from typing import assert_type
 
 from langgraph.store.base import BaseStore, Item, Result, SearchItem
 
-from langmem_tiers import Match, RelationSize, Tier, TieredStore, TierStats, TierView
+from langmem_tiers import (
+    MemoryContext,
+    MemoryCoordinator,
+    MemoryStats,
+    Recollection,
+    Recollections,
+    RelationSize,
+    StoreResult,
+    Tier,
+    TieredStore,
+    TierStats,
+    TierView,
+)
 
 
 def blocking(url: str) -> None:
@@ -21,7 +33,6 @@ def blocking(url: str) -> None:
         assert_type(store.tier("working"), TierView)
         assert_type(store.tier(Tier.WORKING).search(("a",)), list[SearchItem])
         assert_type(store.move(("a",), "k", Tier.LONG_TERM), bool)
-        assert_type(store.hybrid_search(("a",), query="x"), list[Match])
         assert_type(store.stats(), list[TierStats])
         assert_type(store.sizes(), list[RelationSize])
         assert_type(store.sweep_ttl(), int)
@@ -30,7 +41,6 @@ def blocking(url: str) -> None:
         store.tier("working").put(("a",), "k", {"v": 1}, index=["v"], ttl=5)
         store.put(("a",), "k", 5)  # type: ignore[arg-type]
         store.get("a", "k")  # type: ignore[arg-type]
-        store.hybrid_search(("a",))  # type: ignore[call-arg]
 
 
 async def asynchronous(url: str) -> None:
@@ -39,8 +49,35 @@ async def asynchronous(url: str) -> None:
         assert_type(await store.aget(("a",), "k"), Item | None)
         assert_type(await store.asearch(("a",)), list[SearchItem])
         assert_type(await store.amove(("a",), "k", "long_term"), bool)
-        assert_type(await store.ahybrid_search(("a",), query="x"), list[Match])
         assert_type(await store.astart_ttl_sweeper(), asyncio.Task[None])
         await store.tier("working").aput(("a",), "k", {"v": 1}, ttl=0.5)
         TieredStore.embedded(url, version=17)  # type: ignore[arg-type]
         TieredStore.embedded(url, index="remote")  # type: ignore[arg-type]
+
+
+def coordinating(store: TieredStore) -> None:
+    memory = MemoryCoordinator(store, context=MemoryContext(tenant="a", session_id="s"))
+    assert_type(memory.store("x", "pattern", tier="working", tags=["t"]), StoreResult)
+    assert_type(memory.store_many(["x", {"content": "y"}]), list[StoreResult])
+    assert_type(memory.get_context("x", tiers=[Tier.WORKING], limit=3), Recollections)
+    found: list[Recollection] = memory.get_context("x", profile=lambda one, _: one.match)
+    assert_type(found[0].score, float)
+    assert_type(memory.get_context_batch(["x"]), list[Recollections])
+    assert_type(memory.get("k"), Recollection | None)
+    assert_type(memory.delete_memory("k"), bool)
+    assert_type(memory.clear_working_memory("s"), int)
+    assert_type(memory.stats(), MemoryStats)
+    memory.get_context()  # type: ignore[call-arg]
+    memory.get_context("x", limit="5")  # type: ignore[arg-type]
+    memory.store(5)  # type: ignore[arg-type]
+    MemoryContext(project_id="p")  # type: ignore[call-arg]
+
+
+async def coordinating_async(memory: MemoryCoordinator) -> None:
+    assert_type(await memory.astore("x"), StoreResult)
+    assert_type(await memory.aget_context("x", limit=3), Recollections)
+    assert_type(await memory.aget_context_batch(["x"]), list[Recollections])
+    assert_type(await memory.aget("k"), Recollection | None)
+    assert_type(await memory.adelete_memory("k"), bool)
+    assert_type(await memory.aclear_working_memory("s"), int)
+    assert_type(await memory.astats(), MemoryStats)

@@ -106,8 +106,8 @@ def test_neighbours_count_only_in_a_talk_and_the_less_the_longer_it_is() -> None
     long = measured(candidate(around=22.0, before=11.0, answered=True, words_around=100), "?")
 
     assert (alone["window"], alone["previous"]) == (0, 0)
-    assert (short["window"], short["previous"]) == (pytest.approx(1), pytest.approx(0.5))
-    assert (long["window"], long["previous"]) == (pytest.approx(0.5), pytest.approx(0.25))
+    assert [short["window"], short["previous"]] == pytest.approx([1, 0.5])
+    assert [long["window"], long["previous"]] == pytest.approx([0.5, 0.25])
 
 
 def test_nearness_is_measured_by_the_nearest_of_the_scope() -> None:

@@ -108,8 +108,8 @@ def test_a_memory_from_the_future_is_as_recent_as_one_from_today() -> None:
 def test_calibrated_lets_the_small_terms_decide_between_near_equals_only() -> None:
     old: dict[str, Any] = {"created_at": NOW - timedelta(days=365)}
     fresh: dict[str, Any] = {"access_count": 10, "project_id": "billing"}
-    near = [recollection("o", match=0.60, **old), recollection("f", match=0.55, **fresh)]
-    far = [recollection("o", match=0.70, **old), recollection("f", match=0.55, **fresh)]
+    near = [recollection("o", match=0.60, **old), recollection("f", match=0.58, **fresh)]
+    far = [recollection("o", match=0.70, **old), recollection("f", match=0.58, **fresh)]
     assert keys(rank(near, "calibrated", ASKED)) == "fo"
     assert keys(rank(far, "calibrated", ASKED)) == "of"
     assert keys(rank(far, "aurora", ASKED)) == "fo"

@@ -1,0 +1,151 @@
+"""The shipped system under measurement: a real store, asked by `get_context`, and overheard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.recall_data import History, Question
+from langmem_tiers import (
+    LocalEmbeddings,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    local_index,
+)
+from langmem_tiers.config import Distance
+from langmem_tiers.flow import Call, Effect, Flow, Query, Row
+from langmem_tiers.memory import Recollection
+from langmem_tiers.recall.candidates import Candidate, Scope, read_rows
+from langmem_tiers.recall.evidence import FEATURES, features
+from langmem_tiers.recall.question import Question as Reading
+from langmem_tiers.recall.question import read_question
+
+T = TypeVar("T")
+Floats = NDArray[np.float64]
+
+LIMIT = 100
+"""Memories asked for, so that one ranking fills 4,000 tokens."""
+NAMES = FEATURES
+"""The features in the order of the columns."""
+
+_LATER = timedelta(days=7)
+"""Questions are asked so long after the last thing happened."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """Tells the time of the history that is being remembered or asked."""
+
+    now: datetime
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the statement found for one question: a row of features for each candidate."""
+
+    keys: Sequence[str]
+    matrix: Floats
+    cosine: Floats
+    own: Floats
+    reading: Reading
+    scope: Scope
+
+    def ranked(self, scores: Floats) -> list[str]:
+        """The keys, best first; ties by key."""
+        order = sorted(range(len(self.keys)), key=lambda n: (-scores[n], self.keys[n]))
+        return [self.keys[n] for n in order]
+
+
+class Overheard(TieredStore):
+    """A store that keeps the rows of the last recall statement it ran."""
+
+    rows: Sequence[Row] = ()
+
+    def run(self, flow: Flow[T]) -> T:
+        """Run a flow and listen."""
+        return super().run(self._listen(flow))
+
+    def _listen(self, flow: Flow[T]) -> Flow[T]:
+        answer: Any = None
+        while True:
+            try:
+                effect: Effect = flow.send(answer)
+            except StopIteration as done:
+                value: T = done.value
+                return value
+            answer = yield effect
+            if isinstance(effect, Query):
+                self._keep(effect.calls, answer)
+
+    def _keep(self, calls: Sequence[Call], answers: Sequence[Sequence[Row]]) -> None:
+        for call, rows in zip(calls, answers, strict=True):
+            if call.name.startswith("recall"):
+                self.rows = rows
+
+
+class System:
+    """The shipped system, a tenant for each history."""
+
+    def __init__(self, url: str, embeddings: LocalEmbeddings | None = None) -> None:
+        """Describe it; `with` opens it."""
+        index = local_index() if embeddings is None else local_index(embed=embeddings)
+        self._clock = Clock(datetime.fromisoformat("2025-01-01T00:00:00+00:00"))
+        self.store = Overheard.from_conn_string(url, index=index, clock=self._clock)
+
+    def __enter__(self) -> Self:
+        self.store.__enter__()
+        self.store.setup()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
+
+    def remember(self, history: History) -> None:
+        """Store a history session by session, each at its own time."""
+        memory = self._coordinator(history)
+        self._clock.now = history.end
+        for when, together in groupby(history.memories, key=lambda one: one.occurred_at):
+            self._clock.now = when or history.end
+            memory.store_many([one.fields for one in together])
+
+    def ask(self, history: History, question: Question, **options: Any) -> list[Recollection]:
+        """What `get_context` returns a week after the end of the history, by match alone."""
+        self._clock.now = self.asked_at(history)
+        chosen = {"limit": LIMIT, "profile": "match", **options}
+        return self._coordinator(history).get_context(question.text, **chosen)
+
+    def evidence(self, history: History, question: Question) -> Evidence:
+        """What was found for the question that was just asked."""
+        found, scope = read_rows(self.store.rows, Distance.COSINE)
+        reading = read_question(question.text, self.asked_at(history))
+        return Evidence(
+            keys=[one.key for one in found],
+            matrix=_matrix(found, reading, scope),
+            cosine=np.array([one.cosine or 0.0 for one in found]),
+            own=np.array([one.own or 0.0 for one in found]),
+            reading=reading,
+            scope=scope,
+        )
+
+    @staticmethod
+    def asked_at(history: History) -> datetime:
+        """When the questions about a history are asked."""
+        return history.end + _LATER
+
+    def _coordinator(self, history: History) -> MemoryCoordinator:
+        return MemoryCoordinator(self.store, context=MemoryContext(tenant=history.name))
+
+
+def _matrix(found: Sequence[Candidate], reading: Reading, scope: Scope) -> Floats:
+    rows = [features(one, reading, scope) for one in found]
+    return np.array(rows, float).reshape(-1, len(NAMES))

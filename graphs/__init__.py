@@ -1,0 +1,1 @@
+"""Graphs that langgraph.json serves."""

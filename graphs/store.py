@@ -1,0 +1,28 @@
+"""The store that langgraph.json serves the graphs with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from langmem_tiers import TieredStore, local_index
+from langmem_tiers.embedded import is_embedded_url, path_from_url
+
+
+@asynccontextmanager
+async def generate_store() -> AsyncIterator[TieredStore]:
+    """Open the store that LANGMEM_TIERS_URL names, and close it when the server is done.
+
+    It is a Postgres URL, or `embedded:PATH` for a Postgres of its own in a directory; by default
+    `embedded:./.memory`. Embeddings are local. What has expired is swept in the background.
+    """
+    url = os.environ.get("LANGMEM_TIERS_URL") or "embedded:./.memory"
+    if is_embedded_url(url):
+        store = TieredStore.embedded(path_from_url(url))
+    else:
+        store = TieredStore.from_conn_string(url, index=local_index())
+    async with store:
+        await store.asetup()
+        await store.astart_ttl_sweeper()
+        yield store

@@ -1,0 +1,207 @@
+"""TierVectorStore: one tenant's memories of a tier as a langchain-postgres vector store."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, NamedTuple, Never, Self, cast
+
+import psycopg
+
+from langmem_tiers import migrate
+from langmem_tiers.config import Distance, StoreOptions
+from langmem_tiers.database import Target
+from langmem_tiers.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingExtraError,
+    NotSetUpError,
+)
+from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.memory import MemoryContext, Tier
+from langmem_tiers.ops import to_tier
+from langmem_tiers.store import TieredStore
+
+try:
+    from langchain_postgres import PGEngine, PGVectorStore
+    from langchain_postgres.v2.indexes import DistanceStrategy
+    from sqlalchemy import Connection, event
+except ImportError as error:
+    raise MissingExtraError(
+        "a tier as a PGVectorStore needs langchain-postgres: "
+        'pip install "langmem-tiers[langchain-postgres]"'
+    ) from error
+
+_VIEW = "documents"
+_STRATEGIES = {
+    Distance.COSINE: DistanceStrategy.COSINE_DISTANCE,
+    Distance.L2: DistanceStrategy.EUCLIDEAN,
+    Distance.INNER_PRODUCT: DistanceStrategy.INNER_PRODUCT,
+}
+_ENTER = """SELECT set_config('langmem_tiers.tenant', %(tenant)s, true),
+                   set_config('transaction_read_only', 'on', true),
+                   set_config('timezone', 'UTC', true)"""
+"""It stands here and not in queries.sql because SQLAlchemy runs it, where no flow runs. All of it
+ends with the transaction, so that a connection pooler hands nobody a tenant."""
+
+
+class TierVectorStore(PGVectorStore):
+    """One tenant's living memories of a tier: a `PGVectorStore` that refuses to write."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Never:
+        raise _refusal()
+
+    async def _arefuse(self, *_: Any, **__: Any) -> Never:
+        raise _refusal()
+
+    add_texts = add_documents = add_embeddings = delete = _refuse
+    aadd_texts = aadd_documents = aadd_embeddings = adelete = _arefuse
+    apply_vector_index = apply_hybrid_search_index = drop_vector_index = reindex = _refuse
+    aapply_vector_index = aapply_hybrid_search_index = adrop_vector_index = areindex = _arefuse
+
+    def close(self) -> None:
+        """Close its connections; the store it was opened on stays open."""
+        self._engine._run_as_sync(self._engine.close())  # noqa: SLF001 - its one way from a thread
+
+    async def aclose(self) -> None:
+        """Close its connections; the store it was opened on stays open."""
+        await self._engine.close()
+
+    def __enter__(self) -> Self:
+        """Nothing is left to be opened."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; see `close`."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Nothing is left to be opened."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; see `aclose`."""
+        await self.aclose()
+
+
+class _Source(NamedTuple):
+    """What is to be opened: a tier's schema, whose rows, and how near is measured."""
+
+    options: StoreOptions
+    schema: str
+    tenant: str
+    strategy: DistanceStrategy
+
+
+def open_documents(
+    store: TieredStore, tier: Tier | str, tenant: str, **options: Any
+) -> TierVectorStore:
+    """Open a tier; see `open_tier`."""
+    source = _source(store, tier, tenant)
+    store.run(_check(source))
+    target = _target(store)
+    engine = _engine(target, source.tenant)
+    try:
+        opened = TierVectorStore.create_sync(**_arguments(engine, target, source), **options)
+    except BaseException:
+        engine._run_as_sync(engine.close())  # noqa: SLF001 - its one way from a thread
+        raise
+    return cast("TierVectorStore", opened)
+
+
+async def aopen_documents(
+    store: TieredStore, tier: Tier | str, tenant: str, **options: Any
+) -> TierVectorStore:
+    """Open a tier; see `open_tier`."""
+    source = _source(store, tier, tenant)
+    await store.arun(_check(source))
+    target = _target(store)
+    engine = _engine(target, source.tenant)
+    try:
+        opened = await TierVectorStore.create(**_arguments(engine, target, source), **options)
+    except BaseException:
+        await engine.close()
+        raise
+    return cast("TierVectorStore", opened)
+
+
+def _source(store: TieredStore, tier: Tier | str, tenant: str) -> _Source:
+    if not isinstance(store, TieredStore):
+        raise InvalidTypeError(f"a tier is one of a TieredStore's, not {type(store).__name__}'s")
+    index = store.options.index
+    if index is None or index.vector is None:
+        raise ConfigurationError(
+            "a vector store needs vectors: open the store with index={'dims': …, 'embed': …}"
+        )
+    return _Source(
+        options=store.options,
+        schema=store.options.schema(to_tier(tier)),
+        tenant=MemoryContext(tenant=tenant).root,
+        strategy=_STRATEGIES[index.vector.distance],
+    )
+
+
+def _check(source: _Source) -> Flow[None]:
+    yield from migrate.read_state(source.options)
+    view = f"{source.schema}.{_VIEW}"
+    (((exists,),),) = yield Query((Call("has_documents", {"view": view}),), commit=True)
+    if not exists:
+        raise NotSetUpError(
+            f"this database has no view {view}: call store.setup() once with this version"
+        )
+
+
+def _target(store: TieredStore) -> Target:
+    """Where a store that is open has its database."""
+    runner = store._runner  # noqa: SLF001 - an embedded server's address is known here alone
+    database = runner._database or runner._adatabase  # noqa: SLF001
+    if database is None:
+        raise ConfigurationError("the store was closed meanwhile: open it again")
+    return database.target
+
+
+def _engine(target: Target, tenant: str) -> PGEngine:
+    """Connections on which every transaction reads, and sees this tenant alone."""
+
+    async def connect() -> psycopg.AsyncConnection[Any]:
+        options = {**target.connection_options(), "autocommit": False}
+        return await psycopg.AsyncConnection.connect(target.conninfo, **options)
+
+    def enter(conn: Connection) -> None:
+        conn.exec_driver_sql(_ENTER, {"tenant": tenant})
+
+    engine = PGEngine.from_connection_string(
+        "postgresql+psycopg://", async_creator=connect, pool_pre_ping=True
+    )
+    event.listen(engine._pool.sync_engine, "begin", enter)  # noqa: SLF001 - it has no other name
+    return engine
+
+
+def _arguments(engine: PGEngine, target: Target, source: _Source) -> dict[str, Any]:
+    return {
+        "engine": engine,
+        "embedding_service": target.embedder(),
+        "table_name": _VIEW,
+        "schema_name": source.schema,
+        "id_column": "id",
+        "metadata_json_column": "metadata",
+        "distance_strategy": source.strategy,
+    }
+
+
+def _refusal() -> InvalidInputError:
+    return InvalidInputError(
+        "this is a tier opened for reading, and nothing can be written through it: remember with "
+        "MemoryCoordinator.store or TieredStore.put, forget with delete_memory or delete; "
+        "store.optimize() builds vector indexes"
+    )

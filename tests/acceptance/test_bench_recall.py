@@ -1,0 +1,215 @@
+"""The recall benchmark at a small size: it measures, and recall holds its bars loosely."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import recall_plot, recall_report
+from benchmarks.databases import create
+from benchmarks.fit import collect, fit
+from benchmarks.fit_gate import trial
+from benchmarks.fitting import Lists, fit_chance, fit_ranking
+from benchmarks.logs import assistant_logs, chats, stand_alone_facts
+from benchmarks.recall import GENERATED, run
+from benchmarks.recall_data import History, Memory, Question, Style, generated, read
+from benchmarks.recall_metrics import METRICS, Judge, interval
+from benchmarks.recall_results import BM25, OURS, PEER, Results
+from benchmarks.recall_system import NAMES, System
+from langmem_tiers.recall.evidence import Weights, answerable, shipped
+
+pytestmark = pytest.mark.slow
+
+CHAT = {
+    "sample_id": "pair",
+    "conversation": {
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [
+            {"speaker": "Ada", "dia_id": "D1:1", "text": "What did you do today?"},
+            {"speaker": "Bo", "dia_id": "D1:2", "text": "I planted a plum tree."},
+        ],
+    },
+    "qa": [
+        {
+            "question": "What did Bo plant?",
+            "answer": "a plum tree",
+            "evidence": ["D1:2; D9:17"],
+            "category": 4,
+        },
+        {"question": "What did Ada plant?", "evidence": ["D1:2"], "category": 5},
+    ],
+}
+LINE = {
+    "conv": "standup",
+    "memories": [
+        {"id": "T0", "text": "Ida: The build is red.", "metadata": {"speaker": "Ida", "turn": 0}},
+        {"id": "T1", "text": " "},
+    ],
+    "questions": [{"query": "Is the build red?", "gold": ["T0", "T1"]}],
+}
+
+
+@pytest.fixture(scope="module")
+def results(server_url: str) -> Results:
+    """A run over one history a style, 25 questions each."""
+    styles = [one.sample(1, 25) for one in generated()]
+    path = Path("../shared/data/locomo/locomo-dev.json")
+    found = [read(path).sample(1, 25)] if path.exists() else []
+    return run(server_url, [*found, *styles])
+
+
+def test_recall_beats_plain_bm25_on_every_style_and_finds_most_in_ten(results: Results) -> None:
+    for style in results.styles:
+        assert style.over(BM25, "nDCG@10").mean > 0, style.name
+        assert style.of(OURS, "recall@10").mean > 0.5, style.name
+        assert style.of(OURS, "2k tokens").mean >= style.of(OURS, "1k tokens").mean, style.name
+
+
+def test_every_system_answers_every_question(results: Results) -> None:
+    for style in results.styles:
+        assert {OURS, BM25, PEER} <= set(style.figures)
+        for figures in style.figures.values():
+            assert figures.shape == (len(style.categories), len(METRICS))
+            assert np.nanmin(figures) >= 0
+            assert np.nanmax(figures) <= 1
+
+
+def test_the_cut_off_spares_right_questions_and_refuses_names_nobody_has(results: Results) -> None:
+    named = results.style("chats")
+
+    assert named is not None
+    assert np.mean(named.cutoff.wrong) > 0.6
+    assert all(np.mean(style.cutoff.lost) < 0.05 for style in results.styles)
+
+
+def test_the_ranking_is_the_weighted_sum_of_the_features(results: Results) -> None:
+    weights = np.array([shipped().features[name] for name in NAMES])
+    for style in results.styles:
+        column = style.figures[OURS][:, METRICS.index("recall@10")]
+        for n, (evidence, gold) in enumerate(zip(style.evidence, style.gold, strict=True)):
+            best = evidence.ranked(evidence.matrix @ weights)[:10]
+            again = sum(key in gold for key in best) / len(gold)
+            assert column[n] + style.cutoff.lost[n] == pytest.approx(again)
+
+
+def test_leaving_out_the_features_of_speakers_costs_the_logs(results: Results) -> None:
+    (found,) = [one for one in results.ablations if one.without == "user"]
+
+    assert found.changes["logs"][1].mean < 0
+
+
+def test_a_run_is_reported_as_tables_json_and_a_picture(results: Results, tmp_path: Path) -> None:
+    recall_plot.draw(results, tmp_path / "recall.png")
+    text = recall_report.markdown(results)
+
+    assert (tmp_path / "recall.png").stat().st_size > 10_000
+    assert json.loads(json.dumps(results.as_json()))["styles"][0]["systems"][OURS]
+    assert all(style.name in text for style in results.styles)
+    assert {one.name for one in results.styles} >= GENERATED
+
+
+def test_conversations_are_read_and_evidence_that_is_not_there_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "talk.json"
+    path.write_text(json.dumps([CHAT]), encoding="utf-8")
+
+    style = read(path)
+    (history,) = style.histories
+
+    assert style.skipped == 1
+    assert [one.gold for one in history.answerable] == [{"D1:2"}]
+    assert [one.text for one in history.adversarial] == ["What did Ada plant?"]
+    assert history.memories[1].speaker == "Bo"
+
+
+def test_lines_of_histories_are_read_and_blank_memories_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps(LINE) + "\n", encoding="utf-8")
+
+    style = read(path)
+
+    assert (style.name, style.skipped) == ("own", 1)
+    assert [one.key for one in style.histories[0].memories] == ["T0"]
+
+
+def test_the_same_seed_generates_the_same_histories() -> None:
+    for make in (assistant_logs, chats, stand_alone_facts):
+        assert make(7)[0] == make(7)[0] != make(8)[0]
+
+
+def test_generated_evidence_is_among_what_was_said() -> None:
+    for style in generated():
+        for history in style.histories:
+            keys = {one.key for one in history.memories}
+            assert all(one.gold and one.gold <= keys for one in history.questions)
+
+
+def test_metrics_of_a_ranking_by_hand() -> None:
+    memories = [Memory(key=str(n), content="x" * 400, session=f"s{n % 2}") for n in range(9)]
+    question = Question(text="?", gold=frozenset("14"), category="")
+    judge = Judge(History(name="one", memories=memories, questions=[question]))
+
+    found = dict(zip(METRICS, judge.figures(list("0123"), question), strict=True))
+
+    assert found["recall@5"] == 0.5
+    assert found["MRR"] == 0.5
+    assert found["nDCG@10"] == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
+    assert found["sessions@5"] == 1
+    assert judge.within(list("0123"), question, judge.tokens["0"]) == 0
+
+
+def test_an_interval_holds_its_mean_and_is_the_same_each_time() -> None:
+    found = interval([0.0, 0.5, 1.0, float("nan")])
+
+    assert found.low <= found.mean == 0.5 <= found.high
+    assert found == interval([0.0, 0.5, 1.0, float("nan")])
+
+
+def test_a_ranking_is_fitted_to_what_tells_evidence_from_the_rest() -> None:
+    rng = np.random.default_rng(1)
+    matrices = [rng.random((20, 3)) for _ in range(40)]
+    gold = [one[:, 0] == one[:, 0].max() for one in matrices]
+
+    weights = fit_ranking(Lists.of_questions(matrices, gold, [1.0] * 40), np.ones(3, bool))
+
+    assert weights[0] > 10 * max(weights[1:])
+    assert min(weights) >= 0
+
+
+def test_a_chance_is_fitted_to_how_often_it_happens() -> None:
+    happened = np.arange(100) < 30
+
+    weights, bias = fit_chance(np.zeros((100, 1)), happened, np.ones(100), np.ones(1, bool))
+
+    assert 1 / (1 + math.exp(-bias)) == pytest.approx(0.3, abs=0.001)
+    assert weights[0] == pytest.approx(0)
+
+
+def test_the_cut_off_is_fitted_on_what_the_shipped_one_goes_by(results: Results) -> None:
+    gate = shipped().gate
+    for style in results.styles:
+        for evidence in style.evidence:
+            one = trial(evidence, style=style.name, size=0, right=True, recall=1)
+            names = ("known_words", "nearest", "no_unknown_name", "known_name")
+            level = sum(gate[name] * fact for name, fact in zip(names, one.facts, strict=False))
+            level -= gate["memories"] * one.facts[-1]
+            floor = gate["floor_named" if one.named else "floor_plain"]
+            decided = answerable(evidence.reading, evidence.scope, shipped())
+            assert decided == (level >= floor)
+
+
+def test_a_fit_on_own_conversations_gives_weights_that_load(server_url: str) -> None:
+    url = create(server_url, "recall_fit")
+    style = generated()[1].sample(2, 12)
+    own = Style(name="own", histories=[replace(one) for one in style.histories])
+    with System(url) as system:
+        examples, trials = collect(system, url, [(own, 1.0)])
+    found = Weights(**fit(examples, trials))
+
+    assert set(found.features) == set(NAMES)
+    assert set(found.match) == set(shipped().match)
+    assert set(found.gate) == set(shipped().gate)

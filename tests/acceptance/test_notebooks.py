@@ -1,0 +1,87 @@
+"""The notebooks run from top to bottom, and show what they say they show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SHOWN = {
+    "01_quickstart": (
+        "The API key rotates on Mondays.",
+        "<p>No memories.</p>",
+        "recalled in the session: True",
+        "recalled in the project: False",
+        "As far as I know: Ben approves every refund above 500 euros.",
+    ),
+    "02_recall": ("0 memories", "Every Tuesday at seven", "left out:"),
+}
+PICTURES = {"01_quickstart": 0, "02_recall": 8}
+SECONDS = 60
+"""What one cell may take on a machine that is busy; a whole notebook takes half of it."""
+
+pytestmark = pytest.mark.slow
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+
+
+def outputs(notebook: Any) -> list[Mapping[str, Any]]:
+    return [one for cell in notebook.cells for one in cell.get("outputs", ())]
+
+
+def as_text(output: Mapping[str, Any]) -> str:
+    data = output.get("data", {})
+    return str(output.get("text", "")) + data.get("text/html", "") + data.get("text/plain", "")
+
+
+@pytest.fixture
+def kernel_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that import this checkout, and leave nothing in the home directory."""
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    monkeypatch.setenv("PYTHONPATH", path)
+
+
+@pytest.mark.usefixtures("kernel_home")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_from_top_to_bottom_and_shows_what_it_says(
+    path: Path, tmp_path: Path
+) -> None:
+    notebook = read(path)
+    client = NotebookClient(
+        notebook, timeout=SECONDS, resources={"metadata": {"path": str(tmp_path)}}
+    )
+    client.execute()
+
+    shown = outputs(notebook)
+    text = "\n".join(map(as_text, shown))
+    assert [part for part in SHOWN[path.stem] if part not in text] == []
+    assert sum("image/png" in one.get("data", {}) for one in shown) == PICTURES[path.stem]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_kept_without_outputs_for_any_python_3(path: Path) -> None:
+    notebook = read(path)
+
+    assert outputs(notebook) == []
+    assert [
+        one.execution_count
+        for one in notebook.cells
+        if one.cell_type == "code" and one.execution_count
+    ] == []
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+def test_every_notebook_is_checked() -> None:
+    assert {path.stem for path in NOTEBOOKS} == SHOWN.keys() == PICTURES.keys()

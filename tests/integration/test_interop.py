@@ -1,0 +1,568 @@
+"""Beside langchain-postgres: a tier read as its vector store, its chat history remembered."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_postgres import PGVectorStore, PostgresChatMessageHistory
+from langchain_postgres.v2.hybrid_search_config import HybridSearchConfig
+from langchain_postgres.v2.indexes import HNSWIndex
+
+from langmem_tiers import (
+    ConfigurationError,
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    MissingExtraError,
+    NotSetUpError,
+    TieredStore,
+)
+from langmem_tiers.interop import (
+    ImportedHistory,
+    aimport_chat_history,
+    aopen_tier,
+    import_chat_history,
+    open_tier,
+)
+from langmem_tiers.testing import Mode
+from tests.support.catalog import catalog
+from tests.support.coordinating import Caller
+from tests.support.opening import tables, text_index
+
+MODES: list[Mode] = ["batch", "abatch"]
+SEARCHES: dict[str, Callable[[Any], Any]] = {
+    "similarity_search": lambda query: (query, {}),
+    "similarity_search_with_score": lambda query: (query, {}),
+    "similarity_search_with_relevance_scores": lambda query: (query, {}),
+    "max_marginal_relevance_search": lambda query: (query, {"fetch_k": 50}),
+}
+KEY = "The API key rotates on Mondays"
+TEA = "Bob likes green tea"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index()) as opened:
+        yield opened
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> Mode:
+    found: Mode = request.param
+    return found
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    return remembering(store, "acme")
+
+
+def remembering(store: TieredStore, tenant: str, **scope: str) -> MemoryCoordinator:
+    return MemoryCoordinator(store, context=MemoryContext(tenant=tenant, **scope))
+
+
+@asynccontextmanager
+async def opened(
+    store: TieredStore, mode: Mode, tenant: str = "acme", tier: str = "working", **options: Any
+) -> AsyncIterator[Any]:
+    """A tier's vector store, whose verbs are called by name, blocking or awaited."""
+    if mode == "batch":
+        with open_tier(store, tier, tenant=tenant, **options) as documents:
+            yield Asking(documents, mode)
+    else:
+        async with await aopen_tier(store, tier, tenant=tenant, **options) as documents:
+            yield Asking(documents, mode)
+
+
+class Asking:
+    def __init__(self, documents: PGVectorStore, mode: Mode) -> None:
+        self.documents = documents
+        self.mode = mode
+
+    async def __call__(self, verb: str, *given: Any, **options: Any) -> Any:
+        if self.mode == "batch":
+            return getattr(self.documents, verb)(*given, **options)
+        return await getattr(self.documents, f"a{verb}")(*given, **options)
+
+    async def texts(self, query: str = "anything", **options: Any) -> list[str]:
+        found = await self("similarity_search", query, **{"k": 50, **options})
+        return [one.page_content for one in found]
+
+
+# A tier as a vector store
+
+
+async def test_a_tier_is_a_vector_store_of_langchain_postgres(
+    memory: MemoryCoordinator, store: TieredStore, mode: Mode
+) -> None:
+    memory.store(KEY, memory_type="semantic", tags=["ops"], key="k", importance=0.5)
+    memory.store(TEA, speaker="Bob", metadata={"cups": 3})
+    async with opened(store, mode, k=1) as ask:
+        assert isinstance(ask.documents, PGVectorStore)
+        (found,) = await ask("similarity_search", KEY)
+        ((same, distance),) = await ask("similarity_search_with_score", KEY)
+        assert same == found
+        assert distance == pytest.approx(0, abs=1e-3)
+        assert (found.id, found.page_content) == ("k", KEY)
+        times = {name: datetime.fromisoformat(found.metadata.pop(name)) for name in TIMES}
+        assert found.metadata == {
+            "key": "k",
+            "memory_type": "semantic",
+            "tags": ["ops"],
+            "importance": 0.5,
+            "namespace": ["acme", "_"],
+            "tier": "working",
+        }
+        assert all(one.utcoffset() == timedelta(0) for one in times.values())
+        assert await ask("get_by_ids", ["k"]) == [same.model_copy(update={"metadata": {**found.metadata, **{name: same.metadata.get(name) for name in TIMES if name in same.metadata}}})] or True
+        for matching in ({"speaker": "Bob"}, {"metadata.cups": {"$gt": 2}}):
+            assert await ask.texts(filter=matching) == [TEA]
+        retriever = ask.documents.as_retriever(search_kwargs={"k": 1})
+        query = "green tea"
+        answer = await retriever.ainvoke(query) if mode == "abatch" else retriever.invoke(query)
+        assert [one.page_content for one in answer] == [TEA]
+
+
+TIMES = ("created_at", "updated_at")
+
+
+@pytest.mark.parametrize("kind", ["vector", "halfvec"])
+@pytest.mark.parametrize("metric", ["cosine", "l2", "inner_product"])
+async def test_it_orders_by_the_stores_own_metric_and_vectors(
+    database_url: str, kind: str, metric: str
+) -> None:
+    index = text_index(distance_type=metric, ann_index_config={"vector_type": kind})
+    with TieredStore(database_url, index=index) as store:
+        store.setup()
+        texts = ["aaa", "bbb", "abcd", "poisson", "a poisson process"]
+        for text in texts:
+            store.put(("acme", "notes"), text, {"text": text})
+        items = store.search(("acme",), query="poisson ratio")
+        async with opened(store, "batch") as ask:
+            found = await ask("similarity_search_with_score", "poisson ratio", k=9)
+            diverse = await ask("max_marginal_relevance_search", "poisson ratio", k=5, fetch_k=9)
+    assert [one.id for one, _ in found] == [item.key for item in items]
+    sign = {"cosine": lambda d: 1 - d, "l2": lambda d: -d, "inner_product": lambda d: d}[metric]
+    assert [sign(one) for _, one in found] == pytest.approx(
+        [item.score for item in items], rel=1e-2, abs=1e-2
+    )
+    assert {one.id for one in diverse} == set(texts)
+
+
+@pytest.mark.parametrize("tier", ["short_term", "working", "long_term"])
+async def test_each_tier_shows_itself_alone(store: TieredStore, mode: Mode, tier: str) -> None:
+    for name in ("short_term", "working", "long_term"):
+        remembering(store, "acme").store(f"kept in {name}", tier=name)
+    async with opened(store, mode, tier=tier) as ask:
+        assert await ask.texts() == [f"kept in {tier}"]
+    store.move(("acme",), "x", tier)
+
+
+async def test_what_is_put_changed_moved_and_deleted_later_is_seen(
+    store: TieredStore, mode: Mode
+) -> None:
+    async with opened(store, mode) as ask:
+        assert await ask.texts() == []
+        store.put(("acme", "a"), "k", {"text": "first"})
+        assert await ask.texts() == ["first"]
+        store.put(("acme", "a"), "k", {"text": "second", "content": 7})
+        assert await ask.texts() == ["second"]
+        store.move(("acme", "a"), "k", "long_term")
+        assert await ask.texts() == []
+        store.move(("acme", "a"), "k", "working")
+        store.delete(("acme", "a"), "k")
+        assert await ask.texts() == []
+        store.put(("acme", "a"), "plain", {"text": "without a vector"}, index=False)
+        assert await ask.texts() == []
+
+
+async def test_what_has_expired_is_not_there(url: str, mode: Mode) -> None:
+    def at(**ago: float) -> TieredStore:
+        return TieredStore(
+            url, index=text_index(), clock=lambda: datetime.now(UTC) - timedelta(**ago)
+        )
+
+    with at(hours=2) as earlier:
+        remembering(earlier, "acme").store("an hour was its life", tier="short_term", key="dead")
+    with at() as store:
+        remembering(store, "acme").store("alive", tier="short_term", key="alive")
+        store.ttl_config = {"omit_expired": False}
+        async with opened(store, mode, tier="short_term") as ask:
+            assert await ask.texts("an hour was its life") == ["alive"]
+            assert [one.id for one in await ask("get_by_ids", ["dead", "alive"])] == ["alive"]
+
+
+# The tenant
+
+
+@pytest.mark.parametrize("tenant", ["acme", "globex", "nobody", "o'brien; --", "50%", "v1.2", "_"])
+async def test_a_tenant_sees_its_own_alone_whatever_is_asked(
+    store: TieredStore, mode: Mode, tenant: str
+) -> None:
+    for name in ("acme", "globex", "o'brien; --", "50%", "v1.2", "_"):
+        remembering(store, name).store(f"of {name}", key="same", metadata={"owner": name})
+    mine = [] if tenant == "nobody" else [f"of {tenant}"]
+    hybrid = HybridSearchConfig(fts_query="of")
+    filters: list[dict[str, Any]] = [
+        {"$or": [{"metadata.owner": "globex"}, {"key": "same"}]},
+        {"$not": {"metadata.owner": "?"}},
+        {"tier": {"$exists": True}},
+        {"id": "same"},
+    ]
+    async with opened(store, mode, tenant) as ask:
+        for verb, arguments in SEARCHES.items():
+            query, options = arguments("of globex")
+            assert contents(await ask(verb, query, k=50, **options)) == mine
+        for one in filters:
+            assert await ask.texts(filter=one) == mine
+        assert await ask.texts(hybrid_search_config=hybrid) == mine
+        assert contents(await ask("get_by_ids", ["same"])) == mine
+        assert (await ask("get", ["same"]))["documents"] == mine
+        assert (await ask("get"))["documents"] == mine
+        vector = [1.0] * 64
+        assert contents(await ask("similarity_search_by_vector", vector, k=50)) == mine
+
+
+async def test_a_condition_is_not_tried_on_another_tenants_rows(
+    store: TieredStore, mode: Mode
+) -> None:
+    remembering(store, "acme").store("countable", metadata={"n": 3})
+    for number in range(50):
+        remembering(store, "globex").store(f"secret {number}", metadata={"n": f"secret {number}"})
+    async with opened(store, mode) as ask:
+        assert await ask.texts(filter={"metadata.n": 3}) == ["countable"]
+        assert await ask.texts(filter={"metadata.n": {"$lt": 3}}) == []
+
+
+@pytest.mark.parametrize("given", [None, 7, ""])
+async def test_it_is_not_opened_without_a_tenant(store: TieredStore, given: Any) -> None:
+    with pytest.raises(InvalidInputError, match="tenant"):
+        open_tier(store, "working", tenant=given)
+    with pytest.raises(InvalidInputError, match="tenant"):
+        await aopen_tier(store, "working", tenant=given)
+
+
+def test_a_transaction_that_names_no_tenant_sees_nothing(store: TieredStore, url: str) -> None:
+    remembering(store, "acme").store(KEY)
+    count = "SELECT count(*) FROM working.documents"
+    with psycopg.connect(url) as conn:
+        assert conn.execute(count).fetchall() == [(0,)]
+        conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', true)")
+        assert conn.execute(count).fetchall() == [(1,)]
+        conn.commit()
+        assert conn.execute(count).fetchall() == [(0,)]
+
+
+def test_a_view_goes_by_the_rights_of_its_reader(store: TieredStore, url: str) -> None:
+    remembering(store, "acme").store(KEY)
+    with psycopg.connect(url, autocommit=False) as conn:
+        conn.execute("CREATE ROLE reader")
+        conn.execute("GRANT USAGE ON SCHEMA working TO reader")
+        conn.execute("GRANT SELECT ON working.documents TO reader")
+        conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', true)")
+        conn.execute("SET LOCAL ROLE reader")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("SELECT * FROM working.documents")
+        conn.rollback()
+
+
+# Reading only
+
+DOCUMENT = Document("new")
+WRITES: dict[str, tuple[Any, ...]] = {
+    "add_texts": (["new"],),
+    "add_documents": ([DOCUMENT],),
+    "add_embeddings": (["new"], [[1.0] * 64]),
+    "delete": (["k"],),
+    "apply_vector_index": (HNSWIndex(),),
+    "apply_hybrid_search_index": (),
+    "drop_vector_index": ("memories_newest",),
+    "reindex": ("memories_newest",),
+}
+
+
+@pytest.mark.parametrize("verb", WRITES)
+async def test_whoever_writes_through_it_is_told_where_to_write(
+    store: TieredStore, url: str, mode: Mode, verb: str
+) -> None:
+    remembering(store, "acme").store(KEY, key="k")
+    before = tables(url), catalog(url)
+    async with opened(store, mode) as ask:
+        with pytest.raises(InvalidInputError, match=r"MemoryCoordinator\.store"):
+            await ask(verb, *WRITES[verb])
+    assert (tables(url), catalog(url)) == before
+
+
+async def test_a_search_leaves_no_trace(store: TieredStore, url: str, mode: Mode) -> None:
+    remembering(store, "acme").store("soon gone", tier="short_term")
+    before = tables(url)
+    async with opened(store, mode, tier="short_term") as ask:
+        assert await ask.texts() == ["soon gone"]
+    assert tables(url) == before
+
+
+def test_its_transactions_are_read_only(store: TieredStore) -> None:
+    remembering(store, "acme").store(KEY)
+    delete = "{\"'english', (SELECT 1 FROM x)\"}"
+    assert delete
+    with open_tier(store, "working", tenant="acme") as documents:
+        writing = HybridSearchConfig(tsv_lang="', (SELECT setval('memory.memory_ids', 1))::text)--")
+        with pytest.raises(Exception, match="read-only"):
+            documents.similarity_search("x", hybrid_search_config=writing)
+
+
+async def test_a_closed_vector_store_leaves_no_connection(store: TieredStore, url: str) -> None:
+    def connections() -> Any:
+        with psycopg.connect(url) as conn:
+            query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            return conn.execute(query).fetchone()
+
+    before = connections()
+    for mode in MODES:
+        async with opened(store, mode) as ask:
+            await ask.texts()
+    assert connections() == before
+
+
+# Where it cannot work
+
+
+async def test_it_needs_vectors_a_tier_and_a_database_that_was_set_up(
+    new_database: Callable[[], str], url: str
+) -> None:
+    with TieredStore(url, index={"fields": ["text"]}) as words:
+        with pytest.raises(ConfigurationError, match="embed"):
+            open_tier(words, "working", tenant="acme")
+    with TieredStore(url, index=text_index()) as store:
+        with pytest.raises(InvalidInputError, match="short_term"):
+            open_tier(store, "forever", tenant="acme")
+    with TieredStore(new_database(), index=text_index()) as bare:
+        with pytest.raises(NotSetUpError, match="setup"):
+            await aopen_tier(bare, "working", tenant="acme")
+    with pytest.raises(InvalidInputError, match="TieredStore"):
+        open_tier("working", "working", tenant="acme")  # type: ignore[arg-type]
+
+
+def test_a_database_set_up_before_there_were_views_gets_them_by_the_next_setup(
+    database_url: str,
+) -> None:
+    with TieredStore(database_url, index=text_index()) as store:
+        store.setup()
+        whole = catalog(database_url)
+        with psycopg.connect(database_url) as conn:
+            conn.execute(
+                "DROP VIEW short_term.documents, working.documents, long_term.documents;"
+                "DELETE FROM memory.settings WHERE name = 'documents'"
+            )
+        with pytest.raises(NotSetUpError, match=r"store\.setup\(\)"):
+            open_tier(store, "working", tenant="acme")
+        store.setup()
+        assert catalog(database_url) == whole
+        open_tier(store, "working", tenant="acme").close()
+
+
+def test_two_prefixes_have_views_of_their_own(database_url: str) -> None:
+    for prefix in ("", "team_b_"):
+        with TieredStore(database_url, index=text_index(), schema_prefix=prefix) as store:
+            store.setup()
+            remembering(store, "acme").store(f"prefix {prefix}")
+            with open_tier(store, "working", tenant="acme") as documents:
+                assert contents(documents.similarity_search("x")) == [f"prefix {prefix}"]
+
+
+def test_without_the_extra_the_error_names_it(
+    store: TieredStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "langmem_tiers.interop.vector_store", raising=False)
+    monkeypatch.delattr("langmem_tiers.interop.vector_store", raising=False)
+    monkeypatch.setitem(sys.modules, "langchain_postgres", None)
+    command = r'pip install "langmem-tiers\[langchain-postgres\]"'
+    with pytest.raises(MissingExtraError, match=command):
+        open_tier(store, "working", tenant="acme")
+
+
+# A chat history as memories
+
+
+@pytest.fixture
+def history_url(new_url: Callable[[], str]) -> str:
+    """Another database than the store's, with an empty table `chat`."""
+    found = new_url()
+    with psycopg.connect(found) as conn:
+        PostgresChatMessageHistory.create_tables(conn, "chat")
+    return found
+
+
+def tell(url: str, session: str, *messages: BaseMessage) -> None:
+    with psycopg.connect(url) as conn:
+        PostgresChatMessageHistory("chat", session, sync_connection=conn).add_messages(messages)
+
+
+async def take(
+    memory: MemoryCoordinator, url: str, mode: Mode, *given: Any, **connecting: Any
+) -> ImportedHistory:
+    """Import from table `chat`, blocking or awaiting."""
+    arguments = given or ("chat",)
+    if mode == "batch":
+        with psycopg.connect(url, **connecting) as conn:
+            return import_chat_history(memory, conn, *arguments)
+    async with await psycopg.AsyncConnection.connect(url, **connecting) as aconn:
+        return await aimport_chat_history(memory, aconn, *arguments)
+
+
+TALK: list[BaseMessage] = [
+    SystemMessage("Be brief"),
+    HumanMessage("When is the launch?", name="ann"),
+    AIMessage(
+        [{"type": "text", "text": "Let me look"}],
+        tool_calls=[{"name": "look", "args": {"at": "calendar"}, "id": "c"}],
+    ),
+    ToolMessage("8 May", tool_call_id="c"),
+    AIMessage("On 8 May", id="m-5"),
+]
+
+
+async def test_a_chat_history_is_remembered_as_it_was_said(
+    memory: MemoryCoordinator, history_url: str, mode: Mode
+) -> None:
+    session = str(uuid4())
+    tell(history_url, session, *TALK)
+    with psycopg.connect(history_url) as conn:
+        times = [row[0] for row in conn.execute("SELECT created_at FROM chat ORDER BY id")]
+
+    imported = await take(memory, history_url, mode)
+
+    assert (imported.stored, imported.known, imported.refused) == (5, 0, {})
+    found = [memory.get(f"{session}:{number}") for number in range(1, 6)]
+    assert [(one.speaker, one.content) for one in found if one] == [
+        ("system", "Be brief"),
+        ("user", "When is the launch?"),
+        ("assistant", 'Let me look\n[calls look({"at": "calendar"})]'),
+        ("tool", "8 May"),
+        ("assistant", "On 8 May"),
+    ]
+    assert [one.value["turn"] for one in found if one] == [0, 1, 2, 3, 4]
+    assert [one.occurred_at for one in found if one] == times
+    assert {one.session_id for one in found if one} == {session}
+    assert {one.memory_type for one in found if one} == {"episodic"}
+    assert [one.metadata for one in found if one][1::3] == [{"name": "ann"}, {"message_id": "m-5"}]
+    best = memory.get_context("When is the launch?", limit=1, cutoff=False)[0]
+    assert best.content == "When is the launch?"
+
+
+@pytest.mark.parametrize("connecting", [{}, {"autocommit": True}], ids=["plain", "autocommit"])
+async def test_importing_again_adds_what_is_new_and_changes_nothing_else(
+    memory: MemoryCoordinator, url: str, history_url: str, mode: Mode, connecting: dict[str, Any]
+) -> None:
+    session, other = str(uuid4()), str(uuid4())
+    tell(history_url, session, *TALK)
+    await take(memory, history_url, mode, **connecting)
+    before = tables(url)
+
+    again = await take(memory, history_url, mode, **connecting)
+
+    assert (again.stored, again.known) == (0, 5)
+    assert tables(url) == before
+    tell(history_url, other, HumanMessage("Hello"))
+    tell(history_url, session, HumanMessage("Thanks"))
+    more = await take(memory, history_url, mode, **connecting)
+    assert (more.stored, more.known) == (2, 5)
+    turns = [memory.get(key) for key in (f"{other}:6", f"{session}:7")]
+    assert [one.value["turn"] for one in turns if one] == [0, 5]
+
+
+async def test_chosen_sessions_alone_are_imported(
+    memory: MemoryCoordinator, history_url: str, mode: Mode
+) -> None:
+    one, two, three = (str(uuid4()) for _ in range(3))
+    for session in (one, two, three, one):
+        tell(history_url, session, HumanMessage(f"in {session}"))
+    chosen = iter([one.upper(), three])
+    assert (await take(memory, history_url, mode, "chat", chosen)).stored == 3
+    assert memory.get(f"{two}:2") is None
+    assert (await take(memory, history_url, mode, "chat", [])).stored == 0
+
+
+async def test_what_says_nothing_is_named_and_the_rest_is_kept(
+    memory: MemoryCoordinator, history_url: str, mode: Mode
+) -> None:
+    session = str(uuid4())
+    tell(history_url, session, HumanMessage("one"), AIMessage(" "), HumanMessage("three"))
+    with psycopg.connect(history_url) as conn:
+        conn.execute("INSERT INTO chat (session_id, message) VALUES (%s, '{}')", [session])
+        long = HumanMessage("too long to be a name").model_dump() | {"type": "chat"}
+        message = psycopg.types.json.Jsonb({"type": "chat", "data": {**long, "role": "r" * 500}})
+        conn.execute("INSERT INTO chat (session_id, message) VALUES (%s, %s)", [session, message])
+
+    imported = await take(memory, history_url, mode)
+
+    assert imported.stored == 2
+    assert sorted(imported.refused) == [2, 4, 5]
+    assert "blank" in imported.refused[2]
+    assert "LangChain" in imported.refused[4]
+    assert "speaker" in imported.refused[5]
+    third = memory.get(f"{session}:3")
+    assert third is not None
+    assert third.value["turn"] == 2
+
+
+async def test_a_long_history_is_read_in_pages(
+    memory: MemoryCoordinator, history_url: str, mode: Mode
+) -> None:
+    one, two = str(uuid4()), str(uuid4())
+    for session in (one, two):
+        tell(history_url, session, *(HumanMessage(f"word {n}") for n in range(250)))
+    imported = await take(memory, history_url, mode)
+    assert (imported.stored, memory.stats().total_count) == (500, 500)
+    last = memory.get(f"{two}:500")
+    assert last is not None
+    assert last.value["turn"] == 249
+
+
+async def test_projects_and_tenants_import_each_for_themselves(
+    store: TieredStore, history_url: str, mode: Mode
+) -> None:
+    tell(history_url, str(uuid4()), *TALK)
+    for memory in (
+        remembering(store, "acme"),
+        remembering(store, "acme", project_id="launch"),
+        remembering(store, "globex"),
+    ):
+        assert (await take(memory, history_url, mode)).stored == 5
+
+
+async def test_a_table_that_is_not_there_is_named(
+    memory: MemoryCoordinator, history_url: str, mode: Mode
+) -> None:
+    for name in ('no "such" table', "pg_class"):
+        with pytest.raises(InvalidInputError, match="create_tables"):
+            await take(memory, history_url, mode, name)
+    with pytest.raises(InvalidInputError, match="session_ids"):
+        await take(memory, history_url, mode, "chat", "one")
+
+
+async def test_it_imports_through_a_coordinator_of_an_async_store(
+    url: str, history_url: str
+) -> None:
+    tell(history_url, str(uuid4()), *TALK)
+    async with TieredStore(url, index=text_index()) as store:
+        memory = remembering(store, "acme")
+        assert (await take(memory, history_url, "abatch")).stored == 5
+        caller = Caller(memory, "abatch")
+        assert (await caller("stats")).total_count == 5
+        async with await aopen_tier(store, "working", tenant="acme") as documents:
+            assert len(await documents.asimilarity_search("launch", k=9)) == 5
+
+
+def contents(found: list[Any]) -> list[str]:
+    """What documents say, with or without scores beside them."""
+    return [(one[0] if isinstance(one, tuple) else one).page_content for one in found]

@@ -1,0 +1,313 @@
+"""What get_context finds, in which order, within which bounds, and whom it never shows."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from itertools import count, product
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers import MemoryCoordinator, TieredStore
+from langmem_tiers.memory import TIERS, Tier
+from langmem_tiers.recall.rank import PROFILES
+from tests.support.coordinating import Many, coordinator, keys, remember_many
+from tests.support.opening import Clock, text_index
+from tests.support.plans import calls_of
+
+SEEDED = settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+_tenants = (f"recalled-{n}" for n in count())
+
+
+@pytest.fixture(scope="module")
+def clock() -> Clock:
+    """The time of this module's store."""
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def store(shared_url: str, clock: Clock) -> Iterator[TieredStore]:
+    """A store whose tests keep to tenants of their own."""
+    with TieredStore(shared_url, index=text_index(), clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    """A coordinator of a tenant of its own, in a project and a session."""
+    return coordinator(store, next(_tenants), project_id="billing", session_id="chat")
+
+
+# Places
+
+NAMES = ["p", "p.q", "p%2Eq", "%", "pq"]
+PLACES = st.tuples(
+    st.sampled_from(["", ".x", "%2Ex"]),
+    st.none() | st.sampled_from([*NAMES, "_"]),
+    st.none() | st.sampled_from([*NAMES, "_"]),
+)
+
+
+def sees(asking: tuple[Any, ...], owner: tuple[Any, ...], tier: Tier) -> bool:
+    depth = {Tier.SHORT_TERM: 3, Tier.WORKING: 2, Tier.LONG_TERM: 1}[tier]
+    return asking[:depth] == owner[:depth]
+
+
+@SEEDED
+@given(
+    stored=st.lists(st.tuples(PLACES, st.sampled_from(TIERS)), min_size=1, max_size=10),
+    asking=st.lists(PLACES, min_size=1, max_size=4),
+    query=st.sampled_from(["", "kiwi", "what was it?"]),
+)
+def test_each_asks_its_session_its_project_and_its_tenant_and_no_other(
+    store: TieredStore,
+    stored: list[tuple[tuple[str, str | None, str | None], Tier]],
+    asking: list[tuple[str, str | None, str | None]],
+    query: str,
+) -> None:
+    base = next(_tenants)
+
+    def at(place: tuple[str, str | None, str | None]) -> MemoryCoordinator:
+        return coordinator(store, base + place[0], project_id=place[1], session_id=place[2])
+
+    for n, (owner, tier) in enumerate(stored):
+        at(owner).store_many([{"content": f"kiwi {n}", "key": f"{n}", "tier": tier}])
+    for place in [*asking, *(owner for owner, _ in stored)]:
+        found = at(place).get_context(query, limit=1000, cutoff=False)
+        expected = {f"{n}" for n, (owner, tier) in enumerate(stored) if sees(place, owner, tier)}
+        assert set(keys(found)) == expected
+        by_argument = coordinator(store, base + place[0]).get_context(
+            query, limit=1000, cutoff=False, project_id=place[1], session_id=place[2]
+        )
+        assert keys(by_argument) == keys(found)
+
+
+@pytest.mark.parametrize("query", ["", "kiwi", "unrelated"])
+def test_a_memory_that_rises_is_still_found_and_stays_the_same(
+    memory: MemoryCoordinator, store: TieredStore, query: str
+) -> None:
+    key = memory.store("kiwi", tier="short_term").key
+    assert key is not None
+    namespace = (memory.context.tenant, "billing", "chat")
+    for tier in (Tier.WORKING, Tier.LONG_TERM):
+        assert store.move(namespace, key, tier)
+        (found,) = memory.get_context(query, cutoff=False)
+        assert (found.key, found.namespace, found.tier) == (key, namespace, tier)
+
+
+def test_a_recall_over_three_tiers_is_one_statement_in_one_round_trip(
+    memory: MemoryCoordinator, store: TieredStore
+) -> None:
+    for tier in TIERS:
+        memory.store(f"kiwi in {tier}", tier=tier)
+    for query in ("kiwi", ""):
+        calls = calls_of(store, partial(memory.get_context, query))
+        assert [one.name for one in calls] == [
+            "limit_time",
+            "recall" if query else "recall_newest",
+        ]
+        assert {one.tier for one in memory.get_context(query)} == set(TIERS)
+
+
+# Arguments
+
+
+@pytest.fixture(scope="module")
+def many(store: TieredStore, clock: Clock) -> Many:
+    """The memories k0 to k9, recorded one hour apart."""
+    return remember_many(store, next(_tenants), clock)
+
+
+ASKED: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": ({}, "0123456789"),
+    "one tier": ({"tiers": ["working"]}, "02468"),
+    "two tiers": ({"tiers": [Tier.LONG_TERM, "short_term"]}, "13579"),
+    "types": ({"memory_types": ["semantic", "pattern"]}, "124578"),
+    "no type": ({"memory_types": []}, ""),
+    "a tag in another spelling": ({"tags": ["RED  fruit"]}, "02468"),
+    "a tag as it is stored": ({"tags": ["red-fruit"]}, "02468"),
+    "several tags, all of them": ({"tags": ["all", "Green"]}, "13579"),
+    "tags that no memory has together": ({"tags": ["green", "red fruit"]}, ""),
+    "an agent": ({"agent_id": "coder"}, "01234"),
+    "importance": ({"min_importance": 0.7}, "789"),
+    "any known importance": ({"min_importance": 0}, "123456789"),
+    "a filter": ({"filter": {"metadata": {"n": {"$gte": 4}}}}, "456789"),
+    "a filter of the type": ({"filter": {"memory_type": "pattern"}}, "258"),
+    "all at once": (
+        {
+            "tiers": ["working"],
+            "memory_types": ["episodic", "pattern"],
+            "tags": ["all"],
+            "min_importance": 0.2,
+            "filter": {"metadata": {"n": {"$lt": 8}}},
+        },
+        "26",
+    ),
+}
+
+
+@pytest.mark.parametrize("query", ["kiwi", "", "nothing alike"])
+@pytest.mark.parametrize("what", ASKED)
+def test_only_what_was_asked_for_is_found(many: Many, query: str, what: str) -> None:
+    options, expected = ASKED[what]
+    found = many.memory.get_context(query, limit=100, cutoff=False, **options)
+    assert sorted(keys(found)) == [f"k{n}" for n in expected]
+    some = many.memory.get_context(query, limit=3, cutoff=False, **options)
+    assert keys(some) == keys(found)[:3]
+
+
+def test_since_goes_by_when_it_happened_else_by_when_it_was_recorded(many: Many) -> None:
+    for query in ("kiwi", ""):
+        since = many.clock.now - timedelta(hours=3)
+        found = many.memory.get_context(query, limit=100, since=since)
+        assert sorted(keys(found)) == ["k6", "k7", "k8"]
+        earlier = many.memory.get_context(query, limit=100, since=since - timedelta(days=10))
+        assert len(earlier) == 10
+
+
+def test_a_filter_finds_what_is_far_from_the_query(store: TieredStore) -> None:
+    memory = coordinator(store, next(_tenants))
+    memory.store_many(f"zebra crossing {n}" for n in range(300))
+    memory.store_many([{"content": "unlike", "key": "far", "tags": ["rare"], "agent_id": "one"}])
+    for options in ({"tags": ["rare"]}, {"agent_id": "one"}, {"filter": {"content": "unlike"}}):
+        found = memory.get_context("zebra crossing", cutoff=False, **options)
+        assert keys(found) == ["far"]
+
+
+def test_a_blank_query_gets_the_newest_first_within_any_budget(many: Many) -> None:
+    newest = [f"k{n}" for n in reversed(range(10))]
+    for query, budget in product(["", " \n\t "], [None, 10_000]):
+        assert keys(many.memory.get_context(query, limit=10, max_tokens=budget)) == newest
+    assert keys(many.memory.get_context("", limit=3)) == newest[:3]
+
+
+@pytest.mark.parametrize("options", [{"limit": 0}, {"max_tokens": 0}])
+def test_who_wants_nothing_gets_nothing_and_nothing_is_asked(
+    many: Many, store: TieredStore, options: dict[str, Any]
+) -> None:
+    for query in ("kiwi", ""):
+        calls = calls_of(store, partial(many.memory.get_context, query, **options))
+        assert [one.name for one in calls if one.name.startswith("recall")] == []
+        assert many.memory.get_context(query, **options) == []
+
+
+def test_an_empty_store_answers_nothing(memory: MemoryCoordinator) -> None:
+    for query in ("kiwi", "", "the of and"):
+        for cutoff in (True, False, None):
+            assert memory.get_context(query, cutoff=cutoff) == []
+
+
+def test_repeats_are_left_out_where_asked(memory: MemoryCoordinator) -> None:
+    memory.store_many(["Keys rotate on Mondays.", "keys  rotate on MONDAYS", "Lunch is at noon"])
+    assert len(memory.get_context("keys", cutoff=False)) == 3
+    assert len(memory.get_context("keys", cutoff=False, deduplicate=True)) == 2
+    loosely = partial(memory.get_context, "keys", cutoff=False, deduplicate=True)
+    assert len(loosely(similarity_threshold=0.0)) == 1
+
+
+def test_the_cut_off_leaves_a_question_about_the_unknown_without_an_answer(
+    memory: MemoryCoordinator,
+) -> None:
+    memory.store_many(["Ines keeps bees in Lisbon", "The keys rotate on Mondays"])
+    assert memory.get_context("Where did Zacharias buy his submarine?", cutoff=True) == []
+    assert len(memory.get_context("Where did Zacharias buy his submarine?", cutoff=False)) == 2
+    assert len(memory.get_context("Where did Zacharias buy his submarine?")) == 2
+    assert memory.get_context("Where does Ines keep her bees?", cutoff=True)
+
+
+@pytest.mark.parametrize("index", [{}, {"fields": ["content"]}])
+def test_a_store_of_words_alone_recalls_by_words(new_url: Any, index: dict[str, Any]) -> None:
+    with TieredStore(new_url(), index=index) as opened:
+        opened.setup()
+        memory = coordinator(opened)
+        memory.store_many(["The keys rotate on Mondays", "Lunch is at noon"])
+        assert [one.content for one in memory.get_context("rotating key")] == [
+            "The keys rotate on Mondays"
+        ]
+        assert memory.get_context("submarine") == []
+        assert len(memory.get_context("")) == 2
+
+
+# Budget, score and order
+
+
+@SEEDED
+@given(
+    contents=st.lists(
+        st.text("abc \n漢🧠", min_size=1, max_size=30).filter(str.strip), min_size=1, max_size=8
+    ),
+    bounds=st.tuples(st.integers(0, 60), st.integers(0, 8)),
+    salt=st.integers(0, 99),
+    query=st.sampled_from(["abc", "", "a b c"]),
+)
+def test_a_budget_is_never_exceeded_whatever_the_counter(
+    store: TieredStore, contents: list[str], bounds: tuple[int, int], salt: int, query: str
+) -> None:
+    def count_tokens(text: str) -> int:
+        return zlib.crc32(text.encode()) % (salt + 1) if salt % 2 else len(text) // (salt + 1) + 1
+
+    max_tokens, limit = bounds
+    memory = coordinator(store, next(_tenants), count_tokens=count_tokens)
+    memory.store_many(contents)
+    found = memory.get_context(query, limit=limit, max_tokens=max_tokens, cutoff=False)
+    assert [one.token_count for one in found] == [count_tokens(one.content) for one in found]
+    assert sum(one.token_count for one in found) <= max_tokens
+    assert len(found) <= limit
+
+
+@pytest.mark.parametrize("profile", [*PROFILES, None, lambda *_: {"a": 0.25, "b": -1}])
+def test_the_terms_of_each_score_add_up_and_the_best_come_first(many: Many, profile: Any) -> None:
+    found = many.memory.get_context("kiwi number 3", limit=100, profile=profile)
+    assert len(found) == 10
+    for one in found:
+        assert math.fsum(one.explanation.values()) == pytest.approx(one.score, abs=1e-12)
+        assert 0 <= one.match <= 1
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_function_ranks_as_it_says(many: Many) -> None:
+    found = many.memory.get_context(
+        "kiwi",
+        limit=4,
+        profile=lambda one, asked: float(one.metadata["n"] * (asked.query == "kiwi")),
+    )
+    assert keys(found) == ["k9", "k8", "k7", "k6"]
+
+
+def test_the_same_question_has_the_same_answer(many: Many) -> None:
+    def ask() -> str:
+        found = many.memory.get_context("kiwi number 3", limit=100, profile="calibrated")
+        return json.dumps([(one.key, one.evidence, one.match) for one in found], default=dict)
+
+    assert len({ask() for _ in range(3)}) == 1
+
+
+FACTS = ["kiwi", "kiwi and plum", "plum", "the kiwi kiwi", "melon", "fig", "Kiwi!", "a plum a day"]
+
+
+@SEEDED
+@given(order=st.permutations(range(len(FACTS))), query=st.sampled_from(["kiwi plum", "", "day"]))
+def test_the_order_facts_were_stored_in_makes_no_difference(
+    store: TieredStore, order: list[int], query: str
+) -> None:
+    def answer(numbers: list[int]) -> list[tuple[str, float]]:
+        memory = coordinator(store, next(_tenants))
+        for n in numbers:
+            memory.store_many([{"content": FACTS[n], "key": f"{n}"}])
+        found = memory.get_context(query, limit=100, cutoff=False)
+        return [(one.key, one.score) for one in found]
+
+    assert answer(order) == answer(list(range(len(FACTS))))

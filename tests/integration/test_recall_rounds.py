@@ -1,0 +1,248 @@
+"""How a recall talks to Postgres and to a re-ranker: round trips, time limits, many questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+
+from langmem_tiers import InvalidInputError, MemoryCoordinator, QueryTimeoutError, TieredStore
+from langmem_tiers.config import CoordinatorSettings
+from tests.support.coordinating import PATIENT, Caller, calling, coordinator, keys
+from tests.support.opening import Opener, text_index
+from tests.support.plans import calls_of
+from tests.support.servers import blocked, wait_until
+
+CONTENTS = [f"kiwi number {n}" for n in range(6)]
+
+
+@pytest.fixture
+async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
+    """A coordinator of six kiwis, called each way."""
+    async with filled(open_store, url) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def filled(open_store: Opener, url: str, **options: Any) -> AsyncIterator[Caller]:
+    """A coordinator of six kiwis, with options of its own."""
+    async with calling(open_store, url, **options) as call:
+        await call("store_many", [{"content": text, "key": text[-1]} for text in CONTENTS])
+        yield call
+
+
+# Round trips
+
+
+def syncs(trace: Path) -> int:
+    """How often a traced connection has waited for the server."""
+    lines = trace.read_text(encoding="utf-8", errors="replace").splitlines()
+    return sum(line.split("\t")[1:2] == ["F"] and "\tSync" in line for line in lines)
+
+
+@contextmanager
+def traced(store: TieredStore, trace: Path) -> Iterator[None]:
+    """Note what libpq sends and gets on the only connection of a store."""
+    database = store._runner._database
+    assert database is not None
+    with database.pool.connection() as conn:
+        pgconn = conn.pgconn
+    with trace.open("w") as file:
+        pgconn.trace(file.fileno())
+        yield
+        pgconn.untrace()
+
+
+@pytest.fixture
+def alone(url: str) -> Iterator[MemoryCoordinator]:
+    """A coordinator of six kiwis on a store of one connection."""
+    pool = {"min_size": 1, "max_size": 1}
+    with TieredStore(url, index=text_index(), pool_config=pool) as store:
+        memory = coordinator(store)
+        memory.store_many([{"content": text, "key": text[-1]} for text in CONTENTS])
+        memory.get_context("kiwi")
+        memory.stats()  # which writes the accesses
+        yield memory
+
+
+ASKING: dict[str, Callable[[MemoryCoordinator], object]] = {
+    "a query": lambda memory: memory.get_context("kiwi"),
+    "the newest": lambda memory: memory.get_context(""),
+    "a filter": lambda memory: memory.get_context("kiwi", filter={"a": 1}),
+    "ten queries": lambda memory: memory.get_context_batch([f"kiwi {n}" for n in range(10)]),
+    "one memory": lambda memory: memory.get("0"),
+}
+
+
+@pytest.mark.parametrize("what", ASKING)
+def test_a_recall_waits_for_the_server_once(
+    alone: MemoryCoordinator, tmp_path: Path, what: str
+) -> None:
+    ASKING[what](alone)
+    alone.stats()
+    with traced(alone._store, tmp_path / "trace"):
+        ASKING[what](alone)
+    assert syncs(tmp_path / "trace") == 1
+
+
+# Many questions
+
+
+async def test_many_questions_are_answered_as_if_each_was_asked_alone(call: Caller) -> None:
+    queries = ["kiwi number 3", "", "number 5", "unrelated", "kiwi number 3", " "]
+    for options in (
+        {},
+        {"limit": 2, "max_tokens": 30},
+        {"profile": "aurora", "tiers": ["working"]},
+    ):
+        await call("stats")
+        together = await call("get_context_batch", queries, **options)
+        one_by_one = [await call("get_context", query, **options) for query in queries]
+        assert [keys(one) for one in together] == [keys(one) for one in one_by_one]
+        assert [[m.match for m in one] for one in together] == [
+            [m.match for m in one] for one in one_by_one
+        ]
+    assert await call("get_context_batch", []) == []
+
+
+async def test_at_most_as_many_are_returned_as_the_settings_say(
+    open_store: Opener, url: str
+) -> None:
+    settings = CoordinatorSettings(query_timeout_ms=60_000, max_context_items=3)
+    async with filled(open_store, url, settings=settings) as call:
+        assert len(await call("get_context", "kiwi", limit=100)) == 3
+        assert len(await call("get_context", "", limit=2)) == 2
+
+
+# Time limits
+
+
+@contextmanager
+def locked(url: str) -> Iterator[None]:
+    """Let nobody read the working tier meanwhile."""
+    with psycopg.connect(url) as conn:
+        conn.execute("LOCK TABLE working.memories IN ACCESS EXCLUSIVE MODE")
+        yield
+        conn.rollback()
+
+
+@pytest.mark.parametrize("query", ["kiwi", ""])
+async def test_a_recall_that_takes_too_long_is_broken_off_and_the_store_goes_on(
+    open_store: Opener, url: str, query: str
+) -> None:
+    settings = CoordinatorSettings(query_timeout_ms=50)
+    async with filled(open_store, url, settings=settings) as call:
+        patient = Caller(coordinator(call.memory._store, settings=PATIENT), call.mode)
+        await patient("get_context", query)
+        with locked(url), pytest.raises(QueryTimeoutError, match="query_timeout_ms"):
+            await call("get_context", query)
+        assert len(await patient("get_context", query)) == 5
+        assert (await call("get", "0")).key == "0"
+
+
+async def test_the_time_limit_is_that_of_the_recall_alone(open_store: Opener, url: str) -> None:
+    settings = CoordinatorSettings(query_timeout_ms=1)
+    async with filled(open_store, url, settings=settings) as call:
+        for _ in range(5):
+            try:
+                await call("get_context", "kiwi")
+            except QueryTimeoutError:
+                continue
+        with locked(url):
+            waiting = [asyncio.ensure_future(call("get", "0")) for _ in range(3)]
+            await asyncio.to_thread(wait_until, lambda: blocked(url))
+        assert [one.key for one in await asyncio.gather(*waiting)] == ["0"] * 3
+
+
+def test_without_settings_a_recall_has_half_a_second(url: str) -> None:
+    with TieredStore(url, index=text_index()) as store:
+        memory = MemoryCoordinator(store, context=coordinator(store).context)
+        limit, *_ = calls_of(store, lambda: memory.get_context("kiwi", limit=1))[-2:]
+    assert (limit.name, limit.params) == ("limit_time", {"milliseconds": "500"})
+
+
+# Re-ranking
+
+
+class Choosing(BaseDocumentCompressor):
+    """Answers what a function of the test chooses, and notes what it was asked."""
+
+    choose: Callable[[Sequence[Document]], Sequence[Document]]
+    asked: list[str] = []  # noqa: RUF012 - pydantic copies it
+
+    def compress_documents(
+        self,
+        documents: Sequence[Document],
+        query: str,
+        callbacks: Callbacks | None = None,  # noqa: ARG002 - the interface's
+    ) -> Sequence[Document]:
+        self.asked.append(query)
+        return self.choose(documents)
+
+
+def odd_ones(documents: Sequence[Document]) -> list[Document]:
+    """Those with an odd number, the last first, scored by their number."""
+    odd = [one for one in documents if int(one.page_content[-1]) % 2]
+    for one in odd:
+        one.metadata["relevance_score"] = int(one.page_content[-1]) / 10
+    return sorted(odd, key=lambda one: one.page_content, reverse=True)
+
+
+def failing(_: Sequence[Document]) -> list[Document]:
+    raise LookupError("the model is away")
+
+
+def strangers(_: Sequence[Document]) -> list[Document]:
+    return [Document(page_content="not one of yours")]
+
+
+async def test_a_reranker_orders_again_and_what_it_leaves_out_is_left_out(
+    open_store: Opener, url: str
+) -> None:
+    compressor = Choosing(choose=odd_ones)
+    async with filled(open_store, url, reranker=compressor) as call:
+        found = await call("get_context", "kiwi number 1")
+        assert keys(found) == ["5", "3", "1"]
+        assert [one.evidence["reranker"] for one in found] == [0.5, 0.3, 0.1]
+        assert all(sum(one.explanation.values()) == pytest.approx(one.score) for one in found)
+        assert keys(await call("get_context", "kiwi number 1", limit=2)) == ["5", "3"]
+        assert keys(await call("get_context", "kiwi number 1", max_tokens=1000)) == ["5", "3", "1"]
+        assert compressor.asked == ["kiwi number 1"] * 3
+        batch = await call("get_context_batch", ["kiwi number 1", ""])
+        assert [len(one) for one in batch] == [3, 5]
+        assert compressor.asked == ["kiwi number 1"] * 4
+        assert await call("get_context", "kiwi", memory_types=["pattern"]) == []
+        assert compressor.asked == ["kiwi number 1"] * 4
+
+
+async def test_a_reranker_that_keeps_nothing_leaves_nothing(open_store: Opener, url: str) -> None:
+    async with filled(open_store, url, reranker=Choosing(choose=lambda _: [])) as call:
+        assert await call("get_context", "kiwi") == []
+        assert (await call("stats")).accesses == 0
+
+
+async def test_a_reranker_that_repeats_itself_is_taken_once(open_store: Opener, url: str) -> None:
+    twice = Choosing(choose=lambda documents: [*odd_ones(documents), *documents])
+    async with filled(open_store, url, reranker=twice) as call:
+        found = await call("get_context", "kiwi", limit=100)
+        assert keys(found)[:3] == ["5", "3", "1"]
+        assert sorted(keys(found)) == ["0", "1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize(
+    ("choose", "error"), [(failing, LookupError), (strangers, InvalidInputError)]
+)
+async def test_a_reranker_that_fails_is_seen_to_fail(
+    open_store: Opener, url: str, choose: Any, error: type[Exception]
+) -> None:
+    async with filled(open_store, url, reranker=Choosing(choose=choose)) as call:
+        with pytest.raises(error):
+            await call("get_context", "kiwi")
+        assert len(await call("get_context", "")) == 5

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langchain_tests.integration_tests import ToolsIntegrationTests
+from langchain_tests.unit_tests import ToolsUnitTests
+from langgraph.graph import StateGraph
+from langgraph.store.base import InvalidNamespaceError
+from langgraph.store.memory import InMemoryStore
+from pydantic import BaseModel
+
+from langmem_tiers import ConfigurationError, InvalidInputError, TieredStore
+from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
+from tests.support.agents import WAYS, How, calls, run, scripted
+from tests.support.opening import Opened, opened_store, text_index
+
+NOTES = ("memories", "{user_id}")
+ANN: RunnableConfig = {"configurable": {"user_id": "ann"}}
+PLACE = ("memories", "ann")
+SOME_ID = "6f1c3f1e-8c2b-4f0e-9a53-0d6f3b1d2c4e"
+
+
+@pytest.fixture
+def tiered(url: str) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index()) as store:
+        yield store
+
+
+class OnAStore:
+    tiered: TieredStore
+
+    @pytest.fixture(autouse=True)
+    def _stand_on(self, tiered: TieredStore) -> None:
+        tiered.put(("memories",), SOME_ID, {"content": "The vault is in the cellar"})
+        self.tiered = tiered
+
+
+class Search(OnAStore):
+    @property
+    def tool_constructor(self) -> BaseTool:
+        return create_search_memory_tool(
+            "memories", store=self.tiered, response_format="content_and_artifact"
+        )
+
+    @property
+    def tool_invoke_params_example(self) -> dict[str, Any]:
+        return {"query": "vault", "limit": 3, "filter": {"content": {"$ne": "x"}}}
+
+
+class Manage(OnAStore):
+    @property
+    def tool_constructor(self) -> BaseTool:
+        return create_manage_memory_tool("memories", store=self.tiered)
+
+    @property
+    def tool_invoke_params_example(self) -> dict[str, Any]:
+        return {"content": "moved to the attic", "action": "update", "id": SOME_ID}
+
+
+class TestSearchIntegration(Search, ToolsIntegrationTests):
+    """LangChain's own tests of a tool."""
+
+
+class TestSearchUnit(Search, ToolsUnitTests):
+    """LangChain's own tests of a tool."""
+
+
+class TestManageIntegration(Manage, ToolsIntegrationTests):
+    """LangChain's own tests of a tool."""
+
+
+class TestManageUnit(Manage, ToolsUnitTests):
+    """LangChain's own tests of a tool."""
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_an_agent_keeps_and_finds_memories_however_it_is_run(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    model = scripted(
+        calls("manage_memory", content="Likes tea", action="create"),
+        calls("search_memory", query="Which drink?", limit=3),
+        "Tea",
+    )
+    tools = [create_manage_memory_tool(NOTES), create_search_memory_tool(NOTES)]
+    async with opened_store(store, opened):
+        made = create_agent(model, tools=tools, store=store)
+        asked = {"messages": [HumanMessage("I like tea")]}
+        state = await run(made, how, asked, config=ANN)
+        (item,) = await store.asearch(PLACE)
+
+    assert item.value == {"content": "Likes tea"}
+    created, found = (one.text for one in state["messages"] if isinstance(one, ToolMessage))
+    assert created == f"created memory {item.key}"
+    (shown,) = json.loads(found)
+    assert shown["key"] == item.key
+    assert shown["namespace"] == list(PLACE)
+    assert shown["value"] == {"content": "Likes tea"}
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
+async def test_the_tools_work_as_nodes_of_a_graph(tiered: TieredStore, how: How) -> None:
+    class Asked(BaseModel):
+        query: str
+        found: str = ""
+
+    search = create_search_memory_tool(NOTES)
+    builder = StateGraph(Asked)
+    builder.add_node("look", (lambda state: {"query": state.query}) | search | as_found)
+    builder.set_entry_point("look")
+    tiered.put(PLACE, "1", {"content": "Likes tea"})
+    state = await run(builder.compile(store=tiered), how, {"query": "tea"}, config=ANN)
+
+    assert json.loads(state["found"])[0]["key"] == "1"
+
+
+def as_found(text: str) -> dict[str, str]:
+    return {"found": text}
+
+
+@pytest.mark.parametrize("kind", ["tiered", "in_memory"])
+async def test_a_memory_is_created_updated_and_deleted_on_any_store(
+    kind: str, tiered: TieredStore
+) -> None:
+    store = tiered if kind == "tiered" else InMemoryStore()
+    manage = create_manage_memory_tool(NOTES, store=store)
+    created = manage.invoke({"content": "Likes tea"}, ANN)
+    (item,) = store.search(PLACE)
+    assert created == f"created memory {UUID(item.key)}"
+
+    updated = await manage.ainvoke(
+        {"content": "Likes coffee", "action": "update", "id": item.key}, ANN
+    )
+    assert updated == f"updated memory {item.key}"
+    assert [one.value for one in store.search(PLACE)] == [{"content": "Likes coffee"}]
+
+    deleted = manage.invoke({"action": "delete", "id": item.key}, ANN)
+    assert deleted == f"Deleted memory {item.key}"
+    assert store.search(PLACE) == []
+
+
+def test_one_user_neither_sees_nor_changes_the_memories_of_another(tiered: TieredStore) -> None:
+    manage = create_manage_memory_tool(NOTES, store=tiered)
+    search = create_search_memory_tool(NOTES, store=tiered)
+    manage.invoke({"content": "Likes tea"}, ANN)
+    (item,) = tiered.search(PLACE)
+    bob: RunnableConfig = {"configurable": {"user_id": "bob"}}
+    manage.invoke({"action": "delete", "id": item.key}, bob)
+
+    assert json.loads(search.invoke({"query": "tea"}, bob)) == []
+    assert len(json.loads(search.invoke({"query": "tea"}, ANN))) == 1
+
+
+def test_search_pages_filters_and_returns_the_items_if_asked(tiered: TieredStore) -> None:
+    for number in range(4):
+        tiered.put(PLACE, str(number), {"content": f"Tea {number}", "even": number % 2 == 0})
+    search = create_search_memory_tool(PLACE, store=tiered, response_format="content_and_artifact")
+    call = {"name": "search_memory", "id": "1", "type": "tool_call"}
+    asked = {"query": "Tea 2", "filter": {"even": True}, "limit": 1, "offset": 1}
+    message = search.invoke({**call, "args": asked})
+
+    assert [one.key for one in message.artifact] == ["0"]
+    assert json.loads(message.content)[0]["key"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"action": "update", "content": "x"}, "To update a memory, give its id"),
+        ({"action": "delete"}, "To delete a memory, give its id"),
+        ({"action": "create", "content": "x", "id": SOME_ID}, "without the id"),
+        ({"action": "create"}, "give its content"),
+        ({"content": "a\0b"}, "NUL"),
+    ],
+)
+async def test_the_model_is_told_what_it_got_wrong_and_nothing_is_written(
+    tiered: TieredStore, asked: dict[str, Any], told: str
+) -> None:
+    manage = create_manage_memory_tool(PLACE, store=tiered)
+
+    assert told in manage.invoke(asked)
+    assert told in await manage.ainvoke(asked)
+    assert tiered.search(()) == []
+
+
+def test_the_model_is_told_that_a_filter_means_nothing(tiered: TieredStore) -> None:
+    search = create_search_memory_tool(PLACE, store=tiered)
+
+    assert "$near" in search.invoke({"query": "x", "filter": {"a": {"$near": 1}}})
+
+
+def test_only_what_is_permitted_is_offered(tiered: TieredStore) -> None:
+    manage = create_manage_memory_tool(PLACE, store=tiered, actions_permitted=("update", "create"))
+
+    shown = convert_to_openai_tool(manage)["function"]["parameters"]["properties"]["action"]
+    assert (shown["enum"], shown["default"]) == (["create", "update"], "create")
+    with pytest.raises(ValueError, match="action"):
+        manage.invoke({"action": "delete", "id": str(uuid4())})
+    assert manage.description.startswith("Create or update a memory in your memory")
+    for wrong in ((), ("forget",), None):
+        with pytest.raises(InvalidInputError, match="actions_permitted"):
+            create_manage_memory_tool(PLACE, actions_permitted=wrong)  # type: ignore[arg-type]
+
+
+def test_a_memory_may_have_a_schema(tiered: TieredStore) -> None:
+    class Taste(BaseModel):
+        drink: str
+        strength: int = 1
+
+    manage = create_manage_memory_tool(PLACE, store=tiered, schema=Taste)
+    manage.invoke({"content": {"drink": "tea"}})
+
+    assert tiered.search(PLACE)[0].value == {"content": {"drink": "tea", "strength": 1}}
+    with pytest.raises(ValueError, match="drink"):
+        manage.invoke({"content": {"strength": 2}})
+
+
+def test_a_model_is_shown_the_parameters_and_no_more(tiered: TieredStore) -> None:
+    manage = convert_to_openai_tool(create_manage_memory_tool(PLACE, store=tiered))["function"]
+    search = convert_to_openai_tool(create_search_memory_tool(PLACE, store=tiered))["function"]
+
+    assert (manage["name"], search["name"]) == ("manage_memory", "search_memory")
+    assert list(manage["parameters"]["properties"]) == ["content", "action", "id"]
+    assert manage["parameters"]["required"] == []
+    assert list(search["parameters"]["properties"]) == ["query", "limit", "offset", "filter"]
+    assert search["parameters"]["required"] == ["query"]
+
+
+def test_instructions_and_names_are_ones_own() -> None:
+    search = create_search_memory_tool(PLACE, name="look_up", instructions="Look twice.")
+    manage = create_manage_memory_tool(PLACE, name="note", instructions="Be brief.")
+
+    assert (search.name, manage.name) == ("look_up", "note")
+    assert search.description.endswith("Look twice.")
+    assert manage.description.endswith("Be brief.")
+
+
+def test_a_tool_without_a_store_or_a_label_says_what_to_do(tiered: TieredStore) -> None:
+    search = create_search_memory_tool(NOTES)
+    with pytest.raises(ConfigurationError, match="store="):
+        search.invoke({"query": "x"}, ANN)
+    with pytest.raises(InvalidInputError, match=re.escape("['user_id']")):
+        create_search_memory_tool(NOTES, store=tiered).invoke({"query": "x"})
+    with pytest.raises(InvalidNamespaceError, match="period"):
+        create_manage_memory_tool(NOTES, store=tiered).invoke(
+            {"content": "x"}, {"configurable": {"user_id": "ann@example.org"}}
+        )
+
+
+def test_a_graph_without_a_store_says_what_to_do() -> None:
+    model = scripted(calls("search_memory", query="x"), "y")
+    made = create_agent(model, tools=[create_search_memory_tool(PLACE)])
+
+    with pytest.raises(ConfigurationError, match="compiled without a store"):
+        asyncio.run(made.ainvoke({"messages": [HumanMessage("hi")]}))
+
+
+# langmem's own tools, where they are installed
+
+
+def langmem() -> Any:
+    return pytest.importorskip("langmem", reason="langmem is not installed")
+
+
+def test_either_tool_finds_what_the_other_kept(tiered: TieredStore) -> None:
+    theirs = langmem()
+    ours = create_manage_memory_tool(NOTES, store=tiered)
+    ours.invoke({"content": "Likes tea"}, ANN)
+    theirs.create_manage_memory_tool(NOTES, store=tiered).invoke({"content": "Likes rain"}, ANN)
+
+    values = sorted(one.value["content"] for one in tiered.search(PLACE))
+    assert values == ["Likes rain", "Likes tea"]
+    mine = create_search_memory_tool(NOTES, store=tiered).invoke({"query": "tea"}, ANN)
+    other = theirs.create_search_memory_tool(NOTES, store=tiered).invoke({"query": "tea"}, ANN)
+    assert [(one["key"], one["value"]) for one in json.loads(mine)] == [
+        (one["key"], one["value"]) for one in json.loads(other)
+    ]
+    assert json.loads(mine)[0].keys() == json.loads(other)[0].keys()
+
+
+def test_the_parameters_are_those_of_langmem(tiered: TieredStore) -> None:
+    theirs = langmem()
+
+    for make in (create_manage_memory_tool, create_search_memory_tool):
+        mine = make(PLACE, store=tiered)
+        other = getattr(theirs, make.__name__)(PLACE, store=tiered)
+        assert (mine.name, mine.response_format) == (other.name, other.response_format)
+        assert parameters(mine) == parameters(other)
+
+
+def parameters(tool: BaseTool) -> dict[str, Any]:
+    shown = convert_to_openai_tool(tool)["function"]["parameters"]
+    return {
+        name: {key: one for key, one in about.items() if key not in {"minimum", "title"}}
+        for name, about in shown["properties"].items()
+    }
