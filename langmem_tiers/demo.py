@@ -102,7 +102,7 @@ def remember(state: State, runtime: Runtime[MemoryContext]) -> State:
 
 def recall(state: State, runtime: Runtime[MemoryContext]) -> State:
     """Answer with the memory that matters most for the question, in whichever tier it is."""
-    found = _memory(runtime).get_context(state["said"], limit=1, profile="calibrated")
+    found = _memory(runtime).get_context(state["said"], limit=1)
     if not found:
         return {"answer": "You have told me nothing that answers this."}
     (best,) = found

@@ -42,28 +42,6 @@ class Moment(NamedTuple):
         return self.now if self.omit_expired else _BEGINNING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """One memory found by hybrid search, and why it was found.
-
-    `score` is in 0…1, higher is nearer. `dense_score` is the vector metric's own score (None
-    if the memory has no vector), `lexical_score` the text rank (0 if no word matched).
-    """
-
-    namespace: tuple[str, ...]
-    key: str
-    tier: Tier
-    value: dict[str, Any]
-    score: float
-    dense_score: float | None
-    lexical_score: float
-    created_at: datetime
-    updated_at: datetime
-    access_count: int = 0
-    explanation: dict[str, float] = field(default_factory=dict)
-    """Each term's share of `score`; the shares add up to it."""
-
-
 USER_ROLES = frozenset({"user", "human"})
 ASSISTANT_ROLES = frozenset({"assistant", "ai", "bot"})
 ROLES = USER_ROLES | ASSISTANT_ROLES

@@ -58,7 +58,7 @@ class MemoryType:
     extract: Extractor | None = None
     """Finds further fields of the value; what the caller gave goes over them."""
     score: Scorer | None = None
-    """Replaces the match of its memories; without it hybrid search's own is taken."""
+    """Replaces the match of its memories; without it recall's own is taken."""
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""

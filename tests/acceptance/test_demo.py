@@ -44,7 +44,7 @@ def test_the_demo_answers_each_question_from_another_thread_and_says_why(
 
     assert all(question.split()[0] in text for question in QUESTIONS)
     assert text.count("You told me:") == len(QUESTIONS) + 1
-    assert text.count("recency 0.04") == len(QUESTIONS) + 1
+    assert text.count("recency 0.01") == len(QUESTIONS) + 1
     assert text.count(" match 0.") == len(QUESTIONS) + 1
 
 
