@@ -25,7 +25,7 @@ from benchmarks.timing import Effort
 
 SIZES = (TENANT_SIZE, MIDDLE, LARGE)
 PEER_UP_TO = LARGE
-"""Larger sizes are measured without the peer: its index alone takes longer than all else."""
+"""Larger sizes are measured without the peer, to keep the run short."""
 FULL = Effort(blocks=9, seconds=0.5)
 QUICK = Effort(blocks=5, seconds=0.25)
 PICTURE = Path("benchmarks/out/context.png")

@@ -26,7 +26,7 @@ from langmem_tiers.lookups import AsyncLookups, Lookups
 from langmem_tiers.session import AsyncSession, Session
 from langmem_tiers.sql import Statement
 
-POOL_TIMEOUT_SECONDS = 5.0
+POOL_TIMEOUT_SECONDS = 10.0
 """How long a caller waits for a free connection before PoolExhaustedError."""
 
 CONNECTION_SETTINGS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +25,8 @@ from langmem_tiers.recall.candidates import Candidate, read_columns, recollectio
 from langmem_tiers.recall.context import Inquiry, Reader
 from langmem_tiers.remember import flow as remembering
 from langmem_tiers.vectors import PackedVector
+
+_log = logging.getLogger(__name__)
 
 _STATE_SECONDS = 60.0
 """How long a store believes what it last read about the database's vector indexes."""
@@ -49,6 +52,7 @@ class StoreFlows:
         self._ann_tiers: Sequence[Tier] = ()
         self._state_expires = -math.inf
         self._accesses = AccessBuffer()
+        self._told_of_lives = False
 
     def batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
         """Run operations: all reads, then all writes; in `tier` alone if one is given."""
@@ -95,7 +99,7 @@ class StoreFlows:
         if not reading.sees(found):
             return None
         if found.ttl_minutes is not None:
-            yield from recalling.extend([asked], [found], reading.moment)
+            yield from self._extend_aside(recalling.extend([asked], [found], reading.moment))
         self._accesses.add((found,), reading.moment.now)
         return ops.to_item(found)
 
@@ -125,7 +129,7 @@ class StoreFlows:
         got = [answer for answer in answers if isinstance(answer, recalling.Found)]
         if got:
             self._accesses.add(got, moment.now)
-        yield from recalling.extend(reads, answers, moment)
+        yield from self._extend_aside(recalling.extend(reads, answers, moment))
 
     def _result(self, answer: Any) -> Result:
         if isinstance(answer, recalling.Found):
@@ -153,6 +157,15 @@ class StoreFlows:
             self._accesses.give_back(taken)
             raise
         self._accesses.wrote()
+
+    def _extend_aside(self, extending: Flow[None]) -> Flow[None]:
+        """Begin lives again beside a call whose answer is known; it stands if Postgres refuses."""
+        try:
+            yield from extending
+        except DatabaseError as error:
+            if not self._told_of_lives:
+                _log.warning("reads go on, but do not extend the life of what they read: %s", error)
+            self._told_of_lives = True
 
     def _flush_aside(self) -> Flow[None]:
         """Write them beside a read, which is answered though Postgres refuses to write."""
@@ -220,7 +233,7 @@ class StoreFlows:
         """Count what was read, and begin its life again."""
         if found:
             self._accesses.add(found, moment.now)
-            yield from recalling.extend_rows(found, moment)
+            yield from self._extend_aside(recalling.extend_rows(found, moment))
 
     @property
     def now(self) -> datetime:

@@ -174,7 +174,9 @@ def _engine(target: Target, tenant: str) -> PGEngine:
     """Connections on which every transaction reads, and sees this tenant alone."""
 
     async def connect() -> psycopg.AsyncConnection[Any]:
-        options = {**target.connection_options(), "autocommit": False}
+        options = target.connection_options()
+        name = f"{options['application_name']} documents"
+        options.update(autocommit=False, application_name=name)
         return await psycopg.AsyncConnection.connect(target.conninfo, **options)
 
     def enter(conn: Connection) -> None:

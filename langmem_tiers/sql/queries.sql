@@ -582,9 +582,11 @@ WITH RECURSIVE names AS (
     ) m
 ), found AS MATERIALIZED (
     SELECT m.*,
-           (SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
-            WHERE v.tier = m.tier AND v.tenant = %(tenant)s AND v.namespace = m.namespace
-              AND v.id = m.id) AS distance,
+           coalesce((SELECT min(n.distance) FROM near n WHERE n.id = m.id), (
+               SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
+               WHERE v.tier = m.tier AND v.tenant = %(tenant)s AND v.namespace = m.namespace
+                 AND v.id = m.id
+           )) AS distance,
            t.words AS words_around, t.answered
     FROM pool c
     CROSS JOIN LATERAL (

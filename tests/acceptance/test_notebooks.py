@@ -40,7 +40,8 @@ def outputs(notebook: Any) -> list[Mapping[str, Any]]:
 
 def as_text(output: Mapping[str, Any]) -> str:
     data = output.get("data", {})
-    return str(output.get("text", "")) + data.get("text/html", "") + data.get("text/plain", "")
+    parts = (output.get("text"), data.get("text/html"), data.get("text/plain"))
+    return "\n".join(str(part) for part in parts if part)
 
 
 @pytest.fixture

@@ -71,6 +71,20 @@ async def test_a_server_that_is_read_only_answers_reads_and_is_logged_once(
     assert access_counts(url) == {}
 
 
+async def test_a_server_that_is_read_only_answers_reads_of_what_would_live_on(
+    open_store: Opener, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with TieredStore(url, index=text_index()) as store:
+        store.put(NS, "mortal", {"text": "0000"}, ttl=5)
+    read_only = psycopg.conninfo.make_conninfo(url, options="-c default_transaction_read_only=on")
+    with caplog.at_level(logging.WARNING, logger="langmem_tiers"):
+        async with open_store(url=read_only, index=text_index()) as driver:
+            for _ in range(2):
+                assert await driver.get(NS, "mortal") is not None
+                assert await driver.search(NS, query="0000")
+    assert caplog.text.count("do not extend the life") == 1
+
+
 @contextmanager
 def usage_away(url: str) -> Iterator[None]:
     """Let counts have nowhere to go for a while."""
