@@ -14,10 +14,11 @@ from langmem_tiers.ops import to_tier
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.recall.filters import compile_filter
 from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named
-from langmem_tiers.remember.memories import label, normalised_tags, share, utc
+from langmem_tiers.remember.memories import label, normalised_tags, parsed_moment, share
 from langmem_tiers.types import MemoryTypes
 
 _MAX_LIMIT = 1000
+DEFAULT_LIMIT = 5
 DEFAULT_PROFILE = "calibrated"
 """The specified formula, `aurora`, costs 0.18 recall@10 on conversations; this one has the
 same terms and costs next to nothing (docs/recall.md)."""
@@ -26,10 +27,12 @@ same terms and costs next to nothing (docs/recall.md)."""
 class Asking:
     """Checks what a coordinator is asked."""
 
-    def __init__(self, types: MemoryTypes, *, most: int | None, cutoff: bool) -> None:
-        """Go by a coordinator's types; `most` bounds every limit, `cutoff` is the default."""
+    def __init__(
+        self, types: MemoryTypes, *, limit: int = DEFAULT_LIMIT, cutoff: bool = False
+    ) -> None:
+        """Go by a coordinator's types; `limit` and `cutoff` are what holds if none is given."""
         self._types = types
-        self._most = _MAX_LIMIT if most is None else most
+        self._limit = limit
         self._cutoff = cutoff
 
     def ask(
@@ -43,9 +46,9 @@ class Asking:
         memory_types: Sequence[str] | None = None,
         tags: Iterable[str] = (),
         agent_id: str | None = None,
-        limit: int = 5,
+        limit: int | None = None,
         max_tokens: int | None = None,
-        since: datetime | None = None,
+        since: datetime | str | None = None,
         min_importance: float | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangGraph's word
         deduplicate: bool = False,
@@ -59,7 +62,7 @@ class Asking:
         return Inquiry(
             query=_query(query),
             scopes={tier: scope(where.namespace(tier)) for tier in _tiers(tiers)},
-            limit=min(_limit(limit), self._most),
+            limit=self._limit if limit is None else _limit(limit),
             memory_types=self._memory_types(memory_types),
             tags=normalised_tags(tags),
             agent_id=label(agent_id, "agent_id"),
@@ -127,9 +130,9 @@ def _tokens(tokens: object) -> int | None:
 def _since(moment: object) -> datetime | None:
     if moment is None:
         return None
-    if not isinstance(moment, datetime):
+    if not isinstance(moment, datetime | str):
         raise InvalidTypeError(f"since is a datetime, not {type(moment).__name__}")
-    return utc(moment, "since")
+    return parsed_moment(moment, "since")
 
 
 def _threshold(number: object) -> float:

@@ -12,7 +12,7 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from langmem_tiers.asking import Asking
+from langmem_tiers.asking import DEFAULT_LIMIT, Asking
 from langmem_tiers.config import CoordinatorSettings
 from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.errors import ConfigurationError, InvalidTypeError
@@ -72,7 +72,7 @@ class MemoryCoordinator:
             context: Who remembers and who asks.
             types: The memory types; those built in if not given.
             settings: How long a recall may take (0.5 seconds if not given), and how many memories
-                it returns at most, whatever its `limit` (1,000 if not given).
+                it returns where no `limit` is given (5 if not given).
             count_tokens: Counts the tokens of a text; LangChain's approximate counter if not
                 given, or a model's own: `model.get_num_tokens`.
             reranker: A LangChain document compressor that orders the 50 best again, such as a
@@ -111,7 +111,7 @@ class MemoryCoordinator:
         self._flows = MemoryFlows(store.flows, reader)
         self._asking = Asking(
             self.types,
-            most=settings.max_context_items if settings else None,
+            limit=settings.max_context_items if settings else DEFAULT_LIMIT,
             cutoff=isinstance((store.index_config or {}).get("embed"), LocalEmbeddings),
         )
 
@@ -230,9 +230,9 @@ class MemoryCoordinator:
         memory_types: Sequence[str] | None = None,
         tags: Iterable[str] = (),
         agent_id: str | None = None,
-        limit: int = 5,
+        limit: int | None = None,
         max_tokens: int | None = None,
-        since: datetime | None = None,
+        since: datetime | str | None = None,
         min_importance: float | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangGraph's word
         deduplicate: bool = False,
@@ -253,9 +253,11 @@ class MemoryCoordinator:
             memory_types: Only these types.
             tags: Only memories that have all of these.
             agent_id: Only what this agent remembered.
-            limit: Memories at most; 0 to 1,000.
+            limit: Memories at most, 0 to 1,000; 5 if not given, or the settings'
+                `max_context_items`.
             max_tokens: The most useful memories among the `limit` best that fit into this many.
-            since: Only what happened, or was recorded, at this moment or later.
+            since: Only what happened, or was recorded, at this moment or later; a datetime with a
+                time zone, or ISO 8601.
             min_importance: Only what is at least this important, from 0 to 1.
             filter: LangGraph's filter on the stored value.
             deduplicate: Leave out what repeats a better one.
@@ -265,6 +267,7 @@ class MemoryCoordinator:
                 the match, and between near-equals recency, accesses and the project.
             cutoff: Whether a question that nothing stored can answer gets nothing. By default
                 it does where the local embeddings are used, which the threshold is fitted to.
+                What is no question (no question mark, no question word first) is never cut.
 
         Raises:
             InvalidInputError: for an argument that makes no sense; nothing was asked.
@@ -314,9 +317,13 @@ class MemoryCoordinator:
     # One memory, and all of them
 
     def get(self, key: str, *, tier: Tier | str | None = None) -> Recollection | None:
-        """A memory of the tenant by its key: short_term, then working, then long_term.
+        """A memory by its key: short_term, then working, then long_term.
 
-        It counts as accessed. With `tier`, only that tier is looked in.
+        The context's own memory comes first, then the tenant's only one of that key. It counts
+        as accessed. With `tier`, only that tier is looked in.
+
+        Raises:
+            InvalidInputError: if several memories elsewhere in the tenant have the key.
         """
         return self._store.run(self._flows.get(key, _tier(tier), self.context))
 
@@ -326,7 +333,7 @@ class MemoryCoordinator:
 
     @traced("tool")
     def delete_memory(self, key: str) -> bool:
-        """Delete a memory of the tenant by its key; False if there is none."""
+        """Delete the memory that `get` would return; False if there is none."""
         return self._store.run(self._flows.delete(key, self.context))
 
     @traced("tool")
@@ -338,7 +345,8 @@ class MemoryCoordinator:
     def clear_working_memory(self, session_id: str) -> int:
         """Delete a session's memories of type `working`, in whatever tier; how many.
 
-        The working tier is not touched otherwise.
+        Of the context's project, or of all if it names none. The working tier is not touched
+        otherwise.
         """
         return self._store.run(self._flows.clear_session(session_id, "working", self.context))
 
@@ -372,8 +380,10 @@ def _weights(file: str | os.PathLike[str]) -> Weights:
 
 def _check(given: object, kind: Any, what: str) -> None:
     if not isinstance(given, kind):
-        wanted = getattr(kind, "__name__", None) or str(kind).replace("langmem_tiers.", "")
-        raise InvalidTypeError(f"{what} is a {wanted}, not {type(given).__name__}")
+        kinds = [one for one in getattr(kind, "__args__", (kind,)) if one is not type(None)]
+        wanted = " or ".join(one.__name__ for one in kinds)
+        hint = "; pass its .coordinator" if hasattr(given, "coordinator") else ""
+        raise InvalidTypeError(f"{what} is a {wanted}, not {type(given).__name__}{hint}")
 
 
 def _tier(name: Tier | str | None) -> Tier | None:

@@ -113,6 +113,8 @@ def _arguments(record: Record) -> dict[str, Any]:
     """A record as `store_many` takes it; what `store` has no name for is metadata."""
     rest = dict(record.value)
     told = {name: rest.pop(name, None) for name in _TOLD}
+    if told["speaker"] is None:
+        told["turn"] = None  # what nobody said is no turn
     source, metadata = rest.pop("source", None), rest.pop("metadata", {})
     return {
         **told,

@@ -169,7 +169,7 @@ class Recollections(list[Recollection]):
 
     def __str__(self) -> str:
         """One line a memory."""
-        return "\n".join(map(str, self))
+        return "\n".join(map(str, self)) or "No memories."
 
     def _repr_html_(self) -> str:
         """A table with a bar for each term of each score, for notebooks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.memory import (
     TIERS,
@@ -52,15 +52,16 @@ class MemoryFlows:
 
     def get(self, key: str, tier: Tier | None, context: MemoryContext) -> Flow[Recollection | None]:
         """A memory by its key, in the first tier that has it."""
-        tiers = TIERS if tier is None else (tier,)
-        found = yield from self._store.find(context.root, key, tiers)
-        return found[0] if found else None
+        found = yield from self._store.find(context.root, key, TIERS if tier is None else (tier,))
+        return _meant(found, key, context)
 
     def delete(self, key: str, context: MemoryContext) -> Flow[bool]:
         """Remove a memory by its key; whether it was there."""
         found = yield from self._store.find(context.root, key, TIERS, mark=False)
-        yield from self._store.write([_deletion(encode(one.namespace), one.key) for one in found])
-        return bool(found)
+        one = _meant(found, key, context)
+        if one is not None:
+            yield from self._store.write([_deletion(encode(one.namespace), one.key)])
+        return one is not None
 
     def clear_session(self, session_id: str, memory_type: str, context: MemoryContext) -> Flow[int]:
         """Remove a session's memories of one type; how many."""
@@ -68,6 +69,7 @@ class MemoryFlows:
             raise InvalidTypeError("session_id is a string: name the session")
         params = {
             "tenant": context.root,
+            "project_id": context.project_id,
             "session": session_id,
             "memory_type": memory_type,
         }
@@ -90,6 +92,28 @@ class MemoryFlows:
             by_tier=by_tier,
             accesses=sum(row[3] for row in rows),
         )
+
+
+def _meant(found: Sequence[Recollection], key: str, context: MemoryContext) -> Recollection | None:
+    """The memory of that key: the context's own if it has one, else the tenant's only one.
+
+    Raises:
+        InvalidInputError: if several memories elsewhere in the tenant have the key.
+    """
+    own = [one for one in found if _is_own(one, context)]
+    if own or len(found) < 2:  # noqa: PLR2004 - one, or none
+        return next(iter(own or found), None)
+    places = ", ".join(map(str, sorted(one.namespace for one in found)[:3]))
+    raise InvalidInputError(
+        f"several memories of the tenant have the key {key!r} ({places}, …): ask through a "
+        "coordinator whose context names the project and the session"
+    )
+
+
+def _is_own(one: Recollection, context: MemoryContext) -> bool:
+    """Whether a recall in that context would look where it is."""
+    prefix = context.namespace(one.tier)
+    return one.namespace[: len(prefix)] == prefix
 
 
 def _deletion(place: Place, key: str) -> Write:

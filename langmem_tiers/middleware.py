@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
+from langmem_tiers.asking import DEFAULT_LIMIT
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import MissingExtraError
 from langmem_tiers.memory import MemoryContext, Recollection
@@ -109,7 +110,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         scope = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
         self._whose = Remembered(scope=scope, coordinator=coordinator)
         self._options = checked(options)
-        self._limit = self._options.get("limit", 5)
+        self._limit = self._options.get("limit") or DEFAULT_LIMIT
         self._remember = remember
         self._turns: dict[str, _Turn] = {}
 

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.documents import to_document
+from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.recall.rank import ProfileFunction
 from langmem_tiers.tracing import untraced
 
@@ -54,13 +55,13 @@ class TieredMemoryRetriever(BaseRetriever):
     memory_tags: list[str] = Field(default_factory=list)
     agent_id: str | None = None
     max_tokens: int | None = None
-    since: datetime | None = None
+    since: datetime | str | None = None
     min_importance: float | None = None
     filter: dict[str, Any] | None = None
     deduplicate: bool = False
     similarity_threshold: float = 0.85
     profile: str | ProfileFunction | None = None
-    cutoff: bool | None = None
+    cutoff: bool = False
 
     def _get_relevant_documents(
         self,
@@ -88,6 +89,11 @@ class TieredMemoryRetriever(BaseRetriever):
 
     def _options(self, k: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
         """The options of one call over those of the retriever, by get_context's names."""
+        if unknown := given.keys() - set(_OPTIONS):
+            raise InvalidTypeError(
+                f"a retriever has no option {min(unknown)!r}: use k for the limit, or one of "
+                f"{', '.join(_OPTIONS)}"
+            )
         own = {name: getattr(self, name) for name in _OPTIONS}
         asked = {**own, **given}
         return {

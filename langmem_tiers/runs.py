@@ -33,9 +33,9 @@ class RecallOptions(TypedDict, total=False):
     memory_types: Sequence[str] | None
     tags: Iterable[str]
     agent_id: str | None
-    limit: int
+    limit: int | None
     max_tokens: int | None
-    since: datetime | None
+    since: datetime | str | None
     min_importance: float | None
     filter: Mapping[str, Any] | None
     deduplicate: bool
@@ -51,6 +51,11 @@ class Remembered:
     scope: Mapping[str, str | None] = field(default_factory=dict)
     """Labels by their names in `MemoryContext`; `{name}` stands for a value of `configurable`."""
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator
+
+    def __post_init__(self) -> None:
+        """Refuse a template that names nobody."""
+        for text in self.scope.values():
+            checked_template(text or "")
 
     def memory(self, runtime: Any, config: RunnableConfig) -> MemoryCoordinator:
         """The coordinator of one run.
@@ -84,9 +89,22 @@ def checked(options: Mapping[str, Any]) -> RecallOptions:
     if unknown := options.keys() - known.keys():
         raise InvalidTypeError(f"there is no option {min(unknown)!r}: use {', '.join(known)}")
     general = {name: one for name, one in options.items() if name != "memory_types"}
-    asking = Asking(MemoryTypes(), most=None, cutoff=False)
-    asking.ask("", MemoryContext(tenant="anyone"), **general)
-    return cast("RecallOptions", dict(options))
+    Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
+    return cast("RecallOptions", {"cutoff": False, **options})
+
+
+def checked_template(text: str) -> str:
+    """A text whose braces are all `{name}`.
+
+    Raises:
+        InvalidInputError: for any other brace, which would stand for everybody.
+    """
+    if set("{}") & set(_PLACEHOLDER.sub("", text)):
+        raise InvalidInputError(
+            f"{text!r} has a brace that is no placeholder: write {{user_id}}, with letters, digits "
+            "and underscores, for config['configurable']['user_id']"
+        )
+    return text
 
 
 def filled(text: str, config: RunnableConfig) -> str:
@@ -95,6 +113,7 @@ def filled(text: str, config: RunnableConfig) -> str:
     Raises:
         InvalidInputError: if there is no such value.
     """
+    checked_template(text)
     known = config.get("configurable") or {}
 
     def value(found: re.Match[str]) -> str:

@@ -28,7 +28,7 @@ from langmem_tiers.prompts import (
     SEARCH_MEMORY,
     SEARCH_MEMORY_INSTRUCTIONS,
 )
-from langmem_tiers.runs import filled
+from langmem_tiers.runs import checked_template, filled
 
 Action = Literal["create", "update", "delete"]
 ResponseFormat = Literal["content", "content_and_artifact"]
@@ -63,6 +63,7 @@ def create_search_memory_tool(
         search = create_search_memory_tool(("memories", "{user_id}"))
         ```
     """
+    _checked(namespace)
 
     def search_memory(**asked: Any) -> Any:
         searched, labels = _store(store), _labels(namespace)
@@ -117,6 +118,7 @@ def create_manage_memory_tool(
         manage = create_manage_memory_tool(("memories", "{user_id}"))
         ```
     """
+    _checked(namespace)
     actions = _permitted(actions_permitted)
 
     def manage_memory(
@@ -232,6 +234,11 @@ def _json(content: Any) -> Any:
 def _found(items: list[SearchItem], response_format: ResponseFormat) -> Any:
     text = json.dumps([one.dict() for one in items], ensure_ascii=False)
     return (text, items) if response_format == "content_and_artifact" else text
+
+
+def _checked(namespace: tuple[str, ...] | str) -> None:
+    for label in (namespace,) if isinstance(namespace, str) else namespace:
+        checked_template(label)
 
 
 def _labels(namespace: tuple[str, ...] | str) -> tuple[str, ...]:

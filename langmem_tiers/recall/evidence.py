@@ -163,9 +163,12 @@ def answerable(question: Question, scope: Scope, weights: Weights) -> bool:
     """Whether the scope can know anything about it; else the best answer is none.
 
     Names that occur nowhere, words that occur nowhere and nothing near by meaning speak against
-    it, all the more in a large scope. Who asks of themselves or names nobody gives little to
+    it, all the more in a large scope. A request or a statement names new things all the time and
+    is not judged. Who asks of themselves or names nobody gives little to
     recognise, so the floor is lower.
     """
+    if not question.asks:
+        return True
     gate = weights.gate
     speakers = frozenset(word for one in scope.speakers for word in name_words(one))
     known = (question.names & scope.known_names) | (question.names & speakers)

@@ -36,6 +36,7 @@ _ANY_MONTH = "|".join(_MONTH)
 _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_ANY_MONTH})\b,?(?: (\d{{4}}))?")
 _MONTH_DAY = re.compile(rf"\b({_ANY_MONTH}) (\d{{1,2}})(?:st|nd|rd|th)?\b,?(?: (\d{{4}}))?(?!\d)")
 _ISO_DAY = re.compile(r"\b((?:19|20)\d\d)-(\d\d)-(\d\d)\b")
+_DOTTED_DAY = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)\b")
 _IN_MONTH = re.compile(
     r"\b(?:in|during|of|since|by|until|early|late|mid|last|this|for)[ -]"
     rf"({_ANY_MONTH})\b,?(?: (?:of )?(\d{{4}}))?|\b({_ANY_MONTH}),? (\d{{4}})"
@@ -66,6 +67,10 @@ _WANTS_TIME = re.compile(
     r"|how (long|many (days|weeks|months|years|hours))|how (old|often|recently)|since when)\b",
     re.IGNORECASE,
 )
+_ASKS = re.compile(
+    r"(who|whom|whose|what|which|when|where|why|how|is|are|was|were|do|does|did|has|have|had)\b",
+    re.IGNORECASE,
+)
 _NAME = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]+")
 _CALENDAR = frozenset((*_MONTH, *_WEEKDAYS))
 _NO_NAMES = frozenset(["the", "and", "for", "all", "our", "other", "from", "with", "will", "who"])
@@ -93,6 +98,8 @@ class Question:
     first_person: bool
     about_assistant: bool
     wants_time: bool
+    asks: bool
+    """Whether it is a question at all, and no request or statement."""
     times: tuple[Days | Named, ...]
     words: frozenset[str]
     names: frozenset[str]
@@ -110,6 +117,7 @@ def read_question(text: str, now: datetime) -> Question:
         first_person=bool(_FIRST_PERSON.search(text)),
         about_assistant=bool(_ABOUT_ASSISTANT.search(text)),
         wants_time=bool(_WANTS_TIME.search(text)),
+        asks="?" in text or bool(_ASKS.match(text.strip())),
         times=tuple(_times(text.lower(), now.date())),
         words=words,
         names=frozenset(name.lower() for name in _NAME.findall(text)) - _CALENDAR,
@@ -139,6 +147,7 @@ def _times(text: str, today: date) -> list[Days | Named]:
     days = [Named(_int(m[3]), _MONTH[m[2]], int(m[1])) for m in _DAY_MONTH.finditer(text)]
     days += [Named(_int(m[3]), _MONTH[m[1]], int(m[2])) for m in _MONTH_DAY.finditer(text)]
     days += [Named(int(m[1]), int(m[2]), int(m[3])) for m in _ISO_DAY.finditer(text)]
+    days += [Named(int(m[3]), int(m[2]), int(m[1])) for m in _DOTTED_DAY.finditer(text)]
     months = [
         Named(_int(m[2] or m[4]), _MONTH[m[1] or m[3]], None) for m in _IN_MONTH.finditer(text)
     ]

@@ -114,14 +114,12 @@ def normalised_tags(tags: object) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def moment_text(moment: datetime | str | None, what: str) -> str | None:
-    """A moment as it is stored, in ISO 8601 and UTC.
+def parsed_moment(moment: datetime | str, what: str) -> datetime:
+    """A moment in UTC, from a datetime or from ISO 8601.
 
     Raises:
         InvalidInputError: for one without a time zone, or text that is no date.
     """
-    if moment is None:
-        return None
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment)
@@ -131,7 +129,7 @@ def moment_text(moment: datetime | str | None, what: str) -> str | None:
             ) from error
     if not isinstance(moment, datetime):
         raise InvalidTypeError(f"{what} is a datetime, not {type(moment).__name__}")
-    return utc(moment, what).isoformat()
+    return utc(moment, what)
 
 
 def utc(moment: datetime, what: str) -> datetime:
@@ -179,7 +177,9 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         "agent_id": label(where.agent_id, "agent_id"),
         "speaker": label(one.speaker, "speaker"),
         "turn": _turn(one),
-        "occurred_at": moment_text(one.occurred_at, "occurred_at"),
+        "occurred_at": None
+        if one.occurred_at is None
+        else parsed_moment(one.occurred_at, "occurred_at").isoformat(),
         "importance": share(one.importance, "importance"),
         "entities": _texts(one.entities, "entities"),
         "context": one.context

@@ -683,9 +683,10 @@ WHERE m.tenant = %(tenant)s AND m.key = %(key)s
 ORDER BY m.tier, m.updated_at DESC, m.namespace;
 
 -- name: session_keys
--- The keys of a session's memories of one type, wherever in the tenant they are.
+-- The keys of a session's memories of one type, of one project or of all.
 SELECT m.namespace, m.key FROM {memory}.memories m
-WHERE m.tenant = %(tenant)s AND m.session = %(session)s AND m.value ->> 'memory_type' = %(memory_type)s
+WHERE m.tenant = %(tenant)s AND m.session = %(session)s
+  AND (%(project_id)s::text IS NULL OR m.value ->> 'project_id' = %(project_id)s::text) AND m.value ->> 'memory_type' = %(memory_type)s
 ORDER BY m.namespace, m.key;
 
 -- name: type_stats

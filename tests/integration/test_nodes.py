@@ -28,6 +28,7 @@ from langmem_tiers.config import CoordinatorSettings
 from langmem_tiers.nodes import MemoryState, create_recall_node
 from langmem_tiers.recalled import recalled_text, with_recalled
 from langmem_tiers.runs import RecallOptions
+from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.agents import WAYS, How, run
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.recollections import NOW, recollection
@@ -271,3 +272,15 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
     )
 
     assert f"pip install 'langmem-tiers[{extra}]'" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "template", ["{user-id}", "{user id}", "{user_id", "{}", "{user_id!r}", "{a.b}"]
+)
+def test_a_brace_that_is_no_placeholder_is_refused_where_it_is_written(template: str) -> None:
+    with pytest.raises(InvalidInputError, match="no placeholder"):
+        create_recall_node(tenant=template)
+    with pytest.raises(InvalidInputError, match="no placeholder"):
+        create_search_memory_tool(("memories", template))
+    with pytest.raises(InvalidInputError, match="no placeholder"):
+        create_manage_memory_tool(("memories", template))
