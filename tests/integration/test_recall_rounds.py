@@ -112,13 +112,14 @@ async def test_many_questions_are_answered_as_if_each_was_asked_alone(call: Call
     assert await call("get_context_batch", []) == []
 
 
-async def test_at_most_as_many_are_returned_as_the_settings_say(
+async def test_as_many_are_returned_as_the_settings_say_where_no_limit_is_given(
     open_store: Opener, url: str
 ) -> None:
     settings = CoordinatorSettings(query_timeout_ms=60_000, max_context_items=3)
     async with filled(open_store, url, settings=settings) as call:
-        assert len(await call("get_context", "kiwi", limit=100)) == 3
+        assert len(await call("get_context", "kiwi")) == 3
         assert len(await call("get_context", "", limit=2)) == 2
+        assert len(await call("get_context", "kiwi", limit=100)) == 6
 
 
 # Time limits
@@ -143,7 +144,7 @@ async def test_a_recall_that_takes_too_long_is_broken_off_and_the_store_goes_on(
         await patient("get_context", query)
         with locked(url), pytest.raises(QueryTimeoutError, match="query_timeout_ms"):
             await call("get_context", query)
-        assert len(await patient("get_context", query)) == 5
+        assert len(await patient("get_context", query)) == 6
         assert (await call("get", "0")).key == "0"
 
 
@@ -216,7 +217,7 @@ async def test_a_reranker_orders_again_and_what_it_leaves_out_is_left_out(
         assert keys(await call("get_context", "kiwi number 1", max_tokens=1000)) == ["5", "3", "1"]
         assert compressor.asked == ["kiwi number 1"] * 3
         batch = await call("get_context_batch", ["kiwi number 1", ""])
-        assert [len(one) for one in batch] == [3, 5]
+        assert [len(one) for one in batch] == [3, 6]
         assert compressor.asked == ["kiwi number 1"] * 4
         assert await call("get_context", "kiwi", memory_types=["pattern"]) == []
         assert compressor.asked == ["kiwi number 1"] * 4
@@ -245,4 +246,4 @@ async def test_a_reranker_that_fails_is_seen_to_fail(
     async with filled(open_store, url, reranker=Choosing(choose=choose)) as call:
         with pytest.raises(error):
             await call("get_context", "kiwi")
-        assert len(await call("get_context", "")) == 5
+        assert len(await call("get_context", "")) == 6
