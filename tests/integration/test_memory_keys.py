@@ -67,9 +67,9 @@ def test_clearing_a_session_leaves_the_same_session_of_another_project(store: Ti
     ],
 )
 def test_a_question_about_strangers_gets_nothing_and_a_request_what_is_near(
-    url: str, query: str, *, found: bool
+    database_url: str, query: str, *, found: bool
 ) -> None:
-    with TieredStore(url, index=local_index()) as store:
+    with TieredStore(database_url, index=local_index()) as store:
         store.setup()
         memory = project(store, None)
         memory.store_many(
