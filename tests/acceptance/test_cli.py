@@ -497,7 +497,7 @@ def test_a_reader_that_leaves_early_is_no_reason_to_complain(url: str, command: 
 def test_an_interrupted_import_exits_with_130_and_keeps_what_was_written(
     url: str, tmp_path: Path
 ) -> None:
-    many = [{"content": f"This is note number {i}. " * 50, "key": str(i)} for i in range(4_000)]
+    many = [{"content": f"This is note number {i}. " * 50, "key": str(i)} for i in range(20_000)]
     path = written(tmp_path / "many.jsonl", many)
     importing = subprocess_of("import", str(path), "--url", url, "--tenant", "acme")
     with TieredStore.from_conn_string(url) as store:
