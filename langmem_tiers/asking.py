@@ -1,4 +1,4 @@
-"""The arguments of a recall, checked at the door and turned into what is asked."""
+"""A coordinator's arguments, checked at the door: what to recall, and what to remember."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from langmem_tiers.ops import to_tier
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.recall.filters import compile_filter
 from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named
-from langmem_tiers.remember.memories import label, normalised_tags, parsed_moment, share
+from langmem_tiers.remember.memories import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.types import MemoryTypes
 
 _MAX_LIMIT = 1000
@@ -158,3 +158,32 @@ def _flag(given: object, what: str) -> bool:
     if not isinstance(given, bool):
         raise InvalidTypeError(f"{what} is True or False, not {given!r:.80}")
     return given
+
+
+def new_memories(memories: Iterable[Mapping[str, Any] | str]) -> list[NewMemory]:
+    """The arguments of `store_many`, each a text or a mapping of those of `store`."""
+    if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):
+        raise InvalidTypeError("store_many takes a list of memories; for one, use store")
+    return [_of(one) for one in memories]
+
+
+def _of(one: Mapping[str, Any] | str) -> NewMemory:
+    if isinstance(one, str):
+        return NewMemory(content=one)
+    if not isinstance(one, Mapping):
+        raise InvalidTypeError(
+            f"a memory is a text or a mapping of store's arguments, not {type(one).__name__}"
+        )
+    return new_memory(**{str(name): given for name, given in one.items()})
+
+
+def new_memory(content: str = "", **fields: Any) -> NewMemory:
+    """The arguments of `store`, which says what they mean."""
+    known = NewMemory.__dataclass_fields__
+    for name in fields:
+        if name not in known:
+            raise InvalidTypeError(f"store takes no {name!r}: use one of {', '.join(known)}")
+    given = {name: found for name, found in fields.items() if found is not None}
+    if "tier" in given:
+        given["tier"] = to_tier(given["tier"])
+    return NewMemory(content=content, **given)

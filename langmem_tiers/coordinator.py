@@ -12,7 +12,7 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from langmem_tiers.asking import DEFAULT_LIMIT, Asking
+from langmem_tiers.asking import DEFAULT_LIMIT, Asking, new_memories, new_memory
 from langmem_tiers.config import CoordinatorSettings
 from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.errors import ConfigurationError, InvalidTypeError
@@ -29,7 +29,6 @@ from langmem_tiers.ops import to_tier
 from langmem_tiers.recall.context import Reader
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recall.rank import ProfileFunction
-from langmem_tiers.remember.memories import NewMemory
 from langmem_tiers.reranking import reranker_of
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
@@ -171,7 +170,7 @@ class MemoryCoordinator:
         Raises:
             InvalidInputError: for what cannot be stored; nothing was.
         """
-        one = _new(
+        one = new_memory(
             content,
             memory_type=memory_type,
             tier=tier,
@@ -199,7 +198,7 @@ class MemoryCoordinator:
         self, content: str, memory_type: str = "episodic", **fields: Any
     ) -> StoreResult:
         """Remember something; see `store`."""
-        one = _new(content, memory_type=memory_type, **fields)
+        one = new_memory(content, memory_type=memory_type, **fields)
         return (await self._store.arun(self._flows.remember([one], self.context)))[0]
 
     @traced("tool")
@@ -208,13 +207,13 @@ class MemoryCoordinator:
 
         A mapping may name its own `key`: storing it again then replaces it.
         """
-        todo = _all_of(memories)
+        todo = new_memories(memories)
         return self._store.run(self._flows.remember(todo, self.context))
 
     @traced("tool")
     async def astore_many(self, memories: Iterable[Mapping[str, Any] | str]) -> list[StoreResult]:
         """Remember several things; see `store_many`."""
-        todo = _all_of(memories)
+        todo = new_memories(memories)
         return await self._store.arun(self._flows.remember(todo, self.context))
 
     # Recalling
@@ -388,30 +387,3 @@ def _check(given: object, kind: Any, what: str) -> None:
 
 def _tier(name: Tier | str | None) -> Tier | None:
     return None if name is None else to_tier(name)
-
-
-def _all_of(memories: Iterable[Mapping[str, Any] | str]) -> list[NewMemory]:
-    if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):
-        raise InvalidTypeError("store_many takes a list of memories; for one, use store")
-    return [_of(one) for one in memories]
-
-
-def _of(one: Mapping[str, Any] | str) -> NewMemory:
-    if isinstance(one, str):
-        return NewMemory(content=one)
-    if not isinstance(one, Mapping):
-        raise InvalidTypeError(
-            f"a memory is a text or a mapping of store's arguments, not {type(one).__name__}"
-        )
-    return _new(**{str(name): given for name, given in one.items()})
-
-
-def _new(content: str = "", **fields: Any) -> NewMemory:
-    known = NewMemory.__dataclass_fields__
-    for name in fields:
-        if name not in known:
-            raise InvalidTypeError(f"store takes no {name!r}: use one of {', '.join(known)}")
-    given = {name: found for name, found in fields.items() if found is not None}
-    if "tier" in given:
-        given["tier"] = to_tier(given["tier"])
-    return NewMemory(content=content, **given)

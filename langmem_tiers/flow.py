@@ -24,7 +24,6 @@ from langmem_tiers.errors import DatabaseError
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Rows = list[Row]
-Vector = Sequence[float]
 
 
 class Embed(NamedTuple):

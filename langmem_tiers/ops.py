@@ -94,17 +94,6 @@ def to_write(op: PutOp, options: StoreOptions) -> Write:
     )
 
 
-def to_search(
-    prefix: Sequence[str],
-    *,
-    query: str,
-    limit: int,
-    filter: Mapping[str, Any] | None,  # noqa: A002 - LangGraph's word
-) -> Search:
-    """Check and translate a search by words."""
-    return _search(SearchOp(prefix, filter=filter, limit=limit, query=query))  # type: ignore[arg-type]  # _search checks it
-
-
 def to_tier(name: object) -> Tier:
     """The tier of that name.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langmem_tiers.config import EF_SEARCH, Distance, StoreOptions
-from langmem_tiers.flow import Ask, Call, Embed, Flow, Query, Row
+from langmem_tiers.flow import Ask, Call, Flow, Query, Row
 from langmem_tiers.memory import ROLES, TIERS, Moment, Recollection, Tier
 from langmem_tiers.namespaces import Scope
 from langmem_tiers.recall.budget import choose
@@ -17,10 +17,11 @@ from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, 
 from langmem_tiers.recall.dedupe import deduplicate
 from langmem_tiers.recall.evidence import Weights, answerable, judge
 from langmem_tiers.recall.filters import Condition, filter_params
+from langmem_tiers.recall.flow import embed_texts
 from langmem_tiers.recall.question import Question, read_question
 from langmem_tiers.recall.rank import PROFILES, Asked, ProfileFunction, rank
 from langmem_tiers.types import MemoryTypes
-from langmem_tiers.vectors import PackedVector, pack_all
+from langmem_tiers.vectors import PackedVector
 
 POOL = 50
 """Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""
@@ -90,15 +91,14 @@ class Recalled(NamedTuple):
 class _Prepared:
     ask: Inquiry
     question: Question
-    vector: PackedVector | None = None
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    vector: PackedVector | None
 
 
 def recall(
     asks: Sequence[Inquiry], reader: Reader, moment: Moment, ann_tiers: Sequence[Tier] = ()
 ) -> Flow[list[Recalled]]:
     """Answer questions, all in one round trip; an empty one gets the newest first."""
-    vectors = yield from _embed([ask.query for ask in asks], reader.options)
+    vectors = yield from embed_texts((ask.query for ask in asks), reader.options)
     prepared = [
         _Prepared(ask, read_question(ask.query, moment.now), vectors.get(ask.query)) for ask in asks
     ]
@@ -115,16 +115,6 @@ def recall(
         ranked = yield from _reranked(one.ask.query, ranked, reader.reranker)
         recalled.append(_cut(ranked, found, one.ask, reader))
     return recalled
-
-
-def _embed(texts: Sequence[str], options: StoreOptions) -> Flow[dict[str, PackedVector | None]]:
-    if options.index is None or options.index.vector is None:
-        return {}
-    distinct = tuple(dict.fromkeys(text for text in texts if text.strip()))
-    if not distinct:
-        return {}
-    vectors = yield Embed(distinct, "query")
-    return dict(zip(distinct, pack_all(vectors, len(distinct), options.index.vector), strict=True))
 
 
 def _settings(calls: Sequence[Call], reader: Reader) -> list[Call]:

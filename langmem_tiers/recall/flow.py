@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -104,16 +104,22 @@ def embed_queries(
     reads: Sequence[Read], options: StoreOptions
 ) -> Flow[dict[int, PackedVector | None]]:
     """A vector for each search that has a query, embedding each distinct text once."""
+    asked = {i: one.text for i, one in enumerate(reads) if isinstance(one, Search) and one.text}
+    by_text = yield from embed_texts(asked.values(), options)
+    return {i: by_text[text] for i, text in asked.items() if text in by_text}
+
+
+def embed_texts(
+    texts: Iterable[str], options: StoreOptions
+) -> Flow[dict[str, PackedVector | None]]:
+    """A vector for each distinct text that is not blank; none without an embedding model."""
     if options.index is None or options.index.vector is None:
         return {}
-    asked = {i: one.text for i, one in enumerate(reads) if isinstance(one, Search) and one.text}
-    distinct = tuple(dict.fromkeys(text for text in asked.values() if text.strip()))
+    distinct = tuple(dict.fromkeys(text for text in texts if text.strip()))
     if not distinct:
         return {}
     vectors = yield Embed(distinct, "query")
-    packed = pack_all(vectors, len(distinct), options.index.vector)
-    by_text = dict(zip(distinct, packed, strict=True))
-    return {i: by_text.get(text) for i, text in asked.items()}
+    return dict(zip(distinct, pack_all(vectors, len(distinct), options.index.vector), strict=True))
 
 
 def read(

@@ -182,9 +182,7 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         else parsed_moment(one.occurred_at, "occurred_at").isoformat(),
         "importance": share(one.importance, "importance"),
         "entities": _texts(one.entities, "entities"),
-        "context": one.context
-        if isinstance(one.context, str)
-        else _mapping(one.context, "context"),
+        "context": _text_or_mapping(one.context, "context"),
         "emotional_valence": _text(one.emotional_valence, "emotional_valence"),
         "platform_source": _text(one.platform_source, "platform_source"),
         "success_metrics": _mapping(one.success_metrics, "success_metrics"),

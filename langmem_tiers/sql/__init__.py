@@ -27,8 +27,6 @@ _TENANT = {
     "m_scope": "m.tenant = %(tenant)s",
     "v_scope": "v.tenant = %(tenant)s",
     "m_tenant": "m.tenant = %(tenant)s",
-    # Not in a form that the key's index serves: the GIN index knows the tenant as well.
-    "gin_scope": "(m.tenant || '') = %(tenant)s",
     "tenant_lexeme": f"{_QUOTED_TENANT} || ' & ('",
 }
 _RANGE = "{0}.namespace >= %(low)s AND {0}.namespace < %(high)s"
@@ -38,13 +36,11 @@ _SCOPES: Mapping[str, Mapping[str, str]] = {
         **_TENANT,
         "m_scope": f"{_TENANT['m_scope']} AND {_RANGE.format('m')}",
         "v_scope": f"{_TENANT['v_scope']} AND {_RANGE.format('v')}",
-        "gin_scope": f"{_TENANT['gin_scope']} AND {_RANGE.format('m')}",
     },
     "everywhere": {
         "m_scope": "true",
         "v_scope": "true",
         "m_tenant": "true",
-        "gin_scope": "true",
         "tenant_lexeme": "'('",
     },
 }
