@@ -7,13 +7,21 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS_VENV := .venv-peers
 # A file's tests stay together, on one of the two workers and its server.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+PYTEST_OPTIONS := -n 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
+PEERS_PYTEST := $(PEERS_VENV)/bin/python -m pytest $(PYTEST_OPTIONS)
+# Other files are not even looked at, as they may need what the peers hold back.
+PEERS_TESTS = $(shell grep -rl --include='*.py' 'mark\.peers' tests)
 
 DEMO_EXTRAS := embedded,local,demo
 DEV_EXTRAS := dev
 ALL_EXTRAS := dev,mcp,notebooks,openai
-BENCHMARKS := store recall context
+# Packages beside which this one is used, and which hold others back: an environment of their own.
+PEERS_EXTRAS := dev,langchain-postgres
+PEERS := deepagents langmem
+BENCHMARKS := store recall context learning
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -22,7 +30,7 @@ BENCHMARKS := store recall context
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
 
 # ---- see it work ----------------------------------------------------------------------------
 
@@ -37,12 +45,21 @@ unit: $(VENV)/.dev-stamp ## Run the unit tests: pure rules and flows, no databas
 	@$(PYTEST) tests/unit $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.dev-stamp ## Run all tests but the proofs, on PostgreSQL 18
+test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, on PostgreSQL 18
 	@LANGMEM_TIERS_TEST_PG=18 $(PYTEST) $(ARGS)
 
 .PHONY: test-16
-test-16: $(VENV)/.dev-stamp ## Run the integration tests on PostgreSQL 16
-	@LANGMEM_TIERS_TEST_PG=16 $(PYTEST) tests/integration $(ARGS)
+# What stands on the coordinator sends no statement of its own: it is tested on one Postgres.
+SURFACES := evolution feedback learning_agents learning_edges learning_nodes middleware nodes \
+	outcome_nodes retriever skill_memories tool_lessons tools tracing tracing_learning
+
+test-16: $(VENV)/.dev-stamp ## Run the integration tests, but for slow ones and surfaces, on PostgreSQL 16
+	@LANGMEM_TIERS_TEST_PG=16 $(PYTEST) -m "not proof and not peers and not slow" \
+		$(SURFACES:%=--ignore=tests/integration/test_%.py) tests/integration $(ARGS)
+
+.PHONY: test-peers
+test-peers: $(PEERS_VENV)/.dev-stamp ## Run the tests that need langchain-postgres, langmem or deepagents
+	@LANGMEM_TIERS_TEST_PG=18 $(PEERS_PYTEST) -m peers $(PEERS_TESTS) $(ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.dev-stamp ## Check style and formatting
@@ -65,7 +82,7 @@ format: $(VENV)/.dev-stamp ## Rewrite the code in the house style
 # ---- before handing in ----------------------------------------------------------------------
 
 .PHONY: check
-check: lint types contracts test-16 test ## Do all that CI does
+check: lint types contracts test-16 test-peers test ## Do all that CI does
 
 .PHONY: proof
 proof: $(VENV)/.dev-stamp ## Run every proof at full size (takes long)
@@ -90,6 +107,10 @@ fit: $(VENV)/.dev-stamp ## Fit recall's weights; FILE=path for your data
 bench-context: $(VENV)/.dev-stamp ## Measure get_context beside its SQL and its peer
 	@$(BIN)/python -m benchmarks.context
 
+.PHONY: bench-learning
+bench-learning: $(VENV)/.dev-stamp ## Measure what learning is worth; FILE=folder of real reflexions
+	@$(BIN)/python -m benchmarks.learning $(FILE:%=--data %)
+
 # ---- the environment ------------------------------------------------------------------------
 
 .PHONY: constraints
@@ -101,33 +122,49 @@ constraints: ## Refresh constraints.txt to the newest releases that pyproject.to
 	@mv constraints.new constraints.txt
 	@rm -rf $(VENV)-constraints
 
+# What is there already is kept where it can be: uv starts from the file that it writes to.
+.PHONY: constraints-peers
+constraints-peers: $(VENV)/.venv-stamp ## Refresh constraints-peers.txt to what goes with constraints.txt
+	@sed '/^#/d' constraints.txt > constraints.new
+	@printf '%s\n' $(PEERS) | $(BIN)/uv pip compile --quiet --no-header --no-annotate \
+	  --extra dev --extra langchain-postgres --no-emit-package langmem-tiers \
+	  --output-file constraints.new pyproject.toml -
+	@sed '/^[^#]/d' constraints-peers.txt | cat - constraints.new > constraints-peers.new
+	@mv constraints-peers.new constraints-peers.txt
+	@rm constraints.new
+
 .PHONY: clean
-clean: ## Remove the environment, caches and builds
-	@rm -rf $(VENV) $(VENV)-constraints build dist .hypothesis .mypy_cache \
+clean: ## Remove the environments, caches and builds
+	@rm -rf $(VENV) $(PEERS_VENV) $(VENV)-constraints build dist .hypothesis .mypy_cache \
 	  .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # uv installs in seconds what takes pip the better part of a minute.
-$(VENV)/.venv-stamp:
+%/.venv-stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	  "Python 3.11 or newer is needed, $(PYTHON) is older: try make PYTHON=/path/to/python3.11")'
-	@echo "Creating $(VENV)"
-	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install -qq --no-compile -c constraints.txt uv 2>/dev/null \
+	@echo "Creating $(@D)"
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip install -qq --no-compile -c constraints.txt uv 2>/dev/null \
 	  || echo "uv cannot be installed here: pip does its work, more slowly"
 	@touch $@
 
+# Into the environment of the target, under the pins $(1): our extras $(2), and the packages $(3).
 define install
-@echo "Installing langmem-tiers[$(1)] into $(VENV)"
-@{ test -x $(BIN)/uv && $(BIN)/uv pip install --quiet --python $(BIN)/python \
-  -c constraints.txt -e '.[$(1)]'; } \
-  || $(BIN)/python -m pip install -qq --no-compile -c constraints.txt -e '.[$(1)]'
+@echo "Installing $(strip langmem-tiers[$(2)] $(3)) into $(@D)"
+@{ test -x $(@D)/bin/uv && $(@D)/bin/uv pip install --quiet --python $(@D)/bin/python \
+  -c $(1) -e '.[$(2)]' $(3); } \
+  || $(@D)/bin/python -m pip install -qq --no-compile -c $(1) -e '.[$(2)]' $(3)
 endef
 
 $(VENV)/.demo-stamp: $(VENV)/.venv-stamp pyproject.toml constraints.txt
-	$(call install,$(DEMO_EXTRAS))
+	$(call install,constraints.txt,$(DEMO_EXTRAS))
 	@touch $@
 
 $(VENV)/.dev-stamp: $(VENV)/.venv-stamp pyproject.toml constraints.txt
-	$(call install,$(DEV_EXTRAS))
+	$(call install,constraints.txt,$(DEV_EXTRAS))
 	@touch $(VENV)/.demo-stamp $@
+
+$(PEERS_VENV)/.dev-stamp: $(PEERS_VENV)/.venv-stamp pyproject.toml constraints-peers.txt
+	$(call install,constraints-peers.txt,$(PEERS_EXTRAS),$(PEERS))
+	@touch $@

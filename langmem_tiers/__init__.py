@@ -19,13 +19,22 @@ from langmem_tiers.errors import (
     InvalidTypeError,
     MigrationError,
     MissingExtraError,
+    ModelError,
     NotSetUpError,
     OutcomeUnknownError,
     PoolExhaustedError,
     QueryTimeoutError,
+    RollbackError,
     TierConflictError,
     TieredMemoryError,
 )
+from langmem_tiers.learn.explain import Explanation
+from langmem_tiers.learn.outcome import OutcomeReport
+from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promote import Promotion
+from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
+from langmem_tiers.learn.rollback import Demotion
+from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.memory import (
     MemoryContext,
     MemoryStats,
@@ -41,11 +50,18 @@ from langmem_tiers.tier_view import TierView
 from langmem_tiers.types import MemoryType, MemoryTypes
 
 if TYPE_CHECKING:
+    from langmem_tiers.evolving_nodes import create_evolution_node, create_skill_node
+    from langmem_tiers.learning_nodes import (
+        create_outcome_node,
+        create_promotion_node,
+        create_reflexion_node,
+    )
     from langmem_tiers.middleware import TieredMemoryMiddleware
     from langmem_tiers.nodes import MemoryState, create_recall_node
     from langmem_tiers.recalled import recalled_text
     from langmem_tiers.retriever import TieredMemoryRetriever
     from langmem_tiers.settings import MemorySettings
+    from langmem_tiers.tool_lessons import ToolLessons
     from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
 
 _ON_FIRST_USE = {
@@ -53,9 +69,15 @@ _ON_FIRST_USE = {
     "MemoryState": "nodes",
     "TieredMemoryMiddleware": "middleware",
     "TieredMemoryRetriever": "retriever",
+    "ToolLessons": "tool_lessons",
+    "create_evolution_node": "evolving_nodes",
     "create_manage_memory_tool": "tools",
+    "create_outcome_node": "learning_nodes",
+    "create_promotion_node": "learning_nodes",
     "create_recall_node": "nodes",
+    "create_reflexion_node": "learning_nodes",
     "create_search_memory_tool": "tools",
+    "create_skill_node": "evolving_nodes",
     "recalled_text": "recalled",
 }
 """What needs LangGraph, LangChain or YAML, by module: imported when it is asked for."""
@@ -72,10 +94,13 @@ __all__ = [
     "CoordinatorSettings",
     "DatabaseError",
     "DatabaseUnavailableError",
+    "Demotion",
     "DimensionMismatchError",
     "EmbeddedPostgres",
     "EmbeddedServerError",
     "EmbeddingError",
+    "Explanation",
+    "FailedAttempt",
     "InvalidFilterError",
     "InvalidInputError",
     "InvalidTypeError",
@@ -89,13 +114,20 @@ __all__ = [
     "MemoryTypes",
     "MigrationError",
     "MissingExtraError",
+    "ModelError",
     "NotSetUpError",
+    "OutcomeReport",
     "OutcomeUnknownError",
     "PoolExhaustedError",
+    "Promotion",
+    "PromotionPolicy",
     "QueryTimeoutError",
     "Recollection",
     "Recollections",
+    "Reflexion",
     "RelationSize",
+    "RollbackError",
+    "Signature",
     "StoreResult",
     "Tier",
     "TierConflictError",
@@ -105,9 +137,16 @@ __all__ = [
     "TieredMemoryMiddleware",
     "TieredMemoryRetriever",
     "TieredStore",
+    "ToolLessons",
+    "create_evolution_node",
     "create_manage_memory_tool",
+    "create_outcome_node",
+    "create_promotion_node",
     "create_recall_node",
+    "create_reflexion_node",
     "create_search_memory_tool",
+    "create_skill_node",
     "local_index",
     "recalled_text",
+    "signature",
 ]

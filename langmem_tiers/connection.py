@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import select
 import struct
+from collections.abc import Callable, Coroutine
 from json import JSONDecoder
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.adapt import Buffer, Dumper, Loader
@@ -24,6 +26,8 @@ from langmem_tiers.errors import (
 )
 from langmem_tiers.flow import Rows
 from langmem_tiers.vectors import PackedVector, PackedVectors
+
+T = TypeVar("T")
 
 _NOT_SET_UP = (
     "this database has no langmem-tiers tables: call store.setup() once, or run "
@@ -210,9 +214,24 @@ def _is_about_the_connection(error: psycopg.Error) -> bool:
     return state is None or state.startswith(("08", "57P")) or state == "53300"
 
 
-def is_transient(error: psycopg.Error, conn: psycopg.BaseConnection[Any]) -> bool:
-    """Whether running the same statements again may succeed, on another connection if need be."""
-    return isinstance(error, _TRANSIENT) or conn.closed
+def is_transient(
+    error: psycopg.Error, conn: psycopg.BaseConnection[Any], *, began_before: bool
+) -> bool:
+    """Whether running the same statements again may succeed.
+
+    That is on another connection if need be, but for a transaction that had begun before.
+    """
+    if conn.closed:
+        return not began_before
+    return isinstance(error, _TRANSIENT)
+
+
+def check_same(rows: list[Rows], before: list[Rows]) -> None:
+    """Raise if a transaction that is done again sees something else than its flow went by."""
+    if rows != before:
+        raise psycopg.errors.SerializationFailure(
+            "what this call had read was changed meanwhile: repeat it"
+        )
 
 
 def is_outcome_unknown(
@@ -245,6 +264,29 @@ def outcome_unknown(error: psycopg.Error) -> OutcomeUnknownError:
 def can_roll_back(conn: psycopg.BaseConnection[Any]) -> bool:
     """Whether a transaction is open on a connection that still works."""
     return conn.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+
+def whole(work: Callable[[T], None], one: T) -> None:
+    """Do what may not be left half done."""
+    work(one)
+
+
+async def awhole(work: Callable[[T], Coroutine[Any, Any, None]], one: T) -> None:
+    """The same in a task of its own: who is cancelled meanwhile hears of it when it is done.
+
+    A connection that is not given back to the end is lost to its pool, and so is a pool that is
+    being replaced.
+    """
+    doing = asyncio.create_task(work(one))
+    cancelled: asyncio.CancelledError | None = None
+    while not doing.done():
+        try:
+            await asyncio.wait({doing})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    doing.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 def rows_of(cursor: psycopg.Cursor[Any]) -> Rows:

@@ -13,12 +13,15 @@ from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.asking import DEFAULT_LIMIT, Asking, new_memories, new_memory
-from langmem_tiers.config import CoordinatorSettings
+from langmem_tiers.config import CoordinatorSettings, PromotionSettings
 from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.errors import ConfigurationError, InvalidTypeError
+from langmem_tiers.evolving import EvolvingVerbs
+from langmem_tiers.learn.outcome import LearningStats, Run
+from langmem_tiers.learning import LearningVerbs, showing
+from langmem_tiers.learning_flows import LearningFlows
 from langmem_tiers.memory import (
     MemoryContext,
-    MemoryStats,
     Recollection,
     Recollections,
     StoreResult,
@@ -26,6 +29,7 @@ from langmem_tiers.memory import (
 )
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.ops import to_tier
+from langmem_tiers.promotion import PromotionVerbs, promotion_policy
 from langmem_tiers.recall.context import Reader
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recall.rank import ProfileFunction
@@ -35,7 +39,7 @@ from langmem_tiers.tracing import traced
 from langmem_tiers.types import MemoryType, MemoryTypes
 
 
-class MemoryCoordinator:
+class MemoryCoordinator(LearningVerbs, PromotionVerbs, EvolvingVerbs):
     """Remembers and recalls for one `MemoryContext`, over the three tiers of a store.
 
     Every verb has an async twin with an `a` in front. The store is opened and closed by its
@@ -60,6 +64,7 @@ class MemoryCoordinator:
         context: MemoryContext,
         types: MemoryTypes | None = None,
         settings: CoordinatorSettings | None = None,
+        policy: PromotionSettings | None = None,
         count_tokens: Callable[[str], int] | None = None,
         reranker: BaseDocumentCompressor | None = None,
         weights: str | os.PathLike[str] | None = None,
@@ -72,6 +77,7 @@ class MemoryCoordinator:
             types: The memory types; those built in if not given.
             settings: How long a recall may take (0.5 seconds if not given), and how many memories
                 it returns where no `limit` is given (5 if not given).
+            policy: What a memory must have shown to be promoted; as specified if not given.
             count_tokens: Counts the tokens of a text; LangChain's approximate counter if not
                 given, or a model's own: `model.get_num_tokens`.
             reranker: A LangChain document compressor that orders the 50 best again, such as a
@@ -99,6 +105,7 @@ class MemoryCoordinator:
         self.context = context
         self.types = MemoryTypes() if types is None else types
         self.settings = settings or CoordinatorSettings()
+        self.policy = promotion_policy(policy)
         reader = Reader(
             options=store.options,
             weights=shipped() if weights is None else _weights(weights),
@@ -108,11 +115,17 @@ class MemoryCoordinator:
             reranker=None if reranker is None else reranker_of(reranker),
         )
         self._flows = MemoryFlows(store.flows, reader)
+        self._learning = LearningFlows(store.flows, self._flows)
         self._asking = Asking(
             self.types,
             limit=settings.max_context_items if settings else DEFAULT_LIMIT,
             cutoff=isinstance((store.index_config or {}).get("embed"), LocalEmbeddings),
         )
+
+    @property
+    def tiered_store(self) -> TieredStore:
+        """The store that it stands on."""
+        return self._store
 
     def register_type(self, memory_type: MemoryType, *, replace: bool = False) -> None:
         """Add a memory type of one's own to this coordinator's registry."""
@@ -238,6 +251,8 @@ class MemoryCoordinator:
         similarity_threshold: float = 0.85,
         profile: str | ProfileFunction | None = None,
         cutoff: bool | None = None,
+        run_id: str | Run | None = None,
+        holdout: float = 0.0,
     ) -> Recollections:
         """Recall what matters for a query, best first; an empty query gets the newest.
 
@@ -267,6 +282,11 @@ class MemoryCoordinator:
             cutoff: Whether a question that nothing stored can answer gets nothing. By default
                 it does where the local embeddings are used, which the threshold is fitted to.
                 What is no question (no question mark, no question word first) is never cut.
+            run_id: The run that the memories are shown to, by a name that a retry has too. It is
+                noted what the run was shown, so that `record_outcome` can credit it.
+            holdout: From 0 to 1: the share of memories that this run goes without, each chosen by
+                a hash of run and memory. Comparing what came of the runs with and without a
+                memory tells what it causes (see `stats`).
 
         Raises:
             InvalidInputError: for an argument that makes no sense; nothing was asked.
@@ -291,27 +311,50 @@ class MemoryCoordinator:
             profile=profile,
             cutoff=cutoff,
         )
-        return Recollections(self._store.run(self._flows.recall([ask]))[0])
+        flow = self._learning.recall([ask], self.context, showing(run_id, holdout))
+        return Recollections(self._store.run(flow)[0])
 
     @traced("retriever")
-    async def aget_context(self, query: str, **options: Any) -> Recollections:
+    async def aget_context(
+        self,
+        query: str,
+        *,
+        run_id: str | Run | None = None,
+        holdout: float = 0.0,
+        **options: Any,
+    ) -> Recollections:
         """Recall what matters for a query; see `get_context`."""
         ask = self._asking.ask(query, self.context, **options)
-        return Recollections((await self._store.arun(self._flows.recall([ask])))[0])
+        flow = self._learning.recall([ask], self.context, showing(run_id, holdout))
+        return Recollections((await self._store.arun(flow))[0])
 
     @traced("retriever")
-    def get_context_batch(self, queries: Sequence[str], **options: Any) -> list[Recollections]:
-        """Recall for many queries in one round trip; options are those of `get_context`."""
+    def get_context_batch(
+        self,
+        queries: Sequence[str],
+        *,
+        run_id: str | Run | None = None,
+        holdout: float = 0.0,
+        **options: Any,
+    ) -> list[Recollections]:
+        """Recall for many queries in one round trip, two with a `run_id`; see `get_context`."""
         asks = self._asking.asks(queries, self.context, **options)
-        return [Recollections(one) for one in self._store.run(self._flows.recall(asks))]
+        flow = self._learning.recall(asks, self.context, showing(run_id, holdout))
+        return [Recollections(one) for one in self._store.run(flow)]
 
     @traced("retriever")
     async def aget_context_batch(
-        self, queries: Sequence[str], **options: Any
+        self,
+        queries: Sequence[str],
+        *,
+        run_id: str | Run | None = None,
+        holdout: float = 0.0,
+        **options: Any,
     ) -> list[Recollections]:
         """Recall for many queries in one round trip; see `get_context_batch`."""
         asks = self._asking.asks(queries, self.context, **options)
-        return [Recollections(one) for one in await self._store.arun(self._flows.recall(asks))]
+        flow = self._learning.recall(asks, self.context, showing(run_id, holdout))
+        return [Recollections(one) for one in await self._store.arun(flow)]
 
     # One memory, and all of them
 
@@ -356,13 +399,13 @@ class MemoryCoordinator:
             self._flows.clear_session(session_id, "working", self.context)
         )
 
-    def stats(self) -> MemoryStats:
-        """What the tenant has stored."""
-        return self._store.run(self._flows.stats(self.context))
+    def stats(self) -> LearningStats:
+        """What the tenant has stored, and what memories that were held out do to runs."""
+        return self._store.run(self._learning.stats(self.context))
 
-    async def astats(self) -> MemoryStats:
-        """What the tenant has stored."""
-        return await self._store.arun(self._flows.stats(self.context))
+    async def astats(self) -> LearningStats:
+        """What the tenant has stored; see `stats`."""
+        return await self._store.arun(self._learning.stats(self.context))
 
 
 def approximate_tokens(text: str) -> int:

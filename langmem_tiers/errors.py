@@ -9,6 +9,8 @@
     │   └── DimensionMismatchError
     ├── MissingExtraError (ImportError)     an optional part is not installed
     ├── EmbeddingError                      the embedding model returned something unusable
+    ├── RollbackError                       a move that cannot be undone as things stand
+    ├── ModelError                          a chat model named by the caller gave no usable answer
     ├── ImportFileError                     a file that cannot be read as memories
     └── DatabaseError                       Postgres refused, or is not there
         ├── DatabaseUnavailableError
@@ -58,6 +60,14 @@ class MissingExtraError(TieredMemoryError, ImportError):
 
 class EmbeddingError(TieredMemoryError):
     """The embedding model returned the wrong number, size or kind of vectors."""
+
+
+class RollbackError(TieredMemoryError):
+    """A move that cannot be undone as things stand now; nothing was changed."""
+
+
+class ModelError(TieredMemoryError):
+    """A chat model named by the caller gave no usable answer; nothing was made of it."""
 
 
 class ImportFileError(TieredMemoryError):

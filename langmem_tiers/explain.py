@@ -36,8 +36,8 @@ def describe(recollection: Recollection) -> str:
     one = recollection
     made_of = _sum(one)
     score = f"score {_number(one.score)}" + (f" = {made_of}" if made_of else "")
-    said = _shortened(one.content, LINE)
-    return f"{said} ({one.tier} {_plain(one.memory_type)} {_plain(one.key)}, {score})"
+    said = shortened(one.content, LINE)
+    return f"{said} ({one.tier} {plain(one.memory_type)} {plain(one.key)}, {score})"
 
 
 def to_html(recollections: Iterable[Recollection]) -> str:
@@ -56,7 +56,7 @@ def to_html(recollections: Iterable[Recollection]) -> str:
 
 
 def _row(one: Recollection, largest: float) -> str:
-    said = f"{_html(_shortened(one.content, CELL))}<br><small>{_html(one.key)}</small>"
+    said = f"{_html(shortened(one.content, CELL))}<br><small>{_html(one.key)}</small>"
     bars = "".join(_bar(name, term, largest) for name, term in _terms(one))
     cells: Sequence[str] = (said, _html(one.tier), _html(one.memory_type), _number(one.score), bars)
     return "<tr>" + "".join(f'<td style="{_CELL_STYLE}">{cell}</td>' for cell in cells) + "</tr>"
@@ -79,7 +79,7 @@ def _terms(one: Recollection) -> list[tuple[str, float]]:
 def _sum(one: Recollection) -> str:
     terms = _terms(one)
     text = "".join(
-        f" {'−' if term < 0 else '+'} {abs(term):.2f} {_plain(name)}" for name, term in terms
+        f" {'−' if term < 0 else '+'} {abs(term):.2f} {plain(name)}" for name, term in terms
     )
     return text.removeprefix(" + ").strip()
 
@@ -88,14 +88,16 @@ def _number(term: float) -> str:
     return f"{term:z.2f}".replace("-", "−")
 
 
-def _shortened(text: str, length: int) -> str:
-    line = _plain(text)
+def shortened(text: str, length: int) -> str:
+    """The beginning of a text, as one line that is safe to print."""
+    line = plain(text)
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """A text as one line without characters that could steer a terminal."""
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
 
 
 def _html(text: str) -> str:
-    return escape(_plain(text))
+    return escape(plain(text))

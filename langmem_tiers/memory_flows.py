@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.flow import Call, Flow, Query
@@ -14,7 +14,8 @@ from langmem_tiers.memory import (
     StoreResult,
     Tier,
 )
-from langmem_tiers.namespaces import Place, encode
+from langmem_tiers.namespaces import Place
+from langmem_tiers.recall.candidates import Candidate, recollection
 from langmem_tiers.recall.context import Inquiry, Reader
 from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.memories import NewMemory, label, to_write
@@ -46,21 +47,27 @@ class MemoryFlows:
         yield from self._store.write(writes)
         return [StoreResult(stored=True, key=one.key, tier=one.tier) for one in writes]
 
-    def recall(self, asks: Sequence[Inquiry]) -> Flow[list[list[Recollection]]]:
-        """Recall for several questions at once."""
-        return self._store.recall(asks, self._reader)
+    def recall(
+        self, asks: Sequence[Inquiry], hidden: Callable[[Candidate], bool] | None = None
+    ) -> Flow[list[list[Recollection]]]:
+        """Recall for several questions at once; what is hidden does not count as accessed."""
+        return self._store.recall(asks, self._reader, hidden)
 
     def get(self, key: str, tier: Tier | None, context: MemoryContext) -> Flow[Recollection | None]:
         """A memory by its key, in the first tier that has it."""
         found = yield from self._store.find(context.root, key, TIERS if tier is None else (tier,))
-        return _meant(found, key, context)
+        one = meant(found, key, context)
+        if one is None:
+            return None
+        yield from self._store.mark([one], self._store.moment())
+        return recollection(one, 0.0, {})
 
     def delete(self, key: str, context: MemoryContext) -> Flow[bool]:
         """Remove a memory by its key; whether it was there."""
-        found = yield from self._store.find(context.root, key, TIERS, mark=False)
-        one = _meant(found, key, context)
+        found = yield from self._store.find(context.root, key, TIERS)
+        one = meant(found, key, context)
         if one is not None:
-            yield from self._store.write([_deletion(encode(one.namespace), one.key)])
+            yield from self._store.write([_deletion(Place(one.tenant, one.namespace), one.key)])
         return one is not None
 
     def clear_session(self, session_id: str, memory_type: str, context: MemoryContext) -> Flow[int]:
@@ -94,7 +101,7 @@ class MemoryFlows:
         )
 
 
-def _meant(found: Sequence[Recollection], key: str, context: MemoryContext) -> Recollection | None:
+def meant(found: Sequence[Candidate], key: str, context: MemoryContext) -> Candidate | None:
     """The memory of that key: the context's own if it has one, else the tenant's only one.
 
     Raises:
@@ -103,17 +110,17 @@ def _meant(found: Sequence[Recollection], key: str, context: MemoryContext) -> R
     own = [one for one in found if _is_own(one, context)]
     if own or len(found) < 2:  # noqa: PLR2004 - one, or none
         return next(iter(own or found), None)
-    places = ", ".join(map(str, sorted(one.namespace for one in found)[:3]))
+    places = ", ".join(map(str, sorted(one.place[0] for one in found)[:3]))
     raise InvalidInputError(
         f"several memories of the tenant have the key {key!r} ({places}, …): ask through a "
         "coordinator whose context names the project and the session"
     )
 
 
-def _is_own(one: Recollection, context: MemoryContext) -> bool:
+def _is_own(one: Candidate, context: MemoryContext) -> bool:
     """Whether a recall in that context would look where it is."""
-    prefix = context.namespace(one.tier)
-    return one.namespace[: len(prefix)] == prefix
+    prefix = context.namespace(Tier(one.tier))
+    return one.place[0][: len(prefix)] == prefix
 
 
 def _deletion(place: Place, key: str) -> Write:

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, NamedTuple, NotRequired, Unpack
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, Unpack
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.asking import DEFAULT_LIMIT
+from langmem_tiers.attempts import attempts_in, concern_of
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import MissingExtraError
+from langmem_tiers.errors import InvalidTypeError, MissingExtraError
+from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import MemoryContext, Recollection
 from langmem_tiers.recalled import recalled_text, with_recalled
-from langmem_tiers.runs import RecallOptions, Remembered, checked, last_question, text_of
+from langmem_tiers.runs import (
+    DEFAULT_LESSONS,
+    RecallOptions,
+    Remembered,
+    checked,
+    checked_blocking,
+    checked_lessons,
+    last_question,
+    run_of,
+    text_of,
+)
+from langmem_tiers.structured import checked_model
+from langmem_tiers.tool_lessons import Answer, ToolLessons
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -26,12 +41,16 @@ try:
         PrivateStateAttr,
     )
     from langgraph.channels import UntrackedValue
+    from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
     from langgraph.types import Command
 except ImportError as error:
     raise MissingExtraError(
         "the middleware needs LangChain's agents: pip install 'langmem-tiers[langchain]'"
     ) from error
+
+Judge = Callable[[Any], bool | None]
+"""Whether a turn succeeded, of an agent's state; None is not known."""
 
 _MOST = 1000
 """Memories that one recall returns at most."""
@@ -40,28 +59,40 @@ _TURNS = 256
 
 
 class _Turn(NamedTuple):
-    """What was recalled, as a text for the prompt, and the message it was recalled for."""
+    """What was recalled, in which run, and the message it was recalled for."""
 
     message_id: str | None
-    text: str
+    run: Run
+    found: tuple[Recollection, ...]
+
+
+class Noted(TypedDict):
+    """The run that a turn's memories are credited by, and the message they were recalled for."""
+
+    run: str
+    message_id: str | None
 
 
 class TieredMemoryState(AgentState[Any]):
     """An agent's state, and under which name the middleware keeps the memories of this turn.
 
     A name and no more, as streams show the whole state; it is in no checkpoint.
+
     """
 
     recalled_turn: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
+    recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
+    """In the checkpoint as well: an agent that is resumed is still the same run."""
 
 
 class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     """Recalls what matters for the user's message and shows it to the model.
 
     Memories enter through the system message of the request: they are never among the saved
-    messages. One recall serves a whole turn, however many tools are called in it. The memory is
-    that of the store the agent was created with; whose it is says the run's context, a
-    `MemoryContext` or a mapping with its fields, and over it the arguments here.
+    messages. One recall serves a whole turn, however many tools are called in it. When a tool has
+    failed, what was learned from that failure before comes first. The memory is that of the store
+    the agent was created with; whose it is says the run's context, a `MemoryContext` or a mapping
+    with its fields, and over it the arguments here.
 
     Example:
         ```python
@@ -85,6 +116,11 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self,
         *,
         remember: bool = False,
+        lessons: int = DEFAULT_LESSONS,
+        hold_repeats: bool = False,
+        outcome: Judge | None = None,
+        reflect: bool | BaseChatModel = False,
+        holdout: float = 0.0,
         tenant: str | None = None,
         project_id: str | None = None,
         session_id: str | None = None,
@@ -97,6 +133,14 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             remember: Store what the user and the assistant said when the agent is done, as
                 episodic memories of the thread; a run that is repeated stores them once. What
                 still stands among the messages is then not recalled as well.
+            lessons: Lessons at most that a failure brings; 0 for none.
+            hold_repeats: Do not run a tool call that failed before in just this form, but answer
+                it with the lesson, once; see `ToolLessons`.
+            outcome: Whether the turn succeeded, as a function of the agent's state, or None if
+                that is not known. When the agent is done, what it was shown is credited with it.
+            reflect: Learn from the tool calls that failed in the turn when the agent is done; see
+                `create_reflexion_node`. True extracts the lessons, a chat model draws them.
+            holdout: The share of memories that each turn goes without; see `get_context`.
             tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
             project_id: Likewise.
             session_id: Likewise.
@@ -108,9 +152,29 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         """
         super().__init__()
         scope = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
+        checked_lessons(lessons, holdout)
+        if outcome is not None:
+            if not callable(outcome):
+                raise InvalidTypeError("outcome is a function of the agent's state")
+            checked_blocking(outcome, "outcome")
+        if not isinstance(reflect, bool):
+            checked_model(reflect)
+        self._model = None if isinstance(reflect, bool) else reflect
+        self._reflect = reflect is not False
         self._whose = Remembered(scope=scope, coordinator=coordinator)
-        self._options = checked(options)
-        self._limit = self._options.get("limit") or DEFAULT_LIMIT
+        self._lessons, self._holdout, self._outcome = lessons, holdout, outcome
+        self._tool_lessons = ToolLessons(
+            hold_repeats=hold_repeats,
+            with_errors=False,  # the model's next call shows them, and messages are saved
+            lessons=lessons,
+            holdout=holdout,
+            **scope,
+            coordinator=coordinator,
+            run=self._run_of_turn,
+        )
+        self._options = checked(options, type(self))
+        limit = self._options.get("limit")
+        self._limit = DEFAULT_LIMIT if limit is None else limit
         self._remember = remember
         self._turns: dict[str, _Turn] = {}
 
@@ -119,54 +183,113 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelCallResult[Any]:
-        """Show the turn's memories to the model."""
-        if (known := self._of_this_turn(request)) is not None:
-            return handler(_shown(request, known))
-        found = self._memory(request.runtime).get_context(
-            text_of(last_question(request.messages)), **self._asked(request)
-        )
-        turn = self._recalled(found, request)
-        return self._kept(handler(_shown(request, turn)), turn)
+        """Show the turn's memories to the model, and first what the last failure taught before."""
+        memory, known = self._memory(request.runtime), self._of_this_turn(request)
+        turn = known or self._recall(memory, request)
+        concern = concern_of(request, self._lessons)
+        lessons = memory.get_lessons(**concern, **self._shown_to(turn.run)) if concern else []
+        response = handler(_shown(request, turn, lessons))
+        return response if known else self._kept(response, turn)
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
-        """Show the turn's memories to the model."""
-        if (known := self._of_this_turn(request)) is not None:
-            return await handler(_shown(request, known))
-        found = await self._memory(request.runtime).aget_context(
-            text_of(last_question(request.messages)), **self._asked(request)
+        """Show the turn's memories to the model, and first what the last failure taught before."""
+        memory, known = self._memory(request.runtime), self._of_this_turn(request)
+        turn = known or await self._arecall(memory, request)
+        concern = concern_of(request, self._lessons)
+        lessons = (
+            await memory.aget_lessons(**concern, **self._shown_to(turn.run)) if concern else []
         )
-        turn = self._recalled(found, request)
-        return self._kept(await handler(_shown(request, turn)), turn)
+        response = await handler(_shown(request, turn, lessons))
+        return response if known else self._kept(response, turn)
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]
+    ) -> Answer:
+        """Run a tool call, unless it is held as one that failed before."""
+        return self._tool_lessons.wrap_tool_call(request, handler)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
+    ) -> Answer:
+        """Run a tool call, unless it is held as one that failed before."""
+        return await self._tool_lessons.awrap_tool_call(request, handler)
 
     def after_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> None:
-        """Remember what was said, if asked to."""
+        """Credit what was shown, learn from failures, and remember what was said, if asked to."""
+        memory = self._memory(runtime)
+        if credit := self._credit(state):
+            memory.record_outcome(**credit)
+        if self._reflect:
+            memory.reflect(attempts_in(state["messages"]), model=self._model)
         if self._remember:
-            memory = self._memory(runtime)
             memory.store_many(_said(state["messages"], memory.context, ensure_config()))
 
     async def aafter_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> None:
-        """Remember what was said, if asked to."""
+        """Credit what was shown, learn from failures, and remember what was said, if asked to."""
+        memory = self._memory(runtime)
+        if credit := self._credit(state):
+            await memory.arecord_outcome(**credit)
+        if self._reflect:
+            await memory.areflect(attempts_in(state["messages"]), model=self._model)
         if self._remember:
-            memory = self._memory(runtime)
             await memory.astore_many(_said(state["messages"], memory.context, ensure_config()))
+
+    def _run_of_turn(self, request: ToolCallRequest) -> Run | None:
+        noted = _noted(request.state)
+        return None if noted is None else Run(noted["run"])
+
+    def _credit(self, state: TieredMemoryState) -> dict[str, Any]:
+        """What is credited with what; nothing if that is not known."""
+        noted = state.get("recalled_run")
+        if self._outcome is None or noted is None:
+            return {}
+        judged = self._outcome(state)
+        if judged is not None and not isinstance(judged, bool):
+            raise InvalidTypeError(f"an outcome is True, False or None, not {judged!r:.80}")
+        return {} if judged is None else {"success": judged, "run_id": noted["run"]}
 
     def _memory(self, runtime: Runtime[Any]) -> MemoryCoordinator:
         return self._whose.memory(runtime, ensure_config())
 
-    def _asked(self, request: ModelRequest[Any]) -> RecallOptions:
-        """The options, with room for what is left out because the model sees it anyway."""
-        seen = len(request.messages) if self._remember else 0
-        return {**self._options, "limit": min(self._limit + seen, _MOST)}
+    def _recall(self, memory: MemoryCoordinator, request: ModelRequest[Any]) -> _Turn:
+        """Recall for a turn; what the model sees among the messages is not shown as well."""
+        run = _run(request)
+        if self._remember:
+            found = memory.get_context(_question(request), **self._with_room(request))
+            shown = memory.expose(self._new(found, request), **self._shown_to(run))
+        else:
+            asked = {**self._options, **self._shown_to(run)}
+            shown = memory.get_context(_question(request), **asked)
+        return _Turn(_question_id(request), run, tuple(shown))
 
-    def _recalled(self, found: Sequence[Recollection], request: ModelRequest[Any]) -> _Turn:
+    async def _arecall(self, memory: MemoryCoordinator, request: ModelRequest[Any]) -> _Turn:
+        """Recall for a turn; what the model sees among the messages is not shown as well."""
+        run = _run(request)
+        if self._remember:
+            found = await memory.aget_context(_question(request), **self._with_room(request))
+            shown = await memory.aexpose(self._new(found, request), **self._shown_to(run))
+        else:
+            asked = {**self._options, **self._shown_to(run)}
+            shown = await memory.aget_context(_question(request), **asked)
+        return _Turn(_question_id(request), run, tuple(shown))
+
+    def _with_room(self, request: ModelRequest[Any]) -> dict[str, Any]:
+        """The options, with room for what is left out."""
+        return {**self._options, "limit": min(self._limit + len(request.messages), _MOST)}
+
+    def _new(
+        self, found: Sequence[Recollection], request: ModelRequest[Any]
+    ) -> Sequence[Recollection]:
         config = ensure_config()
-        seen = {_key(one, config) for one in request.messages} if self._remember else set()
-        new = [one for one in found if one.key not in seen][: self._limit]
-        return _Turn(_question_id(request), recalled_text(new))
+        seen = {_key(one, config) for one in request.messages}
+        return [one for one in found if one.key not in seen][: self._limit]
+
+    def _shown_to(self, run: Run) -> dict[str, Any]:
+        return {"run_id": run, "holdout": self._holdout}
 
     def _of_this_turn(self, request: ModelRequest[Any]) -> _Turn | None:
         """What this run recalled for the same message already."""
@@ -179,7 +302,22 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._turns[name] = turn
         for oldest in list(self._turns)[:-_TURNS]:
             self._turns.pop(oldest, None)
-        return ExtendedModelResponse(response, Command(update={"recalled_turn": name}))
+        noted = Noted(run=turn.run.id, message_id=turn.message_id)
+        update = {"recalled_turn": name, "recalled_run": noted}
+        return ExtendedModelResponse(response, Command(update=update))
+
+
+def _run(request: ModelRequest[Any]) -> Run:
+    """The run of this turn: the one that was noted before it was interrupted, else a new one."""
+    run, noted = run_of(request.runtime), _noted(request.state)
+    if noted is None or noted["message_id"] != _question_id(request):
+        return run
+    return run._replace(id=noted["run"])
+
+
+def _noted(state: Any) -> Noted | None:
+    found: Noted | None = state.get("recalled_run")
+    return found
 
 
 def _question_id(request: ModelRequest[Any]) -> str | None:
@@ -187,8 +325,15 @@ def _question_id(request: ModelRequest[Any]) -> str | None:
     return None if question is None else question.id
 
 
-def _shown(request: ModelRequest[Any], turn: _Turn) -> ModelRequest[Any]:
-    return request.override(system_message=with_recalled(request.system_message, turn.text))
+def _question(request: ModelRequest[Any]) -> str:
+    return text_of(last_question(request.messages))
+
+
+def _shown(
+    request: ModelRequest[Any], turn: _Turn, lessons: Sequence[Recollection]
+) -> ModelRequest[Any]:
+    text = recalled_text(turn.found, lessons)
+    return request.override(system_message=with_recalled(request.system_message, text))
 
 
 def _said(

@@ -8,17 +8,22 @@ from typing import Annotated, Any, TypedDict, Unpack
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
+from langmem_tiers.attempts import concern_of, led_by
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.documents import facts
 from langmem_tiers.errors import InvalidTypeError, MissingExtraError
+from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import Recollection
 from langmem_tiers.recalled import recalled_text
 from langmem_tiers.runs import (
+    DEFAULT_LESSONS,
     RecallOptions,
     Remembered,
     checked,
+    checked_lessons,
     last_question,
     of_state,
+    run_of,
     text_of,
 )
 
@@ -42,11 +47,15 @@ class MemoryState(TypedDict, total=False):
     """Recollections as JSON, best first, so that any checkpointer can keep them."""
     recalled_text: str
     """The same as a text for a prompt, or nothing."""
+    recalled_run: str
+    """The run they were recalled for: what the outcome node credits."""
 
 
 def create_recall_node(
     *,
     query: Question | None = None,
+    lessons: int = DEFAULT_LESSONS,
+    holdout: float = 0.0,
     tenant: str | None = None,
     project_id: str | None = None,
     session_id: str | None = None,
@@ -56,13 +65,18 @@ def create_recall_node(
 ) -> Runnable[Any, dict[str, Any]]:
     """A node that recalls what matters for the question, for `invoke` and `ainvoke`.
 
-    It writes two keys of the state, `recalled` and `recalled_text`; see `MemoryState`. Its
+    What was learned from a failure among the last messages, or in a tool that the last message
+    calls, comes first. It writes three keys of the state, `recalled`, `recalled_text` and
+    `recalled_run`; see `MemoryState`. Each recall is a run of its own, which `create_outcome_node`
+    credits; a retry of the node is the same run, a loop that comes by again another one. Its
     memory is that of the store the graph was compiled with. Whose it is says the run's context,
     a `MemoryContext` or a mapping with its fields, and over it the arguments here.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is
             what the last human message says. An empty one gets the newest memories.
+        lessons: Lessons at most that come first, beside the `limit` of the others; 0 for none.
+        holdout: The share of memories that each recall goes without; see `get_context`.
         tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
         project_id: Likewise.
         session_id: Likewise; `{thread_id}` for instance.
@@ -89,16 +103,25 @@ def create_recall_node(
     """
     scope = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
     whose = Remembered(scope=scope, coordinator=coordinator)
-    known = checked(options)
+    known = checked(options, create_recall_node)
+    checked_lessons(lessons, holdout)
     ask = _asker(query)
 
     def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        memory = whose.memory(get_runtime(), config)
-        return _update(memory.get_context(ask(state), **known))
+        runtime = get_runtime()
+        memory, run = whose.memory(runtime, config), run_of(runtime)
+        concern = concern_of(state, lessons)
+        first = memory.get_lessons(**concern, run_id=run, holdout=holdout) if concern else []
+        found = memory.get_context(ask(state), run_id=run, holdout=holdout, **known)
+        return _update(found, first, run)
 
     async def arecall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        memory = whose.memory(get_runtime(), config)
-        return _update(await memory.aget_context(ask(state), **known))
+        runtime = get_runtime()
+        memory, run = whose.memory(runtime, config), run_of(runtime)
+        concern = concern_of(state, lessons)
+        first = await memory.aget_lessons(**concern, run_id=run, holdout=holdout) if concern else []
+        found = await memory.aget_context(ask(state), run_id=run, holdout=holdout, **known)
+        return _update(found, first, run)
 
     return RunnableLambda(recall, arecall, name=name)
 
@@ -113,8 +136,11 @@ def _asker(query: Question | None) -> Callable[[Any], str]:
     return query
 
 
-def _update(found: Sequence[Recollection]) -> dict[str, Any]:
+def _update(
+    found: Sequence[Recollection], lessons: Sequence[Recollection], run: Run
+) -> dict[str, Any]:
     return {
-        "recalled": [facts(one) for one in found],
-        "recalled_text": recalled_text(found),
+        "recalled_run": run.id,
+        "recalled": [facts(one) for one in led_by(lessons, found)],
+        "recalled_text": recalled_text(found, lessons),
     }

@@ -15,11 +15,14 @@ _FENCE = re.compile(r"<(?=\s*/?\s*(?:recalled_)?memor(?:y|ies)\b)", re.IGNORECAS
 _NOT_IN_A_LABEL = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 
 
-def recalled_text(recollections: Iterable[Recollection]) -> str:
+def recalled_text(
+    recollections: Iterable[Recollection], lessons: Iterable[Recollection] = ()
+) -> str:
     """Memories as one text for a prompt; nothing if there are none.
 
-    Each says its tier, type, day and speaker. What could end the fence is written `&lt;`;
-    all else is verbatim. What lasts comes first (see `stable_order`).
+    Lessons stand first, in their order, each memory once. Each says its tier, type, day and
+    speaker. What could end the fence is written `&lt;`; all else is verbatim. Of the others, what
+    lasts comes first (see `stable_order`).
 
     Example:
         ```python
@@ -28,7 +31,10 @@ def recalled_text(recollections: Iterable[Recollection]) -> str:
         prompt = recalled_text(memory.get_context("When do keys change?"))
         ```
     """
-    shown = [_shown(one) for one in stable_order(recollections)]
+    first = list(lessons)
+    taken = {(one.namespace, one.key) for one in first}
+    rest = [one for one in recollections if (one.namespace, one.key) not in taken]
+    shown = [_shown(one) for one in (*first, *stable_order(rest))]
     return "\n".join([RECALLED_HEAD, *shown, RECALLED_TAIL]) if shown else ""
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from langmem_tiers.database import AsyncDatabase, Database, Target
 from langmem_tiers.embedded import EmbeddedPostgres
+from langmem_tiers.errors import ConfigurationError
 from langmem_tiers.flow import Flow, arun, run
 
 T = TypeVar("T")
@@ -42,6 +43,18 @@ class Runner:
     def is_open(self) -> bool:
         """Whether there is a connection to anything."""
         return self._database is not None or self._adatabase is not None
+
+    @property
+    def target(self) -> Target:
+        """What it is connected to, an embedded server's address included.
+
+        Raises:
+            ConfigurationError: if it is not open.
+        """
+        database = self._database or self._adatabase
+        if database is None:
+            raise ConfigurationError("the store is closed: open it first")
+        return database.target
 
     def open(self) -> None:
         """Connect, from blocking code. Does nothing if already open."""

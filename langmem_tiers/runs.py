@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any, TypedDict, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
@@ -14,13 +16,27 @@ from langchain_core.runnables import RunnableConfig
 from langmem_tiers.asking import Asking
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import ConfigurationError, InvalidInputError, InvalidTypeError
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.learning import lesson_limit
 from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.recall.rank import ProfileFunction
+from langmem_tiers.remember.memories import share
 from langmem_tiers.store import TieredStore
+from langmem_tiers.tracing import trace_id
 from langmem_tiers.types import MemoryTypes
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _SCOPE = tuple(one.name for one in fields(MemoryContext))
+_OUTSIDE = (
+    "a node runs in a graph: add it with builder.add_node('name', node), compile with "
+    "store=TieredStore…, and invoke the graph; elsewhere use a MemoryCoordinator"
+)
+_OTHERS_WORDS = {"k": "limit", "top_k": "limit", "max_items": "limit"}
+"""What others call our options, where that looks nothing like them."""
+
+
+DEFAULT_LESSONS = 3
+"""Lessons that come before what is recalled."""
 
 
 class RecallOptions(TypedDict, total=False):
@@ -61,9 +77,11 @@ class Remembered:
         """The coordinator of one run.
 
         Raises:
-            ConfigurationError: if the graph was not compiled with a TieredStore.
+            ConfigurationError: outside a graph, or if it was not compiled with a TieredStore.
             InvalidInputError: if the run does not say whose memory it is.
         """
+        if runtime is None:
+            raise ConfigurationError(_OUTSIDE)
         context = self.context(runtime.context, config)
         return self.coordinator(_tiered(runtime.store), context=context)
 
@@ -73,24 +91,65 @@ class Remembered:
         labels = {**_labels(given), **named}
         if "tenant" not in labels:
             raise InvalidInputError(
-                "whose memory is it? Run the graph with context=MemoryContext(tenant=…), or name "
-                "a tenant here: tenant='{user_id}' takes it from config['configurable']"
+                f"whose memory is it? {_without_tenant(given)}: run the graph with "
+                "context=MemoryContext(tenant=…), or name a tenant here: tenant='{user_id}' "
+                "takes it from config['configurable']"
             )
         return MemoryContext(**labels)
 
 
-def checked(options: Mapping[str, Any]) -> RecallOptions:
+def checked(options: Mapping[str, Any], surface: Callable[..., Any] | None = None) -> RecallOptions:
     """Options that a recall can take; the names of memory types are looked up when it runs.
+
+    `surface` is what was given them: an unknown one may be a misspelt option of its own.
 
     Raises:
         InvalidInputError: for what `get_context` does not know or would refuse.
     """
     known = RecallOptions.__annotations__
     if unknown := options.keys() - known.keys():
-        raise InvalidTypeError(f"there is no option {min(unknown)!r}: use {', '.join(known)}")
+        raise InvalidTypeError(_no_option(min(unknown), [*_own(surface), *known]))
+    _check_names(options.get("memory_types"))
     general = {name: one for name, one in options.items() if name != "memory_types"}
     Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
     return cast("RecallOptions", {"cutoff": False, **options})
+
+
+def checked_lessons(lessons: object, holdout: object) -> None:
+    """Refuse a number of lessons, or a share to hold out, that no recall could take.
+
+    Raises:
+        InvalidInputError: for either.
+    """
+    lesson_limit(lessons, "lessons")
+    share(holdout, "holdout")
+
+
+def checked_blocking(function: object, what: str) -> None:
+    """Refuse an `async def` where a function is asked without being awaited.
+
+    Raises:
+        InvalidTypeError: for one, and for an object whose `__call__` is one.
+    """
+    called = getattr(type(function), "__call__", None)  # noqa: B004 - which of the two it is
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
+        raise InvalidTypeError(
+            f"{what} is an async function, and is asked without being awaited: give a plain one, "
+            "or await yours in a node before, which writes what it found to the state"
+        )
+
+
+def run_of(runtime: Any) -> Run:
+    """The attempt that a node makes: the same when it is retried or resumed, new in each loop.
+
+    Raises:
+        ConfigurationError: outside a graph.
+    """
+    info = getattr(runtime, "execution_info", None)
+    if info is None:
+        raise ConfigurationError(_OUTSIDE)
+    root = trace_id() or info.run_id
+    return Run(str(info.task_id), None if root is None else str(root))
 
 
 def checked_template(text: str) -> str:
@@ -158,7 +217,7 @@ def text_of(message: BaseMessage | None) -> str:
 def _tiered(store: object) -> TieredStore:
     if isinstance(store, TieredStore):
         return store
-    found = "no store" if store is None else f"a {type(store).__name__}"
+    found = "no store" if store is None else f"store={type(store).__name__}"
     raise ConfigurationError(
         f"the graph was compiled with {found}: give compile() or create_agent() a TieredStore, "
         "store=TieredStore.embedded('./.memory') for instance"
@@ -172,3 +231,32 @@ def _labels(given: Any) -> dict[str, str]:
     else:
         labels = {name: getattr(given, name, None) for name in _SCOPE}
     return cast("dict[str, str]", {name: one for name, one in labels.items() if one is not None})
+
+
+def _without_tenant(given: Any) -> str:
+    if given is None:
+        return "The run has no context"
+    if isinstance(given, Mapping):
+        return "The context has no 'tenant'"
+    return f"The context is of type {type(given).__name__} and has no tenant"
+
+
+def _own(surface: Callable[..., Any] | None) -> list[str]:
+    """The options that a surface has beside those of a recall."""
+    taken = inspect.signature(surface).parameters.values() if surface else ()
+    return [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+def _no_option(name: str, known: Sequence[str]) -> str:
+    ours = [_OTHERS_WORDS[name]] if name in _OTHERS_WORDS else []
+    near = ours or get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
+    return f"there is no option {name!r}: {hint}"
+
+
+def _check_names(names: object) -> None:
+    if names is None:
+        return
+    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
+    if not (several and all(isinstance(one, str) for one in cast("Collection[object]", names))):
+        raise InvalidTypeError(f"memory_types is a list of names, not {names!r:.80}")

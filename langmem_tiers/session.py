@@ -6,7 +6,6 @@ The twins are equal but for `await`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
@@ -18,13 +17,16 @@ from langmem_tiers.connection import (
     AsyncConnection,
     Connection,
     arows_of,
+    awhole,
     can_roll_back,
+    check_same,
     is_half_sent,
     is_outcome_unknown,
     is_transient,
     outcome_unknown,
     rows_of,
     translated,
+    whole,
 )
 from langmem_tiers.flow import (
     Ask,
@@ -59,18 +61,14 @@ class Session:
         self._pool = database.pool
         self._conn: Connection | None = None
         self._open = False
+        self._past: list[tuple[Query, list[Rows]] | None] = []
+        """What the open transaction did; None is what cannot be done again."""
 
     def __enter__(self) -> Self:
         """Begin; no connection is taken yet."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, /, *_: object) -> None:
         """Commit, or roll back after an error, and give the connection back."""
         if self._conn is None:
             return
@@ -107,16 +105,13 @@ class Session:
 
     def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
-        call = Lookup.call(lookups)
-        try:
-            (rows,) = self._query(Query((call,), commit=True))
-        except (psycopg.Error, PoolTimeout) as error:
-            raise translated(error) from error
-        return rows
+        found: list[Rows] = self.perform(Query((Lookup.call(lookups),), commit=True))
+        return found[0]
 
     def _script(self, script: Script) -> None:
         conn = self._connection()
         self._begin(conn)
+        self._past.append(None)
         conn.execute(script.text.encode(), prepare=False)
 
     def _build(self, build: Build) -> bool:
@@ -136,9 +131,10 @@ class Session:
 
     def _query(self, query: Query) -> list[Rows]:
         for attempt in range(1, _ATTEMPTS + 1):
-            began_before = self._open
+            began_before = self._open or bool(self._past)
             conn = self._connection()
             try:
+                self._do_past(conn)
                 rows = self._execute(conn, query)
             except psycopg.Error as error:
                 if isinstance(error, ENDED):
@@ -146,10 +142,12 @@ class Session:
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
                 if lost and (began_before or self._writes(query)):
                     raise outcome_unknown(error) from error
-                if began_before or attempt == _ATTEMPTS or not is_transient(error, conn):
+                again = is_transient(error, conn, began_before=began_before)
+                if not again or attempt == _ATTEMPTS or None in self._past:
                     raise
                 self._start_over(conn)
             else:
+                self._past.append((query, rows))
                 self._open = not query.commit
                 if query.commit:
                     self._release()
@@ -157,14 +155,18 @@ class Session:
         raise AssertionError("unreachable")
 
     def _writes(self, query: Query) -> bool:
-        statements = self._database.target.statements
-        return any(statements[call.name].writes for call in query.calls)
+        return any(self._database.target.statements[call.name].writes for call in query.calls)
+
+    def _do_past(self, conn: Connection) -> None:
+        """Do again what a transaction did before it was undone."""
+        for query, rows in filter(None, () if self._open else self._past):
+            check_same(self._execute(conn, query), rows)
 
     def _start_over(self, conn: Connection) -> None:
-        """Undo a first query that may be tried again; replace a dead pool."""
+        """Undo what may be tried again; replace a dead pool."""
         if conn.closed:
             self._release()
-            self._database.recover(self._pool)
+            whole(self._database.recover, self._pool)
         else:
             if can_roll_back(conn):
                 conn.rollback()
@@ -200,7 +202,7 @@ class Session:
             if self._conn is not None:
                 return self._conn
             if self._database.suspect:
-                self._database.recover(self._database.pool)
+                whole(self._database.recover, self._database.pool)
             self._conn = self._take()
             if self._conn.is_ready(self._database.target.vector_type):
                 return self._conn
@@ -217,9 +219,9 @@ class Session:
                     raise  # it is the store that was closed, not a pool that was replaced
 
     def _release(self) -> None:
-        conn, self._conn, self._open = self._conn, None, False
+        conn, self._conn, self._open, self._past = self._conn, None, False, []
         if conn is not None:
-            self._pool.putconn(conn)
+            whole(self._pool.putconn, conn)
 
 
 class AsyncSession:
@@ -231,18 +233,14 @@ class AsyncSession:
         self._pool = database.pool
         self._conn: AsyncConnection | None = None
         self._open = False
+        self._past: list[tuple[Query, list[Rows]] | None] = []
+        """What the open transaction did; None is what cannot be done again."""
 
     async def __aenter__(self) -> Self:
         """Begin; no connection is taken yet."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, /, *_: object) -> None:
         """Commit, or roll back after an error, and give the connection back."""
         if self._conn is None:
             return
@@ -279,16 +277,13 @@ class AsyncSession:
 
     async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
-        call = Lookup.call(lookups)
-        try:
-            (rows,) = await self._query(Query((call,), commit=True))
-        except (psycopg.Error, PoolTimeout) as error:
-            raise translated(error) from error
-        return rows
+        found: list[Rows] = await self.perform(Query((Lookup.call(lookups),), commit=True))
+        return found[0]
 
     async def _script(self, script: Script) -> None:
         conn = await self._connection()
         await self._begin(conn)
+        self._past.append(None)
         await conn.execute(script.text.encode(), prepare=False)
 
     async def _build(self, build: Build) -> bool:
@@ -308,9 +303,10 @@ class AsyncSession:
 
     async def _query(self, query: Query) -> list[Rows]:
         for attempt in range(1, _ATTEMPTS + 1):
-            began_before = self._open
+            began_before = self._open or bool(self._past)
             conn = await self._connection()
             try:
+                await self._do_past(conn)
                 rows = await self._execute(conn, query)
             except psycopg.Error as error:
                 if isinstance(error, ENDED):
@@ -318,10 +314,12 @@ class AsyncSession:
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
                 if lost and (began_before or self._writes(query)):
                     raise outcome_unknown(error) from error
-                if began_before or attempt == _ATTEMPTS or not is_transient(error, conn):
+                again = is_transient(error, conn, began_before=began_before)
+                if not again or attempt == _ATTEMPTS or None in self._past:
                     raise
                 await self._start_over(conn)
             else:
+                self._past.append((query, rows))
                 self._open = not query.commit
                 if query.commit:
                     await self._release()
@@ -329,14 +327,18 @@ class AsyncSession:
         raise AssertionError("unreachable")
 
     def _writes(self, query: Query) -> bool:
-        statements = self._database.target.statements
-        return any(statements[call.name].writes for call in query.calls)
+        return any(self._database.target.statements[call.name].writes for call in query.calls)
+
+    async def _do_past(self, conn: AsyncConnection) -> None:
+        """Do again what a transaction did before it was undone."""
+        for query, rows in filter(None, () if self._open else self._past):
+            check_same(await self._execute(conn, query), rows)
 
     async def _start_over(self, conn: AsyncConnection) -> None:
-        """Undo a first query that may be tried again; replace a dead pool."""
+        """Undo what may be tried again; replace a dead pool."""
         if conn.closed:
             await self._release()
-            await self._database.recover(self._pool)
+            await awhole(self._database.recover, self._pool)
         else:
             if can_roll_back(conn):
                 await conn.rollback()
@@ -376,7 +378,7 @@ class AsyncSession:
             if self._conn is not None:
                 return self._conn
             if self._database.suspect:
-                await self._database.recover(self._database.pool)
+                await awhole(self._database.recover, self._database.pool)
             self._conn = await self._take()
             if await self._conn.is_ready(self._database.target.vector_type):
                 return self._conn
@@ -393,6 +395,6 @@ class AsyncSession:
                     raise  # it is the store that was closed, not a pool that was replaced
 
     async def _release(self) -> None:
-        conn, self._conn, self._open = self._conn, None, False
+        conn, self._conn, self._open, self._past = self._conn, None, False, []
         if conn is not None:
-            await self._pool.putconn(conn)
+            await awhole(self._pool.putconn, conn)

@@ -290,6 +290,15 @@ class TieredStore(SweepingStore, BaseStore):
         """Run a flow on this store's database, awaiting."""
         return await self._runner.arun(flow)
 
+    @property
+    def target(self) -> Target:
+        """Where the database of this open store is, for connections of one's own to it.
+
+        Raises:
+            ConfigurationError: if the store is closed: an embedded server has no address then.
+        """
+        return self._runner.target
+
     def stats(self, tenant: str | None = None) -> list[TierStats]:
         """What each tier holds, for one tenant or for all (sizes are always of all).
 

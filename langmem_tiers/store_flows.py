@@ -21,7 +21,7 @@ from langmem_tiers.memory import TIERS, Moment, Recollection, RelationSize, Tier
 from langmem_tiers.namespaces import check_key
 from langmem_tiers.recall import context
 from langmem_tiers.recall import flow as recalling
-from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
+from langmem_tiers.recall.candidates import Candidate, read_columns
 from langmem_tiers.recall.context import Inquiry, Reader
 from langmem_tiers.remember import flow as remembering
 from langmem_tiers.vectors import PackedVector
@@ -67,9 +67,9 @@ class StoreFlows:
         writes = {i: ops.to_write(op, self.options) for i, op in _puts(todo)}
         reads = {i: ops.to_read(op) for i, op in enumerate(todo) if i not in writes}
         last = remembering.last_writes(writes.values())
-        yield from self._refresh_state()
+        yield from self.refresh_state()
         vectors = yield from remembering.embed(last, self.options)
-        writing = remembering.Writing(last, vectors, self._moment())
+        writing = remembering.Writing(last, vectors, self.moment())
         if not reads and tier is None:
             yield Together(writing, self._apply_together)
             return [None] * len(todo)
@@ -113,7 +113,7 @@ class StoreFlows:
             yield from self._flush_aside()
         vectors: Mapping[int, PackedVector | None] = {}
         if any(isinstance(one, recalling.Search) for one in reads):
-            yield from self._refresh_state()
+            yield from self.refresh_state()
             vectors = yield from recalling.embed_queries(reads, self.options)
         if lock is not None:
             yield Query((lock,))
@@ -125,7 +125,7 @@ class StoreFlows:
 
     def _note(self, reads: Sequence[recalling.Read], answers: Sequence[Any]) -> Flow[None]:
         """What a read leaves behind, once it has succeeded: a count, and a longer life."""
-        moment = self._moment()
+        moment = self.moment()
         got = [answer for answer in answers if isinstance(answer, recalling.Found)]
         if got:
             self._accesses.add(got, moment.now)
@@ -140,9 +140,10 @@ class StoreFlows:
 
     def _reading(self, tier: Tier | None) -> recalling.Reading:
         tiers = TIERS if tier is None else (tier,)
-        return recalling.Reading(options=self.options, moment=self._moment(), tiers=tiers)
+        return recalling.Reading(options=self.options, moment=self.moment(), tiers=tiers)
 
-    def _moment(self) -> Moment:
+    def moment(self) -> Moment:
+        """When a call happens, and what it is to see."""
         ttl = self._ttl()
         return Moment(self._clock(), ttl is None or ttl.get("omit_expired", False))
 
@@ -176,8 +177,13 @@ class StoreFlows:
                 raise  # there is nothing that could answer the read either
             self._accesses.rest(error)
 
-    def recall(self, asks: Sequence[Inquiry], reader: Reader) -> Flow[list[list[Recollection]]]:
-        """Recall for several questions at once; what is returned counts as read."""
+    def recall(
+        self,
+        asks: Sequence[Inquiry],
+        reader: Reader,
+        hidden: Callable[[Candidate], bool] | None = None,
+    ) -> Flow[list[list[Recollection]]]:
+        """Recall for several questions at once; what is returned counts as read, if not hidden."""
         if self.options.index is None:
             raise ConfigurationError(
                 "recall needs an index: open the store with index={'fields': ['content']} for "
@@ -185,51 +191,42 @@ class StoreFlows:
             )
         if self._accesses.due:
             yield from self._flush_aside()
-        yield from self._refresh_state()
-        moment = self._moment()
+        yield from self.refresh_state()
+        moment = self.moment()
         answers = yield from context.recall(asks, reader, moment, self._ann_tiers)
         read = [row for answer in answers for row in answer.rows]
-        yield from self._mark(read, moment)
+        yield from self.mark([row for row in read if not (hidden and hidden(row))], moment)
         return [answer.memories for answer in answers]
 
-    def find(
-        self, tenant: str, key: str, tiers: Sequence[Tier], *, mark: bool = True
-    ) -> Flow[list[Recollection]]:
-        """Memories of a tenant by key, short_term before working before long_term.
-
-        The first one counts as read, if `mark` says so.
-        """
+    def find(self, tenant: str, key: str, tiers: Sequence[Tier]) -> Flow[list[Candidate]]:
+        """Memories of a tenant by key, short_term before working before long_term."""
         if self._accesses.due:
             yield from self._flush_aside()
-        moment = self._moment()
         params = {
             "tenant": tenant,
             "key": check_key(key),
             "tiers": [tier.value for tier in tiers],
-            "alive_at": moment.alive_at,
+            "alive_at": self.moment().alive_at,
         }
         (rows,) = yield Query((Call("find", params),), commit=True)
-        found = read_columns(rows, self._distance)
-        if mark:
-            yield from self._mark(found[:1], moment)
-        return [recollection(one, 0.0, {}) for one in found]
+        return read_columns(rows, self._distance)
 
     def write(self, writes: Sequence[remembering.Write]) -> Flow[None]:
         """Put and delete what was checked already, all or nothing."""
         last = remembering.last_writes(writes)
         if last:
-            yield from self._refresh_state()
+            yield from self.refresh_state()
             vectors = yield from remembering.embed(last, self.options)
-            yield Together(remembering.Writing(last, vectors, self._moment()), self._apply_together)
+            yield Together(remembering.Writing(last, vectors, self.moment()), self._apply_together)
 
     def type_stats(self, tenant: str) -> Flow[list[Row]]:
         """Tier, memory type, memories and accesses of a tenant, accesses counted so far too."""
         yield from self._flush_aside()
-        params = {"tenant": tenant, "alive_at": self._moment().alive_at}
+        params = {"tenant": tenant, "alive_at": self.moment().alive_at}
         (rows,) = yield Query((Call("type_stats", params),), commit=True)
         return list(rows)
 
-    def _mark(self, found: Sequence[Candidate], moment: Moment) -> Flow[None]:
+    def mark(self, found: Sequence[Candidate], moment: Moment) -> Flow[None]:
         """Count what was read, and begin its life again."""
         if found:
             self._accesses.add(found, moment.now)
@@ -251,7 +248,7 @@ class StoreFlows:
         one = ops.to_write(PutOp(namespace, key, None), self.options)
         return (
             yield from remembering.move(
-                one.place, key, options=self.options, moment=self._moment(), tier=ops.to_tier(tier)
+                one.place, key, options=self.options, moment=self.moment(), tier=ops.to_tier(tier)
             )
         )
 
@@ -264,7 +261,8 @@ class StoreFlows:
         """Raise NotSetUpError if the database was not set up yet."""
         return migrate.read_migrations()
 
-    def _refresh_state(self) -> Flow[None]:
+    def refresh_state(self) -> Flow[None]:
+        """Learn once a minute which tiers have an HNSW index, and that the index fits."""
         index = self.options.index
         if index is None or time.monotonic() < self._state_expires:
             return
@@ -284,7 +282,7 @@ class StoreFlows:
         params = {
             "tenant": tenant,
             "schema_prefix": self.options.schema_prefix,
-            "alive_at": self._moment().alive_at,
+            "alive_at": self.moment().alive_at,
         }
         (rows,) = yield Query((Call("stats", params),), commit=True)
         names = ("memories", "vectors", "tenants", "accesses", "expiring", "bytes")

@@ -1,19 +1,24 @@
-"""Recalling and remembering as LangSmith's runs, where tracing is on.
+"""Recalling, remembering and learning as LangSmith's runs, where tracing is on.
 
-A recall is a `retriever` run whose output is documents, remembering a `tool` run. Each hangs
-below the run it was called in. Vectors are in none. With tracing off, a verb is called as it is.
+A recall is a `retriever` run whose output is documents, every other verb a `tool` run. Each hangs
+below the run it was called in. Vectors are in none, and of a model no more than its name. With
+tracing off, a verb is called as it is, and nobody looks at its arguments.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, KeysView, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, is_dataclass
-from functools import cache, wraps
+from dataclasses import asdict, fields, is_dataclass
+from datetime import date
+from functools import cache, singledispatch, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeVar, cast
+
+from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.documents import facts
 from langmem_tiers.memory import Recollection
@@ -78,6 +83,16 @@ def tracing() -> bool:
     return bool(tracing_is_enabled())
 
 
+def trace_id() -> str | None:
+    """The run at the root of what is being traced here; None if nothing is."""
+    if not tracing():
+        return None
+    from langsmith import get_current_run_tree
+
+    run = get_current_run_tree()
+    return None if run is None else str(run.trace_id)
+
+
 def _blocking(verb: Callable[..., Any], run: Callable[[], Callable[..., Any]]) -> Any:
     @wraps(verb)
     def call(self: Any, *given: Any, **options: Any) -> Any:
@@ -105,31 +120,90 @@ def _scope(coordinator: Any) -> dict[str, Any]:
 
 def _inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, less what was left out."""
-    return {name: _plain(one) for name, one in given.items() if one is not None and one != ()}
+    return {
+        name: _plain(one)
+        for name, one in given.items()
+        if one is not None and not (isinstance(one, tuple) and not one)
+    }
 
 
 def _outputs(answer: Any) -> Any:
-    found = list(_documents(answer)) if isinstance(answer, list) else []
-    return found or _plain(answer)
+    """The answer; of lists of recollections, all of theirs."""
+    nested = isinstance(answer, list) and any(isinstance(one, list) for one in answer)
+    return _plain([one for each in answer for one in each] if nested else answer)
 
 
-def _documents(answer: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Recollections in the shape that LangSmith shows as documents; of lists, all of theirs."""
-    for one in answer:
-        if isinstance(one, Recollection):
-            metadata = facts(one)
-            yield {
-                "page_content": metadata.pop("content"),
-                "type": "Document",
-                "metadata": metadata,
-            }
-        elif isinstance(one, list):
-            yield from _documents(one)
-
-
+@singledispatch
 def _plain(one: Any) -> Any:
-    if is_dataclass(one) and not isinstance(one, type):
-        return asdict(one)
-    if isinstance(one, list):
-        return [_plain(each) for each in one]
-    return getattr(one, "__name__", one) if callable(one) else one
+    """As JSON that reads well.
+
+    What is not known here is named by its type and not looked into: it may hold a key or a vector,
+    or be an iterator, which can be read but once.
+    """
+    if is_dataclass(one) and type(one).__module__.startswith(f"{__package__}."):
+        return {field.name: _plain(getattr(one, field.name)) for field in fields(one)}
+    return (
+        str(getattr(one, "__name__", type(one).__name__)) if callable(one) else type(one).__name__
+    )
+
+
+@_plain.register(int)
+@_plain.register(float)
+@_plain.register(type(None))
+def _(one: float | None) -> float | None:
+    return one
+
+
+@_plain.register(str)
+def _(one: str) -> str:
+    return str(one)  # of an enum its value
+
+
+@_plain.register(date)
+def _(one: date) -> str:
+    return one.isoformat()
+
+
+@_plain.register(Mapping)
+def _(one: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): _plain(each) for name, each in one.items()}
+
+
+@_plain.register(list)
+@_plain.register(KeysView)
+def _(one: Iterable[Any]) -> list[Any]:
+    return [_plain(each) for each in one]
+
+
+@_plain.register(set)
+@_plain.register(frozenset)
+def _(one: Iterable[Any]) -> list[Any]:
+    return sorted(map(_plain, one), key=str)
+
+
+@_plain.register(tuple)
+def _(one: Any) -> Any:
+    """A row by its fields, unless it has words of its own, as a criterion of a decision has."""
+    if "__str__" in vars(type(one)):
+        return str(one)
+    return _plain(one._asdict()) if hasattr(one, "_asdict") else [_plain(each) for each in one]
+
+
+@_plain.register(BaseException)
+def _(one: BaseException) -> str:
+    return "".join(traceback.format_exception_only(one)).strip()
+
+
+@_plain.register(BaseChatModel)
+def _(one: BaseChatModel) -> str:
+    """By its class and the model that it asks; its other fields hold keys."""
+    asks = getattr(one, "model_name", None) or getattr(one, "model", None)
+    return f"{type(one).__name__}({asks})" if isinstance(asks, str) else type(one).__name__
+
+
+@_plain.register(Recollection)
+def _(one: Recollection) -> dict[str, Any]:
+    """In the shape that LangSmith shows as a document."""
+    metadata = facts(one)
+    page = metadata.pop("content")
+    return {"page_content": page, "type": "Document", "metadata": metadata}

@@ -62,6 +62,10 @@ class Told(NamedTuple):
     """Its place among what was said in the session; None lets it follow the last."""
     speaker: str | None = None
     occurred_at: datetime | None = None
+    signature: str | None = None
+    """What failed, without its accidents."""
+    tool: str | None = None
+    """The tool it failed in."""
 
 
 NOTHING_TOLD = Told()
@@ -70,18 +74,21 @@ NOTHING_TOLD = Told()
 def told(value: Mapping[str, Any]) -> Told:
     """Read `session_id`, `turn`, `speaker` and `occurred_at` (ISO 8601; UTC unless it says so).
 
-    A value may hold anything under these names: what does not fit is not used.
+    Of what has a `signature`, that and its `tool`. A value may hold anything under these names:
+    what does not fit is not used.
     """
     if not _TOLD.isdisjoint(value):
         session, speaker = _name(value.get("session_id")), _name(value.get("speaker"))
         turn = value.get("turn")
         numbered = session and speaker and type(turn) is int and 0 <= turn < MAX_TURN
         moment = _moment(value.get("occurred_at"))
-        return Told(session, turn if numbered else None, speaker, moment)
+        signature = _name(value.get("signature"))
+        tool = _name(value.get("tool")) if signature else None
+        return Told(session, turn if numbered else None, speaker, moment, signature, tool)
     return NOTHING_TOLD
 
 
-_TOLD = frozenset(("session_id", "speaker", "occurred_at"))
+_TOLD = frozenset(("session_id", "speaker", "occurred_at", "signature"))
 MAX_TURN = 2**31 - 10
 
 

@@ -79,7 +79,7 @@ def import_chat_history(
     importing = _Import(memory, table_name, session_ids)
     while rows := _read(connection, importing):
         batch = importing.take(rows)
-        places = memory._store.run(importing.lookup(batch))  # noqa: SLF001 - see _Import
+        places = memory.tiered_store.run(importing.lookup(batch))
         new = importing.unknown(batch, places)
         try:
             memory.store_many(new.values())
@@ -102,7 +102,7 @@ async def aimport_chat_history(
     importing = _Import(memory, table_name, session_ids)
     while rows := await _aread(connection, importing):
         batch = importing.take(rows)
-        places = await memory._store.arun(importing.lookup(batch))  # noqa: SLF001 - see _Import
+        places = await memory.tiered_store.arun(importing.lookup(batch))
         new = importing.unknown(batch, places)
         try:
             await memory.astore_many(new.values())
@@ -204,7 +204,7 @@ class _Import:
         tenants, namespaces, keys = (list(column) for column in zip(*asked, strict=True))
         params = {"tenants": tenants, "namespaces": namespaces, "keys": keys}
         (rows,) = yield Query((Call("get_many", params),), commit=True)
-        now = self.memory._store.flows.now  # noqa: SLF001 - as above
+        now = self.memory.tiered_store.flows.now
         return {row[2] for row in rows if row[7] is None or row[7] > now}
 
     def unknown(self, batch: _Batch, known: set[str]) -> _Batch:

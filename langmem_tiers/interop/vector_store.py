@@ -109,7 +109,7 @@ def open_documents(
     """Open a tier; see `open_tier`."""
     source = _source(store, tier, tenant)
     store.run(_check(source))
-    target = _target(store)
+    target = store.target
     engine = _engine(target, source.tenant)
     try:
         opened = TierVectorStore.create_sync(**_arguments(engine, target, source), **options)
@@ -125,7 +125,7 @@ async def aopen_documents(
     """Open a tier; see `open_tier`."""
     source = _source(store, tier, tenant)
     await store.arun(_check(source))
-    target = _target(store)
+    target = store.target
     engine = _engine(target, source.tenant)
     try:
         opened = await TierVectorStore.create(**_arguments(engine, target, source), **options)
@@ -159,15 +159,6 @@ def _check(source: _Source) -> Flow[None]:
         raise NotSetUpError(
             f"this database has no view {view}: call store.setup() once with this version"
         )
-
-
-def _target(store: TieredStore) -> Target:
-    """Where a store that is open has its database."""
-    runner = store._runner  # noqa: SLF001 - an embedded server's address is known here alone
-    database = runner._database or runner._adatabase  # noqa: SLF001
-    if database is None:
-        raise ConfigurationError("the store was closed meanwhile: open it again")
-    return database.target
 
 
 def _engine(target: Target, tenant: str) -> PGEngine:

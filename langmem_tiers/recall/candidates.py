@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from langmem_tiers.config import Distance
@@ -44,6 +45,7 @@ class Candidate(NamedTuple):
     words: int
     """Distinct words, stop words left out."""
     words_around: int | None
+    """Distinct words of those five turns; None, like `answered`, where `around` is."""
     answered: bool | None
     """Whether the turn before or after it is somebody else's."""
     speaker: str | None
@@ -60,7 +62,8 @@ class Candidate(NamedTuple):
         return decode(self.tenant, self.namespace), self.key
 
 
-_KEY, _VALUE = Candidate._fields.index("key"), Candidate._fields.index("value")
+_KEY, _VALUE, _COSINE = map(Candidate._fields.index, ("key", "value", "cosine"))
+_PLACE = itemgetter(*map(Candidate._fields.index, ("namespace", "key", "id")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +84,13 @@ class Scope:
 
 def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     """The candidates in these rows, in their order."""
-    found = [Candidate(*row) for row in rows if row[_KEY] is not None]
-    return [
-        one if one.cosine is None else one._replace(cosine=distance.cosine(one.cosine))
-        for one in found
-    ]
+    return [_candidate(row, distance) for row in rows if row[_KEY] is not None]
+
+
+def _candidate(row: Row, distance: Distance) -> Candidate:
+    away = row[_COSINE]
+    cosine = None if away is None else distance.cosine(away)
+    return Candidate._make((*row[:_COSINE], cosine, *row[_COSINE + 1 :]))
 
 
 def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate], Scope]:
@@ -94,7 +99,7 @@ def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate],
     The row without a key tells of the scope.
     """
     found = read_columns(rows, distance)
-    found.sort(key=lambda one: (one.namespace, one.key, one.id))
+    found.sort(key=_PLACE)
     facts: Mapping[str, Any] = next((row[_VALUE] for row in rows if row[_KEY] is None), {})
     return found, _scope(facts, max((one.cosine or 0.0 for one in found), default=0.0))
 
@@ -113,58 +118,70 @@ def _scope(facts: Mapping[str, Any], best_cosine: float) -> Scope:
 
 def recollection(one: Candidate, match: float, evidence: Mapping[str, float]) -> Recollection:
     """A candidate as what users see; what a value does not hold in the right form is left out."""
-    row, value = one, one.value
+    value = one.value
+    told = {name: read(value[name]) for name, read in _TOLD.items() if name in value}
     return Recollection(
         key=one.key,
-        namespace=decode(row.tenant, row.namespace),
-        tier=Tier(row.tier),
-        memory_type=_text(value, "memory_type") or "episodic",
+        namespace=decode(one.tenant, one.namespace),
+        tier=_TIERS[one.tier],
+        memory_type=_text(value.get("memory_type")) or "episodic",
         content=content_of(value),
         value=value,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        occurred_at=row.occurred_at,
+        created_at=one.created_at,
+        updated_at=one.updated_at,
+        occurred_at=one.occurred_at,
         match=match,
         evidence=evidence,
-        importance=_number(value, "importance"),
-        boost=_number(value, "boost") or 1.0,
-        tags=_texts(value, "tags"),
-        entities=_texts(value, "entities"),
-        speaker=row.speaker,
-        agent_id=_text(value, "agent_id"),
-        project_id=_text(value, "project_id"),
-        session_id=_text(value, "session_id"),
-        source_task=_text(value, "source_task"),
-        emotional_valence=_text(value, "emotional_valence"),
-        platform_source=_text(value, "platform_source"),
-        context=value.get("context"),
-        metadata=_mapping(value, "metadata"),
-        success_metrics=_mapping(value, "success_metrics"),
-        access_count=row.access_count,
-        success_count=row.success_count,
-        failure_count=row.failure_count,
-        last_accessed_at=row.last_accessed_at,
-        strength=row.strength,
+        speaker=one.speaker,
+        access_count=one.access_count,
+        success_count=one.success_count,
+        failure_count=one.failure_count,
+        last_accessed_at=one.last_accessed_at,
+        strength=one.strength,
+        **told,
     )
 
 
-def _text(value: Mapping[str, Any], name: str) -> str | None:
-    found = value.get(name)
+def _text(found: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _texts(value: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    found = value.get(name)
+def _texts(found: object) -> tuple[str, ...]:
     return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
 
-def _number(value: Mapping[str, Any], name: str) -> float | None:
-    found = value.get(name)
+def _number(found: object) -> float | None:
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
     return float(found) if abs(found) < _LARGEST else None
 
 
-def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = value.get(name)
+def _boost(found: object) -> float:
+    return _number(found) or 1.0
+
+
+def _mapping(found: object) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
+
+
+def _anything(found: object) -> Any:
+    return found
+
+
+_TIERS = {tier.value: tier for tier in Tier}
+_TOLD: Mapping[str, Callable[[object], Any]] = {
+    "importance": _number,
+    "boost": _boost,
+    "tags": _texts,
+    "entities": _texts,
+    "agent_id": _text,
+    "project_id": _text,
+    "session_id": _text,
+    "source_task": _text,
+    "emotional_valence": _text,
+    "platform_source": _text,
+    "context": _anything,
+    "metadata": _mapping,
+    "success_metrics": _mapping,
+}
+"""What a recollection takes from the value if it is there, and how each is read."""

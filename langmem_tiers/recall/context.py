@@ -132,7 +132,7 @@ def _call(one: _Prepared, options: StoreOptions, moment: Moment, ann_tiers: Sequ
     by_hnsw = not ask.narrowed and any(tier in ann_tiers for tier in ask.scopes)
     name = ("recall_ann" if by_hnsw else "recall") if ask.query.strip() else "recall_newest"
     params = {
-        **_bounds(ask.scopes),
+        **bounds(ask.scopes),
         **(filter_params(ask.conditions) if ask.conditions else {}),
         "tenant": next(iter(ask.scopes.values())).tenant,
         "alive_at": moment.alive_at,
@@ -152,14 +152,14 @@ def _call(one: _Prepared, options: StoreOptions, moment: Moment, ann_tiers: Sequ
     return Call(f"{name}_filtered" if ask.conditions else name, params)
 
 
-def _bounds(scopes: Mapping[Tier, Scope]) -> dict[str, str]:
+def bounds(scopes: Mapping[Tier, Scope]) -> dict[str, str]:
     """Where to look in each tier; a tier that is not asked has no room between its bounds."""
-    bounds = {}
+    found = {}
     for tier in TIERS:
         scope = scopes.get(tier)
-        bounds[f"{tier}_low"] = scope.low if scope else ""
-        bounds[f"{tier}_high"] = scope.high if scope else ""
-    return bounds
+        found[f"{tier}_low"] = scope.low if scope else ""
+        found[f"{tier}_high"] = scope.high if scope else ""
+    return found
 
 
 def _ranked(
@@ -177,19 +177,22 @@ def _ranked(
     pairs = sorted(zip(found, judged, strict=True), key=lambda pair: -pair[1].match)
     memories = [
         _typed(recollection(row, each.match, each.shares(reader.weights)), ask.query, reader.types)
-        for row, each in pairs[: _enough(ask, reader)]
+        for row, each in pairs[: _to_rank(ask, reader)]
     ]
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
-    return found, rank(memories, ask.profile, asked)
+    return found, rank(memories, ask.profile, asked, _ranks(ask, reader))
 
 
-def _enough(ask: Inquiry, reader: Reader) -> int:
+def _to_rank(ask: Inquiry, reader: Reader) -> int:
     """How many of the best matches to rank: no more than asked for, where nothing reorders."""
     types_score = any(kind.score is not None for kind in reader.types)
     as_matched = ask.profile in ("match", PROFILES["match"])
-    if as_matched and not (ask.deduplicate or reader.reranker or types_score):
-        return ask.limit
-    return _pool(ask)
+    return _pool(ask) if types_score or not as_matched else _ranks(ask, reader)
+
+
+def _ranks(ask: Inquiry, reader: Reader) -> int:
+    """How many ranks matter: no more than asked for, where none is left out afterwards."""
+    return _pool(ask) if ask.deduplicate or reader.reranker else ask.limit
 
 
 def _pool(ask: Inquiry) -> int:
@@ -227,7 +230,8 @@ def _cut(
         kept = _affordable(kept, ask, reader)
     memories = [replace(each, token_count=reader.count_tokens(each.content)) for each in kept]
     places = {(each.namespace, each.key) for each in memories}
-    rows = [row for row in found if row.place in places]
+    keys = {each.key for each in memories}
+    rows = [row for row in found if row.key in keys and row.place in places]
     return Recalled(memories, rows)
 
 

@@ -111,8 +111,9 @@ class Judged(NamedTuple):
 
     def shares(self, weights: Weights) -> Mapping[str, float]:
         """What each feature adds to the score, those that add nothing left out."""
+        factors = weights.features
         shares = zip(FEATURES, self.features, strict=True)
-        return {name: weights.features[name] * value for name, value in shares if value}
+        return {name: factors[name] * value for name, value in shares if value}
 
 
 def judge(
@@ -142,8 +143,9 @@ def features(one: Candidate, question: Question, scope: Scope) -> tuple[float, .
     reach = max(scope.sought * (K1 + 1), 1e-9)
     talk = (1 / (1 + (one.words_around or 0) / _HALF_WINDOW)) / reach if one.answered else 0.0
     speaker = one.speaker or ""
-    role = str(one.value.get("role") or speaker).lower()
     content = content_of(one.value)
+    by_role = question.first_person or question.about_assistant
+    role = str(one.value.get("role") or speaker).lower() if by_role else ""
     return (
         (one.own or 0.0) / reach,
         (one.around or 0.0) * talk,

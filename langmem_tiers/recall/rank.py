@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
+from typing import NamedTuple
 
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.memory import Recollection
@@ -20,14 +21,29 @@ from langmem_tiers.recall.profiles import (
 __all__ = ["PROFILES", "Asked", "Profile", "ProfileFunction", "profile_named", "rank"]
 
 
+class _Scored(NamedTuple):
+    """A memory and what a profile made of it; copied once it is known to be returned."""
+
+    memory: Recollection
+    score: float
+    terms: Mapping[str, float]
+
+    @property
+    def recollection(self) -> Recollection:
+        return replace(self.memory, score=self.score, explanation=self.terms)
+
+
 def rank(
-    recollections: Sequence[Recollection], profile: str | ProfileFunction, asked: Asked
+    recollections: Sequence[Recollection],
+    profile: str | ProfileFunction,
+    asked: Asked,
+    limit: int | None = None,
 ) -> list[Recollection]:
     """Score memories and order them, best first; ties by namespace and key.
 
-    `profile` is a name of `PROFILES`, a `Profile`, or a function of a memory and of what was
-    asked. Each memory's `score` is the sum of the terms in its `explanation`; a function that
-    returns a plain number has the one term `profile`.
+    All are returned, or the first `limit`. `profile` is a name of `PROFILES`, a `Profile`, or a
+    function of a memory and of what was asked. Each memory's `score` is the sum of the terms in
+    its `explanation`; a function that returns a plain number has the one term `profile`.
 
     Raises:
         InvalidInputError: No profile has that name, or the function returned something else
@@ -41,21 +57,18 @@ def rank(
         ```
     """
     chosen = _resolve(profile)
-    ranked = sorted((_scored(one, chosen(one, asked), chosen) for one in recollections), key=_place)
-    if chosen.among is None:
-        return ranked
-    further = chosen.among(ranked, asked)
-    return sorted(
-        (
-            _scored(one, {**one.explanation, **terms}, chosen)
-            for one, terms in zip(ranked, further, strict=True)
-        ),
-        key=_place,
-    )
+    ranked = [_scored(one, chosen(one, asked), chosen) for one in recollections]
+    ranked.sort(key=_place)
+    if chosen.among is not None:
+        alone = [one.recollection for one in ranked]
+        further = zip(alone, chosen.among(alone, asked), strict=True)
+        ranked = [_scored(one, {**one.explanation, **terms}, chosen) for one, terms in further]
+        ranked.sort(key=_place)
+    return [one.recollection for one in ranked[:limit]]
 
 
-def _place(one: Recollection) -> tuple[float, tuple[str, ...], str]:
-    return (-one.score, one.namespace, one.key)
+def _place(one: _Scored) -> tuple[float, tuple[str, ...], str]:
+    return (-one.score, one.memory.namespace, one.memory.key)
 
 
 def _resolve(profile: str | ProfileFunction) -> Profile:
@@ -72,10 +85,11 @@ def _resolve(profile: str | ProfileFunction) -> Profile:
     )
 
 
-def _scored(memory: Recollection, returned: object, profile: Profile) -> Recollection:
-    terms = returned if isinstance(returned, Mapping) else {"profile": returned}
+def _scored(memory: Recollection, returned: object, profile: Profile) -> _Scored:
+    # A dict is recognised at once, any other mapping by a look-up that takes many times longer.
+    terms = returned if isinstance(returned, (dict, Mapping)) else {"profile": returned}
     checked = {_named(name, profile): _finite(one, memory, profile) for name, one in terms.items()}
-    return replace(memory, score=math.fsum(checked.values()), explanation=checked)
+    return _Scored(memory, math.fsum(checked.values()), checked)
 
 
 def _named(name: object, profile: Profile) -> str:
@@ -91,7 +105,7 @@ _LARGEST = 1e15
 
 
 def _finite(term: object, memory: Recollection, profile: Profile) -> float:
-    number = _as_float(term)
+    number = term if type(term) is float else _as_float(term)
     if abs(number) <= _LARGEST:
         return number
     raise InvalidInputError(

@@ -88,9 +88,9 @@ def apply(
     deletions = [one for one in writes if one.value is None]
     lock = () if locked else (lock_writes(writes, options),)
     calls = [
-        *_delete_calls(deletions, [tier] if tier else TIERS),
-        *(_delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
-        *_put_calls(puts, vectors, options, moment.now, tier),
+        *delete_calls(deletions, [tier] if tier else TIERS),
+        *(delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
+        *put_calls(puts, vectors, options, moment.now, tier),
     ]
     if tier is not None and puts:
         *_, conflicts = yield Query((*lock, _conflicts_call(puts, tier, moment)))
@@ -157,13 +157,14 @@ def embed(
     return dict(zip(distinct, packed, strict=True))
 
 
-def _put_calls(
+def put_calls(
     puts: Sequence[Write],
     vectors: Mapping[str, PackedVector | None],
     options: StoreOptions,
     now: datetime,
     tier: Tier | None,
 ) -> Iterator[Call]:
+    """The calls that store these, each with its vectors; their keys must be locked."""
     language = options.index.language if options.index else "simple"
     for chunk in _chunks(puts):
         yield Call(
@@ -177,6 +178,8 @@ def _put_calls(
                 "turns": [one.told.turn for one in chunk],
                 "speakers": [one.told.speaker for one in chunk],
                 "occurred": [one.told.occurred_at for one in chunk],
+                "signatures": [one.told.signature for one in chunk],
+                "tools": [one.told.tool for one in chunk],
                 "tiers": [each.value for each in TIERS],
                 "tier_ttls": [options.tier_ttl.get(each) for each in TIERS],
                 "into": [(tier or one.tier).value for one in chunk],
@@ -204,10 +207,10 @@ def _vectors_call(rows: Sequence[tuple[Write, str, PackedVector]]) -> Call:
     return Call("put_vectors", params)
 
 
-def _delete_calls(
+def delete_calls(
     writes: Sequence[Write], tiers: Sequence[Tier], *, expired_by: datetime | None = None
 ) -> Iterator[Call]:
-    """Remove memories; with `expired_by`, only the dead that a put must not bring back."""
+    """The call that removes memories; with `expired_by`, only the dead, which no put revives."""
     if writes:
         narrowed = {"tiers": [tier.value for tier in tiers], "expired_by": expired_by}
         yield Call("delete", {**_keys(writes), **narrowed})

@@ -18,6 +18,7 @@ _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
+_FILES = ("queries.sql", "learning.sql")
 _MAY_BE_LOST = "set_config('synchronous_commit', 'off', true)"
 
 _QUOTED_LEXEME = "'''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || ''''"
@@ -215,8 +216,8 @@ def _writes(text: str) -> bool:
 
 @cache
 def _sections() -> tuple[dict[str, str], dict[str, str]]:
-    """The named statements of queries.sql, and the legs that belong to some of them."""
-    parts = _HEADER.split(_read("queries.sql"))[1:]
+    """The named statements of our files, and the legs that belong to some of them."""
+    parts = [part for file in _FILES for part in _HEADER.split(_read(file))[1:]]
     found: dict[str, dict[str, str]] = {"name": {}, "leg": {}}
     for kind, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         found[kind][name] = _strip(body).removesuffix(";")

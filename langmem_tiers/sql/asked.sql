@@ -1,5 +1,7 @@
--- The {asked} of a statement: what get_context may ask beside the query; NULL asks nothing.
-(%(memory_types)s::text[] IS NULL OR coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[]))
+-- The {asked} of a statement: current memories alone, and what get_context may ask beside the
+-- query; NULL asks nothing.
+m.state IS NULL
+AND (%(memory_types)s::text[] IS NULL OR coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[]))
 AND (%(tags)s::jsonb IS NULL OR m.value -> 'tags' @> %(tags)s::jsonb)
 AND (%(agent_id)s::text IS NULL OR m.value ->> 'agent_id' = %(agent_id)s::text)
 AND (%(since)s::timestamptz IS NULL OR coalesce(m.occurred_at, m.created_at) >= %(since)s::timestamptz)

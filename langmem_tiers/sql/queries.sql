@@ -83,13 +83,15 @@ WITH given AS MATERIALIZED (
     FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
                 %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[], %(into)s::text[],
                 %(sessions)s::text[], %(turns)s::int[], %(speakers)s::text[],
-                %(occurred)s::timestamptz[])
+                %(occurred)s::timestamptz[], %(signatures)s::text[], %(tools)s::text[])
              WITH ORDINALITY AS i
-             (tenant, namespace, key, value, text, ttl, tier, session, turn, speaker, occurred_at, ord)
+             (tenant, namespace, key, value, text, ttl, tier, session, turn, speaker, occurred_at,
+              signature, tool, ord)
     WHERE i.ord > 0 AND i.ord < 1000000000
 ), input AS MATERIALIZED (
     SELECT i.tenant, i.namespace, i.key, i.value::jsonb AS value, i.ttl,
            i.tier::{memory}.tier AS tier, i.session, i.turn, i.speaker, i.occurred_at,
+           i.signature, i.tool,
            CASE WHEN i.session IS NOT NULL AND i.speaker IS NOT NULL AND i.turn IS NULL
            THEN greatest(i.last_given, 0, (
                SELECT m.turn FROM {memory}.memories m
@@ -115,6 +117,8 @@ WITH given AS MATERIALIZED (
             coalesce(i.turn, CASE WHEN m.session = i.session THEN m.turn END, i.next_turn) END,
         speaker = i.speaker,
         occurred_at = i.occurred_at,
+        signature = i.signature,
+        tool = i.tool,
         updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond'),
         ttl_minutes = nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
         expires_at = %(now)s::timestamptz
@@ -126,13 +130,13 @@ WITH given AS MATERIALIZED (
 )
 INSERT INTO {memory}.memories
     (tenant, tier, namespace, key, value, lexemes, created_at, updated_at, ttl_minutes, expires_at,
-     session, turn, speaker, occurred_at)
+     session, turn, speaker, occurred_at, signature, tool)
 SELECT i.tenant, i.tier, i.namespace, i.key, i.value, i.lexemes,
        %(now)s::timestamptz, %(now)s::timestamptz,
        nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
        %(now)s::timestamptz
            + nullif(coalesce(i.ttl, life.minutes), 'Infinity') * interval '1 minute',
-       i.session, coalesce(i.turn, i.next_turn), i.speaker, i.occurred_at
+       i.session, coalesce(i.turn, i.next_turn), i.speaker, i.occurred_at, i.signature, i.tool
 FROM input i
 JOIN life ON life.tier = i.tier
 WHERE NOT EXISTS (
@@ -177,8 +181,27 @@ WITH gone AS (
 ), vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
+), shown AS MATERIALIZED (
+    SELECT e.tenant, e.run, e.id
+    FROM {memory}.exposures e JOIN gone g ON e.tenant = g.tenant AND e.id = g.id
+    ORDER BY e.tenant, e.run, e.id FOR UPDATE OF e
+), exposures AS (
+    DELETE FROM {memory}.exposures e USING shown s
+    WHERE e.tenant = s.tenant AND e.run = s.run AND e.id = s.id
+), origins AS (
+    DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.source = g.id
+), edges AS (
+    DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.id = g.id
+    RETURNING l.tenant, l.source
+), sources AS (
+    -- What lived on in a memory that is gone is current again, unless it is gone as well.
+    UPDATE {memory}.memories m SET state = NULL FROM edges l
+    WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated'
+      AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
 ), counters AS (
+    -- Exposures are locked first, as settle does: the count waits until they are.
     SELECT u.tenant, u.id FROM {memory}.usage u JOIN gone g ON u.tenant = g.tenant AND u.id = g.id
+    WHERE (SELECT count(*) FROM shown) >= 0
     ORDER BY u.tenant, u.id FOR UPDATE OF u
 )
 DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id;
@@ -199,8 +222,27 @@ WITH expired AS MATERIALIZED (
 ), vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
+), shown AS MATERIALIZED (
+    SELECT e.tenant, e.run, e.id
+    FROM {memory}.exposures e JOIN gone g ON e.tenant = g.tenant AND e.id = g.id
+    ORDER BY e.tenant, e.run, e.id FOR UPDATE OF e
+), exposures AS (
+    DELETE FROM {memory}.exposures e USING shown s
+    WHERE e.tenant = s.tenant AND e.run = s.run AND e.id = s.id
+), origins AS (
+    DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.source = g.id
+), edges AS (
+    DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.id = g.id
+    RETURNING l.tenant, l.source
+), sources AS (
+    -- What lived on in a memory that is gone is current again, unless it is gone as well.
+    UPDATE {memory}.memories m SET state = NULL FROM edges l
+    WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated'
+      AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
 ), counters AS (
+    -- Exposures are locked first, as settle does: the count waits until they are.
     SELECT u.tenant, u.id FROM {memory}.usage u JOIN gone g ON u.tenant = g.tenant AND u.id = g.id
+    WHERE (SELECT count(*) FROM shown) >= 0
     ORDER BY u.tenant, u.id FOR UPDATE OF u
 ), uncounted AS (
     DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id
@@ -209,7 +251,8 @@ SELECT count(*) FROM gone;
 
 -- name: move
 -- Change a memory's tier; it keeps its id, namespace, key, value, vectors and counters and
--- takes the new tier's life.
+-- takes the new tier's life. Out of long_term not everybody sees it: what was promoted as it is
+-- current again. (An attempt lives on in its lesson wherever that is.)
 WITH moved AS (
     UPDATE {memory}.memories m
     SET tier = %(tier)s::{memory}.tier,
@@ -222,6 +265,17 @@ WITH moved AS (
 ), vectors AS (
     UPDATE {memory}.vectors v SET tier = %(tier)s::{memory}.tier FROM moved g
     WHERE v.tenant = g.tenant AND v.namespace = g.namespace AND v.id = g.id
+), edges AS (
+    DELETE FROM {memory}.lineage l USING moved g
+    WHERE l.tenant = g.tenant AND l.id = g.id AND %(tier)s::{memory}.tier <> 'long_term'
+      AND NOT EXISTS (
+          SELECT FROM {memory}.events e
+          WHERE e.tenant = l.tenant AND e.event = l.event AND e.kind = 'reflected'
+      )
+    RETURNING l.tenant, l.source
+), sources AS (
+    UPDATE {memory}.memories m SET state = NULL FROM edges l
+    WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated'
 )
 SELECT count(*) FROM moved;
 
@@ -586,26 +640,17 @@ WITH RECURSIVE names AS (
                SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
                WHERE v.tier = m.tier AND v.tenant = %(tenant)s AND v.namespace = m.namespace
                  AND v.id = m.id
-           )) AS distance,
-           t.words AS words_around, t.answered
+           )) AS distance
     FROM pool c
     CROSS JOIN LATERAL (
         SELECT * FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = c.tier LIMIT 1
     ) m
-    CROSS JOIN LATERAL (
-        SELECT sum(length(n.lexemes) - 1) AS words,
-               bool_or(abs(n.turn - m.turn) = 1 AND n.speaker <> m.speaker) AS answered
-        FROM {memory}.memories n
-        WHERE n.tenant = %(tenant)s AND n.namespace = m.namespace AND n.session = m.session
-          AND n.turn BETWEEN m.turn - 2 AND m.turn + 2 AND n.tier = m.tier
-          AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s)
-    ) t
 )
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, m.distance,
        o.score AS own, w.score AS around, b.score AS before,
-       greatest(length(m.lexemes) - 1, 0) AS words, m.words_around, m.answered,
+       greatest(length(m.lexemes) - 1, 0) AS words, t.words AS words_around, t.answered,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        u.last_accessed_at, coalesce(u.strength, 0)
@@ -615,6 +660,16 @@ LEFT JOIN windows w ON w.tier = m.tier AND w.namespace = m.namespace AND w.sessi
   AND w.turn = m.turn
 LEFT JOIN own b ON b.tier = m.tier AND b.namespace = m.namespace AND b.session = m.session
   AND b.turn = m.turn - 1
+LEFT JOIN LATERAL (
+    -- What stands around it says something only where the words around it do.
+    SELECT sum(length(n.lexemes) - 1) AS words,
+           bool_or(abs(n.turn - m.turn) = 1 AND n.speaker <> m.speaker) AS answered
+    FROM {memory}.memories n
+    WHERE w.score IS NOT NULL
+      AND n.tenant = %(tenant)s AND n.namespace = m.namespace AND n.session = m.session
+      AND n.turn BETWEEN m.turn - 2 AND m.turn + 2 AND n.tier = m.tier
+      AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s)
+) t ON true
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
@@ -823,11 +878,31 @@ SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
        (SELECT value FROM {memory}.settings WHERE name = 'language');
 
 -- name: purge_usage
--- Counters whose memory was removed while another process counted a read of it.
-DELETE FROM {memory}.usage u
-WHERE NOT EXISTS (
-    SELECT FROM {memory}.memories m WHERE m.tenant = u.tenant AND m.id = u.id
-);
+-- What was written of a memory while another process removed it: counters, exposures, lineage.
+WITH counters AS (
+    DELETE FROM {memory}.usage u
+    WHERE NOT EXISTS (
+        SELECT FROM {memory}.memories m WHERE m.tenant = u.tenant AND m.id = u.id
+    )
+), exposures AS (
+    DELETE FROM {memory}.exposures e
+    WHERE NOT EXISTS (
+        SELECT FROM {memory}.memories m WHERE m.tenant = e.tenant AND m.id = e.id
+    )
+), edges AS (
+    DELETE FROM {memory}.lineage l
+    WHERE NOT EXISTS (
+        SELECT FROM {memory}.memories m WHERE m.tenant = l.tenant AND m.id = l.id
+    ) OR NOT EXISTS (
+        SELECT FROM {memory}.memories m WHERE m.tenant = l.tenant AND m.id = l.source
+    )
+    RETURNING l.tenant, l.id, l.source
+)
+UPDATE {memory}.memories m SET state = NULL FROM edges l
+WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated'
+  AND NOT EXISTS (
+      SELECT FROM {memory}.memories s WHERE s.tenant = l.tenant AND s.id = l.id
+  );
 
 -- name: has_documents
 -- Whether setup has made the views of the tiers as documents.

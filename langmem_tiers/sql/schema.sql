@@ -46,6 +46,11 @@ CREATE TABLE {memory}.memories (
     turn        integer,
     speaker     text COLLATE "C",
     occurred_at timestamptz,
+    -- NULL is current; `consolidated` lives on in a successor, `demoted` was one that failed.
+    state       text COLLATE "C",
+    -- Of a failure: what failed without its accidents, and the tool it failed in.
+    signature   text COLLATE "C",
+    tool        text COLLATE "C",
     PRIMARY KEY (tenant, id, tier),
     -- By key first: a memory is also found by its key alone.
     UNIQUE (tenant, key, namespace, tier)
@@ -69,6 +74,12 @@ CREATE INDEX memories_turns ON {memory}.memories (tenant, namespace, session, tu
 -- The names in a scope, which a skip scan reads.
 CREATE INDEX memories_speakers ON {memory}.memories (tenant, speaker) WHERE speaker IS NOT NULL;
 
+-- The lessons of a failure, and of a tool about to run, newest first.
+CREATE INDEX memories_signatures ON {memory}.memories (tenant, signature, updated_at DESC)
+    WHERE signature IS NOT NULL;
+CREATE INDEX memories_tools ON {memory}.memories (tenant, tool, updated_at DESC)
+    WHERE tool IS NOT NULL;
+
 -- Counters change on every read, so they live in a narrow row of their own that no index
 -- but the key covers. A memory that was never read has none.
 CREATE TABLE {memory}.usage (
@@ -82,3 +93,53 @@ CREATE TABLE {memory}.usage (
     strength         double precision NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, id)
 ) WITH (fillfactor = 60);
+
+-- What was put before a run, at which place, and what came of the run. What was held out was
+-- recalled and not shown, so that its absence can be compared. `run` is one attempt, `root` the
+-- whole run it belongs to. What was settled, by the outcome of the run `settled_by`, has a result
+-- in `succeeded`, but for further attempts of one run: a memory is credited once for each outcome.
+CREATE TABLE {memory}.exposures (
+    tenant     text COLLATE "C" NOT NULL,
+    run        text COLLATE "C" NOT NULL,
+    id         bigint NOT NULL,
+    root       text COLLATE "C",
+    project    text COLLATE "C",
+    position   integer NOT NULL,
+    held_out   boolean NOT NULL,
+    exposed_at timestamptz NOT NULL,
+    succeeded  boolean,
+    settled_at timestamptz,
+    settled_by text COLLATE "C",
+    PRIMARY KEY (tenant, run, id)
+);
+CREATE INDEX exposures_memory ON {memory}.exposures (tenant, id);
+CREATE INDEX exposures_root ON {memory}.exposures (tenant, root) WHERE root IS NOT NULL;
+
+-- Which memory came from which, by which event.
+CREATE TABLE {memory}.lineage (
+    tenant text COLLATE "C" NOT NULL,
+    id     bigint NOT NULL,
+    source bigint NOT NULL,
+    event  text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, id, source)
+);
+CREATE INDEX lineage_sources ON {memory}.lineage (tenant, source);
+
+-- What was done to a memory, why, and what it was before.
+CREATE TABLE {memory}.events (
+    tenant    text COLLATE "C" NOT NULL,
+    event     text COLLATE "C" NOT NULL,
+    -- The order in which they happened.
+    number    bigint NOT NULL DEFAULT nextval('{memory}.memory_ids'),
+    kind      text COLLATE "C" NOT NULL,
+    id        bigint NOT NULL,
+    target    bigint,
+    at        timestamptz NOT NULL,
+    detail    jsonb NOT NULL,
+    undone_at timestamptz,
+    PRIMARY KEY (tenant, event)
+);
+CREATE INDEX events_memory ON {memory}.events (tenant, id);
+CREATE INDEX events_target ON {memory}.events (tenant, target) WHERE target IS NOT NULL;
+-- Moves that were rolled back, which are not made again by themselves.
+CREATE INDEX events_undone ON {memory}.events (tenant) WHERE undone_at IS NOT NULL;

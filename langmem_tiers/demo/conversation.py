@@ -1,14 +1,6 @@
-"""A small LangGraph graph that remembers in one thread and recalls in another.
+"""A small LangGraph graph that remembers in one thread and recalls in another."""
 
-`build_graph` is the example to read; `show` runs it on a Postgres of its own and prints what
-was stored where, what was recalled and why. No key, no server, no language model.
-"""
-
-import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -16,12 +8,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from rich.console import Console, Group
+from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.demo.panels import grid, panel
 from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.rendering import recollection_why
 from langmem_tiers.store import TieredStore
@@ -119,44 +111,31 @@ def _memory(runtime: Runtime[MemoryContext]) -> MemoryCoordinator:
     return MemoryCoordinator(cast("TieredStore", runtime.store), context=runtime.context)
 
 
-def show(console: Console, directory: Path | None = None) -> None:
-    """Run the graph and print what happens, on a Postgres in a new directory.
-
-    Args:
-        console: where to print.
-        directory: where the data is kept; None for a temporary one that is removed.
-
-    Raises:
-        InvalidInputError: the directory has something in it already.
-        MissingExtraError: an extra is missing; the message has the install command.
-    """
-    with _new(directory) as path, TieredStore.embedded(path) as store:
-        graph = build_graph(store)
-        console.print(_told(graph), _asked(graph), _moved(store, graph))
-    if directory is not None:
-        url = f"embedded:{directory}"
-        console.print(f'Kept. Try: langmem-tiers search --url "{url}" --tenant {USER} "sister"')
+def conversation(store: TieredStore) -> list[Panel]:
+    """Hold conversations in three threads; what was stored where, what was recalled and why."""
+    graph = build_graph(store)
+    return [_told(graph), _asked(graph), _moved(store, graph)]
 
 
 def _told(graph: Graph) -> Panel:
-    table = _table("tier", "type", "key", "the user said")
+    table = grid("tier", "type", "key", "the user said")
     for said, kind in (*((fact, "semantic") for fact in FACTS), (MOOD, "working")):
         stored = _turn(graph, "monday", said, kind)["stored"]
         table.add_row(stored["tier"], kind, stored["key"], said)
-    return _panel("1. Thread “monday”: remembered word for word", table)
+    return panel("1. Thread “monday”: remembered word for word", table)
 
 
 def _asked(graph: Graph) -> Panel:
-    table = _table("question and answer", "tier", "score", "why")
+    table = grid("question and answer", "tier", "score", "why")
     for question in QUESTIONS:
         _add_answer(table, question, _turn(graph, "friday", question))
-    return _panel("2. Thread “friday”, which saw none of it: recalled from the store", table)
+    return panel("2. Thread “friday”, which saw none of it: recalled from the store", table)
 
 
 def _moved(store: TieredStore, graph: Graph) -> Panel:
     namespace = MemoryContext(tenant=USER, session_id="monday").namespace(Tier.SHORT_TERM)
     key = _key_of(store, namespace, MOOD)
-    table = _table("tier", "key", "created", "expires")
+    table = grid("tier", "key", "created", "expires")
     before = store.tier(Tier.SHORT_TERM).get(namespace, key)
     table.add_row(Tier.SHORT_TERM, key, "at first", "one hour after it was last read")
     for tier in (Tier.WORKING, Tier.LONG_TERM):
@@ -164,11 +143,11 @@ def _moved(store: TieredStore, graph: Graph) -> Panel:
         item = store.tier(tier).get(namespace, key)
         same = item is not None and before is not None and item.created_at == before.created_at
         table.add_row(tier, key, "the same" if same else "anew", "never")
-    answers = _table("question and answer", "tier", "score", "why")
+    answers = grid("question and answer", "tier", "score", "why")
     question = "Should answers be short?"
     _add_answer(answers, question, _turn(graph, "sunday", question))
     title = "3. It moves up and stays itself: now any thread recalls it"
-    return _panel(title, Group(table, "", answers))
+    return panel(title, Group(table, "", answers))
 
 
 def _turn(graph: Graph, thread: str, said: str, memory_type: str = "semantic") -> dict[str, Any]:
@@ -191,27 +170,3 @@ def _add_answer(table: Table, question: str, state: dict[str, Any]) -> None:
         score,
         recalled["why"].replace(", ", "\n"),
     )
-
-
-@contextmanager
-def _new(directory: Path | None) -> Iterator[Path]:
-    if directory is None:
-        with tempfile.TemporaryDirectory(prefix="langmem-tiers-") as name:
-            yield Path(name) / "memory"
-        return
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise InvalidInputError(
-            f"{directory} is not empty: name a directory that is, or that does not exist yet"
-        )
-    yield directory
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in names:
-        table.add_column(name)
-    return table
-
-
-def _panel(title: str, content: Table | Group) -> Panel:
-    return Panel(content, title=title, title_align="left", padding=(1, 2))

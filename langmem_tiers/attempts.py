@@ -1,0 +1,185 @@
+"""Failed attempts, read from the messages of a run or from the error of a node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ToolCall,
+    ToolMessage,
+    convert_to_messages,
+)
+
+from langmem_tiers.config import MAX_NAMESPACE_BYTES
+from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.memory import Recollection
+from langmem_tiers.prompts import RECALLED_HEAD, RECALLED_TAIL
+from langmem_tiers.runs import last_question, text_of
+
+UNNAMED = "a task without a name"
+HELD = "langmem_tiers_held"
+"""Marks the answer to a call that was held, among its `additional_kwargs`."""
+_TITLE = 200
+"""Characters of a question that name its task."""
+
+
+class Called(NamedTuple):
+    """A tool call, and what came of it."""
+
+    call: ToolCall
+    answer: ToolMessage
+    step: int
+    """The place of the message that asked for it: its calls know nothing of each other."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the tool reported an error."""
+        return self.answer.status == "error"
+
+    @property
+    def held(self) -> bool:
+        """Whether the tool was not run, but the call answered with its lesson."""
+        return bool(self.answer.additional_kwargs.get(HELD))
+
+    @property
+    def said(self) -> str:
+        """The tool's answer as text, without the lessons that were put before it."""
+        text = storable(text_of(self.answer))
+        if not text.startswith(RECALLED_HEAD):
+            return text
+        return text.partition(RECALLED_TAIL)[2].strip()
+
+    @property
+    def approach(self) -> str:
+        """What was done: the tool with its arguments."""
+        return approach_of(self.call)
+
+
+def approach_of(call: ToolCall) -> str:
+    """A tool call as text: the tool with its arguments."""
+    arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
+    return storable(f"{call['name']}({arguments})")
+
+
+def storable(text: str) -> str:
+    """What a machine said, without what Postgres cannot hold: NUL, and halves of characters."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
+def attempts_in(messages: Sequence[Any]) -> list[FailedAttempt]:
+    """Every tool call that failed since the last human message, with what worked instead.
+
+    That is the next call of the same tool that succeeded, if it came after the failure was known
+    and differs from it: a call beside it knew nothing of it, and the same call again teaches
+    nothing but patience. The task is what the human asked for.
+    """
+    known = convert_to_messages(messages)
+    calls = list(calls_in(this_turn(known)))
+    return [
+        FailedAttempt(
+            task_id=task_of(known),
+            approach=one.approach,
+            error=one.said or "the tool reported an error and nothing else",
+            tool=one.call["name"],
+            succeeded_with=_instead(one, calls[place + 1 :]),
+        )
+        for place, one in enumerate(calls)
+        if one.failed
+    ]
+
+
+def calls_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
+    """The tool calls that were run, in the order of their answers."""
+    return (one for one in answered_in(messages) if not one.held)
+
+
+def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
+    """The tool calls that were answered, in the order of their answers; some of them were held."""
+    asked: dict[str | None, tuple[ToolCall, int]] = {}
+    for step, one in enumerate(messages):
+        if isinstance(one, AIMessage):
+            asked |= {call["id"]: (call, step) for call in one.tool_calls}
+        elif isinstance(one, ToolMessage) and one.tool_call_id in asked:
+            call, asked_at = asked[one.tool_call_id]
+            yield Called(call, one, asked_at)
+
+
+def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
+    """What failed since the last human message and has not worked since, newest first."""
+    calls = list(calls_in(this_turn(messages)))
+    found = [
+        signature(one.said, tool=one.call["name"])
+        for place, one in enumerate(calls)
+        if one.failed and not _worked(one, calls[place + 1 :])
+    ]
+    return list(dict.fromkeys(reversed(found)))
+
+
+def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
+    """The tool calls of the last message."""
+    last = messages[-1] if messages else None
+    return list(last.tool_calls) if isinstance(last, AIMessage) else []
+
+
+def concern_of(state: Any, limit: int) -> dict[str, Any]:
+    """What lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
+    messages = messages_of(state)
+    failures, calls = failures_at_hand(messages), about_to_run(messages)
+    if not limit or not (failures or calls):
+        return {}
+    return {
+        "failures": failures,
+        "tools": list(dict.fromkeys(call["name"] for call in calls if _is_name(call["name"]))),
+        "query": storable(text_of(last_question(messages)))
+        + "".join(f"\n{approach_of(call)}" for call in calls),
+        "limit": limit,
+    }
+
+
+def _is_name(tool: str) -> bool:
+    """Whether a lesson can be of a tool that is so called; a model may call any name."""
+    return tool == storable(tool) and 0 < len(tool.encode()) <= MAX_NAMESPACE_BYTES
+
+
+def messages_of(state: Any) -> list[BaseMessage]:
+    """The messages of a state, be it a mapping, an object or the messages themselves."""
+    if isinstance(state, list):  # messages, or a tool node's calls
+        return [one for one in state if isinstance(one, BaseMessage)]
+    found = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", ())
+    return convert_to_messages(found or ())
+
+
+def led_by(first: Sequence[Recollection], then: Sequence[Recollection]) -> list[Recollection]:
+    """Lessons first, then what else was recalled, each memory once."""
+    taken = {(one.namespace, one.key) for one in first}
+    return [*first, *(one for one in then if (one.namespace, one.key) not in taken)]
+
+
+def task_of(messages: Sequence[Any]) -> str:
+    """What the last human message asks for, shortened to a title."""
+    asked = " ".join(text_of(last_question(messages)).split())
+    return storable(asked[:_TITLE]) or UNNAMED
+
+
+def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """The messages from the last human one on; all if there is none."""
+    question = last_question(messages)
+    places = [place for place, one in enumerate(messages) if one is question]
+    return messages[places[-1] :] if places else messages
+
+
+def _worked(failed: Called, later: Sequence[Called]) -> list[Called]:
+    """The later calls of the same tool that succeeded."""
+    name = failed.call["name"]
+    return [one for one in later if one.call["name"] == name and not one.failed]
+
+
+def _instead(failed: Called, later: Sequence[Called]) -> str | None:
+    """What worked once the failure was known."""
+    worked = (one for one in _worked(failed, later) if one.step > failed.step)
+    return next((one.approach for one in worked if one.approach != failed.approach), None)

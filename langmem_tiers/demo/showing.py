@@ -1,0 +1,50 @@
+"""The demonstration from beginning to end, on a Postgres of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from langmem_tiers.demo.conversation import USER, conversation
+from langmem_tiers.demo.days import Clock, nine_days
+from langmem_tiers.demo.report import failures, life_of_a_lesson
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.store import TieredStore
+
+
+def show(console: Console, directory: Path | None = None) -> None:
+    """Run the graphs and print what happens, on a Postgres in a new directory.
+
+    Args:
+        console: where to print.
+        directory: where the data is kept; None for a temporary one that is removed.
+
+    Raises:
+        InvalidInputError: the directory has something in it already.
+        MissingExtraError: an extra is missing; the message has the install command.
+    """
+    clock = Clock()
+    with _new(directory) as path, TieredStore.embedded(path, clock=clock) as store:
+        console.print(*conversation(store))
+        history = nine_days(store, clock)
+        console.print(life_of_a_lesson(store, history), failures(history))
+    if directory is not None:
+        url = f"embedded:{directory}"
+        console.print(f'Kept. Try: langmem-tiers search --url "{url}" --tenant {USER} "sister"')
+
+
+@contextmanager
+def _new(directory: Path | None) -> Iterator[Path]:
+    if directory is None:
+        with tempfile.TemporaryDirectory(prefix="langmem-tiers-") as name:
+            yield Path(name) / "memory"
+        return
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InvalidInputError(
+            f"{directory} is not empty: name a directory that is, or that does not exist yet"
+        )
+    yield directory

@@ -1,0 +1,93 @@
+"""The verbs by which a coordinator evolves: interactions worth keeping, and skills that recur."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langmem_tiers.learn.evolve import WORTH_REMEMBERING
+from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
+from langmem_tiers.learning_flows import LearningFlows
+from langmem_tiers.memory import MemoryContext, StoreResult
+from langmem_tiers.store import TieredStore
+from langmem_tiers.tracing import traced
+
+
+class EvolvingVerbs:
+    """What `MemoryCoordinator` makes of what happened; every verb has an async twin."""
+
+    context: MemoryContext
+    _store: TieredStore
+    _learning: LearningFlows
+
+    @traced("tool")
+    def evolve(
+        self,
+        interaction: Mapping[str, Any],
+        success_metrics: Mapping[str, Any],
+        *,
+        threshold: float = WORTH_REMEMBERING,
+    ) -> StoreResult:
+        """Remember an interaction as a learning of long_term, if it was worth it.
+
+        Its importance is the mean of the factors that are known (docs/learning.md). The same
+        interaction with the same metrics, as a retry gives it, is stored once.
+
+        Args:
+            interaction: At least one of `content`, `asked`, `said`, `done` and `outcome`, each a
+                text or a list of texts; and `context`, `platform`, `entities`, `novel_pattern`
+                and `relationship_deepening`, if known.
+            success_metrics: What came of it: `engagement_rate`, `revenue_generated`, `success`,
+                `sentiment`, …. All of them are stored.
+            threshold: The importance from which on it is stored, from 0 to 1.
+
+        Returns:
+            Whether it was stored, and why or why not.
+
+        Raises:
+            InvalidInputError: for an interaction that says nothing, or a metric that cannot be.
+        """
+        flow = self._learning.evolve(interaction, success_metrics, self.context, threshold)
+        return self._store.run(flow)
+
+    @traced("tool")
+    async def aevolve(
+        self,
+        interaction: Mapping[str, Any],
+        success_metrics: Mapping[str, Any],
+        *,
+        threshold: float = WORTH_REMEMBERING,
+    ) -> StoreResult:
+        """Remember an interaction if it was worth it; see `evolve`."""
+        flow = self._learning.evolve(interaction, success_metrics, self.context, threshold)
+        return await self._store.arun(flow)
+
+    @traced("tool")
+    def learn_skills(
+        self, trace: Trace | None = None, *, min_support: int = MIN_SUPPORT
+    ) -> list[StoreResult]:
+        """Keep the trace of a run, and propose the skills that recur in the project's runs.
+
+        The newest 500 traces are looked at. A proposed skill is a memory of working with its
+        steps, its support and its success rate; it is promoted like any other, once it has proven
+        itself. The same trace, as a retry gives it, counts once, and concurrent runs all count.
+        One that is no longer marked as `proposed` is somebody's own and stays as it is.
+
+        Args:
+            trace: What a run called, and how it ended; None to look again at what is there.
+            min_support: Runs that a sequence of calls has to succeed in.
+
+        Returns:
+            Each skill there is, `stored` if it is new or its evidence changed.
+
+        Raises:
+            InvalidInputError: for a trace that is none; nothing was stored.
+        """
+        return self._store.run(self._learning.learn_skills(trace, self.context, min_support))
+
+    @traced("tool")
+    async def alearn_skills(
+        self, trace: Trace | None = None, *, min_support: int = MIN_SUPPORT
+    ) -> list[StoreResult]:
+        """Keep the trace of a run, and propose skills; see `learn_skills`."""
+        return await self._store.arun(self._learning.learn_skills(trace, self.context, min_support))

@@ -1,0 +1,1 @@
+"""How memory learns: failures, outcomes, promotion."""

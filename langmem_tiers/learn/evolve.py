@@ -1,0 +1,267 @@
+"""Evolution: which interactions become memories, and what those say.
+
+What an interaction is, `interaction.py` says. In the metrics as well, None is the same as leaving
+a field out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.learn.entities import entities_of
+from langmem_tiers.learn.interaction import PARTS, context_of, mapping_of, parts_of, text_of
+from langmem_tiers.learn.reflexion import stable_key
+from langmem_tiers.memory import MemoryContext
+from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.values import encode_value
+
+Valence = Literal["positive", "neutral", "negative"]
+
+# The numbers of the agent-memory specification, under "Memory Evolution & Learning".
+WORTH_REMEMBERING = 0.70
+"""The importance from which on an interaction becomes a memory."""
+FULL_ENGAGEMENT = 0.10
+"""The engagement rate that counts 1."""
+REVENUE = 0.90
+NOVEL_PATTERN = 0.85
+RELATIONSHIP_DEEPENING = 0.80
+UNKNOWN_IMPORTANCE = 0.50
+"""The importance where no factor is known."""
+
+ENGAGING = WORTH_REMEMBERING * FULL_ENGAGEMENT
+"""The engagement rate that is worth remembering by itself; from here on it is positive."""
+NEUTRAL_SENTIMENT = 0.05
+"""Sentiments nearer to 0 than this are neutral, as VADER's authors have it (Hutto and Gilbert,
+ICWSM 2014)."""
+PART_CHARACTERS = 400
+"""What a summary keeps of what was asked, said or done: a few sentences. Our own choice."""
+_WHOLE_SENTENCES = re.compile(rf".{{{PART_CHARACTERS // 2},}}[.!?…](?= )")
+
+_SATISFACTION = ("user_satisfaction", "satisfaction_score")
+_INCOME = ("revenue_generated", "total_revenue")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportanceScore:
+    """How important an interaction is, in 0…1: the mean of the factors that are known."""
+
+    value: float
+    factors: Mapping[str, float]
+
+    def __str__(self) -> str:
+        known = ", ".join(f"{name} {factor:g}" for name, factor in self.factors.items())
+        return f"{self.value:g} ({known or 'no factor is known'})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolved:
+    """What an interaction would be remembered as, and whether it is worth it.
+
+    Its `fields` bear the names by which a memory is stored.
+    """
+
+    content: str
+    importance: ImportanceScore
+    threshold: float
+    emotional_valence: Valence
+    entities: tuple[str, ...]
+    context: str | Mapping[str, Any]
+    platform_source: str
+    success_metrics: Mapping[str, Any]
+    memory_type: str = "learning"
+
+    @property
+    def worth(self) -> bool:
+        """Whether it is to be stored."""
+        return self.importance.value >= self.threshold
+
+    @property
+    def reason(self) -> str:
+        """Why it is to be stored, or why not."""
+        verdict = "reaches" if self.worth else "is below"
+        return f"importance {self.importance} {verdict} the threshold of {self.threshold:g}"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What to store, by the names of a memory's fields."""
+        return {
+            "content": self.content,
+            "memory_type": self.memory_type,
+            "importance": self.importance.value,
+            "emotional_valence": self.emotional_valence,
+            "entities": list(self.entities),
+            "context": self.context,
+            "platform_source": self.platform_source,
+            "success_metrics": dict(self.success_metrics),
+        }
+
+    def to_memory(self, interaction: Mapping[str, Any], context: MemoryContext) -> NewMemory:
+        """It as something to be stored; the same interaction and metrics have the same key.
+
+        Raises:
+            InvalidInputError: for metrics that are no JSON.
+        """
+        whole = encode_value({**self.fields, "interaction": parts_of(interaction)})
+        sorted_ = json.dumps(json.loads(whole), sort_keys=True)
+        return NewMemory(**self.fields, key=stable_key(context, self.memory_type, sorted_))
+
+
+def evolve(
+    interaction: Mapping[str, Any],
+    success_metrics: Mapping[str, Any],
+    *,
+    threshold: float = WORTH_REMEMBERING,
+) -> Evolved:
+    """Make a learning of an interaction; `worth` says whether to store it, `reason` why.
+
+    No model is asked: the same interaction always becomes the same memory.
+
+    Raises:
+        InvalidInputError: The interaction says nothing, a metric cannot be, or the threshold is
+            not in 0…1.
+        InvalidTypeError: A field or a metric that is read here is of the wrong type.
+    """
+    return Evolved(
+        content=summary_of(interaction),
+        importance=importance_of(interaction, success_metrics),
+        threshold=_number(threshold, "threshold", 0, 1),
+        emotional_valence=valence_of(success_metrics),
+        entities=entities_of(interaction),
+        context=context_of(interaction),
+        platform_source=text_of(interaction, "platform") or "unknown",
+        success_metrics=dict(success_metrics),
+    )
+
+
+def importance_of(
+    interaction: Mapping[str, Any], success_metrics: Mapping[str, Any]
+) -> ImportanceScore:
+    """How important an interaction is, as the agent-memory specification has it.
+
+    Factors are the engagement rate (1 from 0.10 on), any revenue, a novel pattern and a deepening
+    relationship. The mean is rounded to 12 digits, so that noise does not decide at a threshold.
+
+    Raises:
+        InvalidInputError: A metric is negative, infinite or not a number.
+        InvalidTypeError: A metric is no number, or a mark of the interaction no bool.
+    """
+    metrics = mapping_of(success_metrics, "success_metrics")
+    interaction = mapping_of(interaction, "interaction")
+    engagement = _metric(metrics, "engagement_rate")
+    factors = {}
+    if engagement is not None:
+        factors["engagement"] = min(engagement / FULL_ENGAGEMENT, 1.0)
+    if _metric(metrics, "revenue_generated"):
+        factors["revenue"] = REVENUE
+    if _mark(interaction, "novel_pattern"):
+        factors["novel_pattern"] = NOVEL_PATTERN
+    if _mark(interaction, "relationship_deepening"):
+        factors["relationship_deepening"] = RELATIONSHIP_DEEPENING
+    mean = sum(factors.values()) / len(factors) if factors else UNKNOWN_IMPORTANCE
+    return ImportanceScore(value=round(mean, 12), factors=factors)
+
+
+def valence_of(success_metrics: Mapping[str, Any]) -> Valence:
+    """How an interaction was felt, by the most direct of its metrics. Our own rule.
+
+    The first that is given decides: `sentiment` (a valence, or a number in −1…1); `success` (a
+    bool); `user_satisfaction` or `satisfaction_score` (in 0…1, 0.5 as sentiment 0). Else revenue
+    or an engagement that is worth remembering is positive, and everything else neutral.
+
+    Raises:
+        InvalidInputError: Any of these metrics is out of its range.
+        InvalidTypeError: Any of these metrics is of the wrong type.
+    """
+    metrics = mapping_of(success_metrics, "success_metrics")
+    success = _mark(metrics, "success")
+    satisfied = [_metric(metrics, name, 0, 1) for name in _SATISFACTION]
+    felt = [None if share is None else _felt(2 * share - 1) for share in satisfied]
+    engagement = _metric(metrics, "engagement_rate") or 0.0
+    income = sum(_metric(metrics, name) or 0.0 for name in _INCOME)
+    told = (_sentiment(metrics), None if success is None else _felt(1 if success else -1), *felt)
+    gained: Valence = "positive" if income > 0 or engagement >= ENGAGING else "neutral"
+    return next((valence for valence in told if valence is not None), gained)
+
+
+def summary_of(interaction: Mapping[str, Any]) -> str:
+    """What was asked, said and done and what came of it, in the interaction's own words.
+
+    A `content` stays as it is. Each of the other parts is a line, shortened to its first sentences
+    (400 characters at most), with "…" for what is left out.
+
+    Raises:
+        InvalidInputError: The interaction says nothing.
+        InvalidTypeError: A part is neither a text nor a list of texts.
+    """
+    parts = parts_of(interaction)
+    if not parts:
+        raise InvalidInputError(
+            f"the interaction says nothing: give it at least one of {', '.join(PARTS)}"
+        )
+    return "\n".join(
+        text if name == "content" else PARTS[name] + _shortened(text)
+        for name, text in parts.items()
+    )
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    if len(text) <= PART_CHARACTERS:
+        return text
+    start = text[: PART_CHARACTERS - 2]
+    sentences = _WHOLE_SENTENCES.match(start)
+    kept = sentences[0] if sentences else start.rpartition(" ")[0] or start
+    return f"{kept} …"
+
+
+def _sentiment(metrics: Mapping[str, Any]) -> Valence | None:
+    given = metrics.get("sentiment")
+    if given in get_args(Valence):
+        return cast("Valence", given)
+    if isinstance(given, str):
+        raise InvalidInputError(
+            f"sentiment is {given!r:.40}: use positive, neutral or negative, or a number in −1…1"
+        )
+    sentiment = _metric(metrics, "sentiment", -1, 1)
+    return None if sentiment is None else _felt(sentiment)
+
+
+def _felt(sentiment: float) -> Valence:
+    if abs(sentiment) < NEUTRAL_SENTIMENT:
+        return "neutral"
+    return "positive" if sentiment > 0 else "negative"
+
+
+def _metric(
+    metrics: Mapping[str, Any], name: str, least: float = 0, most: float = math.inf
+) -> float | None:
+    given = metrics.get(name)
+    return None if given is None else _number(given, name, least, most)
+
+
+def _number(given: object, name: str, least: float, most: float) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidTypeError(
+            f"{name} is a number, not {type(given).__name__}: leave it out if it is not known"
+        )
+    if not least <= given <= min(most, sys.float_info.max):
+        raise InvalidInputError(
+            f"{name} is a finite number from {least} to {most}: correct it, or leave it out"
+        )
+    return float(given)
+
+
+def _mark(marks: Mapping[str, Any], name: str) -> bool | None:
+    given = marks.get(name)
+    if given is not None and not isinstance(given, bool):
+        raise InvalidTypeError(
+            f"{name} is True or False, not {type(given).__name__}: leave it out if it is not known"
+        )
+    return given

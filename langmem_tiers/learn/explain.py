@@ -1,0 +1,162 @@
+"""Why a memory stands where it stands: its evidence, its history, and what it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from typing import Any, NamedTuple
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.explain import LINE, plain, shortened
+from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.learn.evidence import Interval, beta_interval
+from langmem_tiers.learn.policy import Decision, decide
+from langmem_tiers.learn.promote import Promoting, Source, alike_of, evidence, evidence_of
+from langmem_tiers.memory import Tier
+from langmem_tiers.namespaces import decode
+from langmem_tiers.values import content_of
+
+CONFIDENCE = 0.95
+
+
+class Relative(NamedTuple):
+    """A memory that another came from, or that came of it."""
+
+    role: str
+    """`source` or `successor`."""
+    namespace: tuple[str, ...]
+    key: str
+    tier: Tier
+    state: str | None
+    content: str
+
+
+class MoveRecord(NamedTuple):
+    """A move in a memory's life."""
+
+    move: str
+    kind: str
+    """`promoted`, `reinforced` or `demoted`; or `reflected`: an attempt lives on in its lesson."""
+    at: datetime
+    reasons: tuple[str, ...]
+    undone_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What is known of a memory's worth, and how it came to stand where it stands."""
+
+    key: str
+    namespace: tuple[str, ...]
+    tier: Tier
+    state: str | None
+    """None is current; `consolidated` lives on in a successor; `demoted` failed there."""
+    memory_type: str
+    content: str
+    access_count: int
+    success_count: int
+    failure_count: int
+    projects: tuple[str, ...]
+    success_interval: Interval
+    """Where its true rate of success lies, with a confidence of 95 %, over a uniform prior."""
+    decision: Decision | None
+    """Whether the policy would promote it now; None outside working."""
+    history: tuple[MoveRecord, ...]
+    sources: tuple[Relative, ...]
+    successors: tuple[Relative, ...]
+
+    def __str__(self) -> str:
+        """A paragraph of a line each: what it says, its evidence, its history, its relatives."""
+        return "\n".join(f"{name}: {text}" for name, text in self._lines())
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        cell = '<td style="text-align:left;vertical-align:top">'
+        rows = (
+            f"<tr>{cell}<b>{escape(name)}</b></td>{cell}{escape(text)}</td></tr>"
+            for name, text in self._lines()
+        )
+        return f"<table>{''.join(rows)}</table>"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        low, high = self.success_interval
+        projects = ", ".join(map(plain, self.projects)) or "none"
+        tries = self.success_count + self.failure_count
+        of_tries = f"{self.success_count} of {tries} runs succeeded, {low:.2f} to {high:.2f}"
+        lines = [
+            ("memory", shortened(self.content, LINE)),
+            ("stands", f"{self.tier} {plain(self.memory_type)}, {self.state or 'current'}"),
+            (
+                "evidence",
+                f"{self.access_count} accesses, {of_tries}; projects: {projects}",
+            ),
+        ]
+        if self.decision is not None:
+            lines.append((f"policy: {self.decision.verdict}", str(self.decision)))
+        for one in self.history:
+            undone = " (rolled back)" if one.undone_at else ""
+            lines.append((f"{one.at:%Y-%m-%d} {one.kind}{undone}", "; ".join(one.reasons)))
+        for other in (*self.sources, *self.successors):
+            text = f"{plain(other.key)} ({other.tier}, {other.state or 'current'}): "
+            lines.append((other.role, text + shortened(other.content, LINE)))
+        return lines
+
+
+def explain(memory_id: int, how: Promoting) -> Flow[Explanation]:
+    """Read all that is known of a memory, in two round trips.
+
+    Raises:
+        InvalidInputError: if it was removed meanwhile.
+    """
+    found = yield from evidence(how.tenant, [memory_id])
+    if not found:
+        raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
+    params = {"tenant": how.tenant, "id": memory_id}
+    history, relatives = yield Query(
+        (Call("history_of", params), Call("relatives", params)), commit=True
+    )
+    return _explanation(found[0], history, relatives, how)
+
+
+def _explanation(
+    source: Source,
+    history: Sequence[tuple[Any, ...]],
+    relatives: Sequence[tuple[Any, ...]],
+    how: Promoting,
+) -> Explanation:
+    found = evidence_of(source, list(alike_of(source, how)))
+    related = [_relative(row, how.tenant) for row in relatives]
+    return Explanation(
+        key=source.key,
+        namespace=decode(how.tenant, source.namespace),
+        tier=Tier(source.tier),
+        state=source.state,
+        memory_type=source.memory_type,
+        content=content_of(source.value),
+        access_count=source.access_count,
+        success_count=source.success_count,
+        failure_count=source.failure_count,
+        projects=tuple(sorted(found.projects)),
+        success_interval=beta_interval(source.success_count, source.failure_count, CONFIDENCE),
+        decision=_decision(source, decide(found, how.policy, how.moment.now)),
+        history=tuple(_record(row) for row in history),
+        sources=tuple(one for one in related if one.role == "source"),
+        successors=tuple(one for one in related if one.role == "successor"),
+    )
+
+
+def _decision(source: Source, decision: Decision) -> Decision | None:
+    return decision if source.tier == Tier.WORKING and source.state is None else None
+
+
+def _record(row: tuple[Any, ...]) -> MoveRecord:
+    move, kind, at, detail, undone_at = row
+    facts: Mapping[str, Any] = detail
+    return MoveRecord(move, kind, at, tuple(facts.get("reasons", ())), undone_at)
+
+
+def _relative(row: tuple[Any, ...], tenant: str) -> Relative:
+    role, namespace, key, tier, state, value = row
+    return Relative(role, decode(tenant, namespace), key, Tier(tier), state, content_of(value))

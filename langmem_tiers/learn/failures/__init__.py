@@ -1,0 +1,1 @@
+"""Reading what failed: texts of errors in many forms, and what is accidental in them."""

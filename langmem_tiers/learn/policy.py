@@ -1,0 +1,249 @@
+"""Promotion and demotion as decisions on evidence, each with its reasons.
+
+Both are meant to be looked at after every outcome, and looking often is what makes chance look
+like proof. The numbers below allow for that: they come from exact chances over 100 looks, which
+docs/learning-streams.md has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple, get_args
+
+from langmem_tiers.config import PromotionSettings
+from langmem_tiers.errors import ConfigurationError, InvalidInputError
+from langmem_tiers.learn.evidence import Evidence, chance_at_most
+
+Rule = Literal["thresholds", "beta"]
+Verdict = Literal["promote", "demote", "stay"]
+Comparison = Literal[">", ">=", "<="]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionPolicy(PromotionSettings):
+    """What a memory must have shown to be promoted, and to be demoted again.
+
+    By `rule`, "thresholds" takes the success rate as it was observed. "beta" asks how sure it is:
+    the chance that the true rate exceeds `min_success_rate`, over a uniform prior, must reach
+    `confidence`. So 1 of 1 is no 100 %: at 0.95, 13 of 13 are the fewest that prove a rate above
+    0.8. All other criteria hold for both rules.
+
+    Raises:
+        ConfigurationError: for a value that cannot work; the message begins with its name.
+    """
+
+    rule: Rule = "thresholds"
+    confidence: float = 0.95
+    """What a promotion by "beta" must reach. Of what is promoted, at least this share then has a
+    true rate above `min_success_rate`, however often one looks, as long as the true rates of all
+    memories are spread evenly. A memory of one fixed rate gains by the looks: within 100 outcomes
+    one of 0.7 is promoted in 1.5 % of all cases, one of 0.75 in 5 %, one of exactly 0.8 in 18 %;
+    at 0.98 in 0.4, 1.6 and 8 %."""
+    memory_types: tuple[str, ...] = ("pattern", "procedural", "reflexion", "semantic", "skill")
+    """What a run over all memories looks at. Episodes, plans and notes belong where they happened;
+    one of any type can be promoted by its key."""
+    near_duplicate: float = 0.9
+    """The cosine from which two memories of one type say the same: our own choice, above the 0.85
+    of recall, as here a difference would be lost."""
+    demote_after: int = 10
+    """Outcomes since the promotion before it may be undone; the first few are too easily bad."""
+    demote_within: int = 30
+    """The latest outcomes since the promotion that count. With all of them, a memory that served
+    long is protected by its past; with few, a good one has a bad spell sooner or later."""
+    demote_below: float = 0.5
+    """By "thresholds", the success rate at which a promotion is undone: it failed at least as
+    often as not. Within 100 outcomes, this meets a memory with a true rate of 0.9 in 0.2 % of all
+    cases. It is never above `min_success_rate`, so that no evidence both promotes and demotes."""
+    demote_confidence: float = 0.99
+    """By "beta", how sure it must be that the true rate is no longer above `min_success_rate`.
+    It is higher than for a promotion, as the looks never end: within 100 outcomes, a memory with
+    a true rate of 0.85 is demoted in 2 % of all cases, at 0.98 in 6 %. One of 0.5 is found out
+    within 25 outcomes in nine of ten."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        PromotionSettings.__post_init__(self)
+        if self.rule not in get_args(Rule):
+            raise ConfigurationError(f"rule is 'thresholds' or 'beta', not {self.rule!r}")
+        self._check_selection()
+        self._check_demotion()
+        for name in ("confidence", "demote_confidence"):
+            given = getattr(self, name)
+            if not (_is_number(given) and _EVEN < given < 1):
+                raise ConfigurationError(f"{name} is a number above 0.5, below 1, not {given!r}")
+
+    def _check_selection(self) -> None:
+        if not _are_names(self.memory_types):
+            raise ConfigurationError(
+                f"memory_types is a tuple of names, not {self.memory_types!r:.80}"
+            )
+        if not (_is_number(self.near_duplicate) and 0 < self.near_duplicate <= 1):
+            raise ConfigurationError(
+                f"near_duplicate is a cosine above 0 and at most 1, not {self.near_duplicate!r}"
+            )
+
+    def _check_demotion(self) -> None:
+        if not (_is_number(self.demote_below) and 0 <= self.demote_below <= 1):
+            raise ConfigurationError(
+                f"demote_below is a number from 0 to 1, not {self.demote_below!r}"
+            )
+        for name, least in (("demote_after", 1), ("demote_within", self.demote_after)):
+            given = getattr(self, name)
+            if not (_is_whole(given) and least <= given <= _MOST):
+                raise ConfigurationError(
+                    f"{name} is a whole number from {least} to {_MOST:,}, not {given!r}"
+                )
+
+
+_EVEN = 0.5
+"""A chance no better than its opposite's: above it, no evidence both promotes and demotes."""
+_MOST = 1_000_000
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(one, str) for one in value)
+
+
+SPECIFIED = PromotionPolicy()
+"""As specified: accesses > 5, success > 80 %, age > 7 days, projects >= 2."""
+BETA = PromotionPolicy(rule="beta")
+"""The same, but the success rate must be sure to exceed 80 %."""
+
+
+class Criterion(NamedTuple):
+    """One condition of a decision, with what was seen; the value is None if nothing was."""
+
+    name: str
+    value: float | None
+    comparison: Comparison
+    threshold: float
+    unit: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether it holds. What was never seen does not."""
+        if self.value is None:
+            return False
+        if self.comparison == ">":
+            return self.value > self.threshold
+        if self.comparison == ">=":
+            return self.value >= self.threshold
+        return self.value <= self.threshold
+
+    def __str__(self) -> str:
+        """Such as `accesses 7 > 5 yes`."""
+        digits = _digits(self.value, self.threshold)
+        value = "unknown" if self.value is None else _shown(self.value, digits)
+        threshold = _shown(self.threshold, digits)
+        answer = "yes" if self.met else "no"
+        return f"{self.name} {value} {self.comparison} {threshold}{self.unit} {answer}"
+
+
+def _digits(value: float | None, threshold: float) -> int:
+    """As many as tell the two apart: 0.8004 is not shown as 0.80 > 0.80."""
+    digits = 2
+    while value is not None and value != threshold and digits < _MOST_DIGITS:
+        if round(value, digits) != round(threshold, digits):
+            break
+        digits += 1
+    return digits
+
+
+_MOST_DIGITS = 9
+
+
+def _shown(value: float, digits: int) -> str:
+    return f"{value}" if isinstance(value, int) else f"{value:.{digits}f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to become of a memory, and each criterion it was judged by."""
+
+    verdict: Verdict
+    reasons: tuple[Criterion, ...]
+
+    @property
+    def promote(self) -> bool:
+        """Whether it is to be promoted."""
+        return self.verdict == "promote"
+
+    @property
+    def demote(self) -> bool:
+        """Whether its promotion is to be undone."""
+        return self.verdict == "demote"
+
+    def __str__(self) -> str:
+        """Such as `accesses 7 > 5 yes; success 0.75 > 0.80 no`."""
+        return "; ".join(map(str, self.reasons))
+
+
+def decide(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> Decision:
+    """Whether a memory has shown enough to be promoted; `now` is UTC.
+
+    Without any outcome it never has. A caller that has merged near-duplicates gives the evidence
+    of all of them together.
+
+    Raises:
+        InvalidInputError: `now` has no time zone.
+    """
+    if now.tzinfo is None:
+        raise InvalidInputError("now has no time zone: give it in UTC")
+    age = (now - evidence.recorded_at) / timedelta(days=1)
+    success = _sure_success if policy.rule == "beta" else _success
+    reasons = (
+        Criterion("accesses", evidence.access_count, ">", policy.min_access_count),
+        success(evidence, policy),
+        Criterion("age", age, ">", policy.min_age_days, " days"),
+        Criterion("projects", len(evidence.projects), ">=", policy.min_projects),
+    )
+    return Decision("promote" if all(one.met for one in reasons) else "stay", reasons)
+
+
+def _success(evidence: Evidence, policy: PromotionPolicy) -> Criterion:
+    return Criterion("success", evidence.success_rate, ">", policy.min_success_rate)
+
+
+def _sure_success(evidence: Evidence, policy: PromotionPolicy) -> Criterion:
+    name = f"chance of success above {policy.min_success_rate:.2f}"
+    chance = 1 - _chance_at_most(evidence, policy) if evidence.tries else None
+    return Criterion(name, chance, ">=", policy.confidence)
+
+
+def should_demote(latest: Evidence, policy: PromotionPolicy) -> Decision:
+    """Whether later outcomes have turned against a promoted memory.
+
+    `latest` counts the outcomes since its promotion, and of those only the latest
+    `policy.demote_within`. All of them may be given where that many cannot be told apart: then a
+    memory that turns is found out the later, the longer it served.
+    """
+    rate = _sure_failure if policy.rule == "beta" else _failure
+    reasons = (
+        Criterion("outcomes", latest.tries, ">=", policy.demote_after),
+        rate(latest, policy),
+    )
+    return Decision("demote" if all(one.met for one in reasons) else "stay", reasons)
+
+
+def _failure(evidence: Evidence, policy: PromotionPolicy) -> Criterion:
+    limit = min(policy.demote_below, policy.min_success_rate)
+    return Criterion("success", evidence.success_rate, "<=", limit)
+
+
+def _sure_failure(evidence: Evidence, policy: PromotionPolicy) -> Criterion:
+    name = f"chance of success at most {policy.min_success_rate:.2f}"
+    chance = _chance_at_most(evidence, policy) if evidence.tries else None
+    return Criterion(name, chance, ">=", policy.demote_confidence)
+
+
+def _chance_at_most(evidence: Evidence, policy: PromotionPolicy) -> float:
+    return chance_at_most(evidence.success_count, evidence.failure_count, policy.min_success_rate)

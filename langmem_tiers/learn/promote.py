@@ -1,0 +1,400 @@
+"""Promotion: what has proven itself in a project becomes everybody's, one transaction a move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import NAMESPACE_OID, uuid4, uuid5
+
+from langmem_tiers.config import StoreOptions
+from langmem_tiers.errors import InvalidInputError, ModelError
+from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.learn.evidence import Evidence
+from langmem_tiers.learn.generalise import Generaliser
+from langmem_tiers.learn.policy import Decision, PromotionPolicy, decide
+from langmem_tiers.learn.sharing import said_for_all, shared_fields
+from langmem_tiers.memory import TIERS, Moment, Tier
+from langmem_tiers.namespaces import Place
+from langmem_tiers.remember.flow import Write, delete_calls, embed, lock_call, put_calls
+from langmem_tiers.remember.memories import FIELD, embedded_text
+from langmem_tiers.values import content_of, encode_value, told
+from langmem_tiers.vectors import PackedVector
+
+PAGE = 50
+"""Candidates whose evidence is read at once."""
+TRIES = 3
+"""How often a move looks anew for what teaches the same, when that was not locked yet."""
+LOCK = "\0promotions"
+"""The key that all moves of a tenant lock: two that teach the same must see each other."""
+NAMES = ("project_id", "agent_id", "session_id", "source_task", "task_id")
+"""Fields of a value that name where it came from."""
+
+
+class Source(NamedTuple):
+    """A memory that may be promoted, with what speaks for and against it.
+
+    A row of promotion_evidence; the columns are in this order.
+    """
+
+    id: int
+    namespace: str
+    key: str
+    value: dict[str, Any]
+    tier: str
+    state: str | None
+    created_at: datetime
+    updated_at: datetime
+    access_count: int
+    success_count: int
+    failure_count: int
+    projects: list[str]
+    near: list[dict[str, Any]]
+    successor: dict[str, Any] | None
+
+    @property
+    def memory_type(self) -> str:
+        """Its kind."""
+        return str(self.value.get("memory_type") or "episodic")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """What became of a memory that was to be promoted."""
+
+    promoted: bool
+    key: str
+    """Of the memory in working."""
+    successor: str | None = None
+    """Of the memory in long_term that it lives on in."""
+    reinforced: bool = False
+    """Whether that one was there already, and was given this evidence."""
+    move: str | None = None
+    """What `rollback` takes."""
+    sources: tuple[str, ...] = ()
+    """Keys of all memories that live on in the successor by this move."""
+    decision: Decision | None = None
+    reason: str = "promoted"
+
+    def __str__(self) -> str:
+        """What was decided, and why."""
+        verb = "promoted" if self.promoted else "stays"
+        why = f" ({self.decision})" if self.decision else ""
+        return f"{self.key} {verb}: {self.reason}{why}"
+
+
+class Promoting(NamedTuple):
+    """What holds for all moves of one call."""
+
+    tenant: str
+    policy: PromotionPolicy
+    generaliser: Generaliser
+    options: StoreOptions
+    moment: Moment
+    """When the call began, by which it judges."""
+    clock: Callable[[], Moment]
+    """The moment anew: a model may have taken long."""
+
+
+def promote_all(how: Promoting) -> Flow[list[Promotion]]:
+    """Promote every memory of a tenant that the policy finds worthy; all that were judged.
+
+    A memory of which a model says nothing usable stays, with the error as its reason. Where the
+    database fails the call ends, and what was moved before stays moved: the events of a tenant
+    tell what, and `explain` of each memory.
+    """
+    judged: list[Promotion] = []
+    after = 0
+    while True:
+        (rows,) = yield Query((_candidates(how, after),), commit=True)
+        if not rows:
+            return judged
+        ids = [row[0] for row in rows]
+        moved: set[str] = set()
+        for source in (yield from evidence(how.tenant, ids)):
+            if source.key in moved and not (yield from _current(source, how)):
+                continue  # it lives on with one that said the same
+            try:
+                one = yield from promote_one(source, how)
+            except (ModelError, InvalidInputError) as error:
+                one = Promotion(promoted=False, key=source.key, reason=str(error))
+            moved.update(one.sources)
+            judged.append(one)
+        after = ids[-1]
+
+
+def _candidates(how: Promoting, after: int) -> Call:
+    params = {
+        "tenant": how.tenant,
+        "after": after,
+        "accesses": how.policy.min_access_count,
+        "before": how.moment.now - timedelta(days=how.policy.min_age_days),
+        "alive_at": how.moment.alive_at,
+        "memory_types": list(how.policy.memory_types),
+        "limit": PAGE,
+    }
+    return Call("promotion_candidates", params)
+
+
+def _current(source: Source, how: Promoting) -> Flow[bool]:
+    """Whether a memory is still there, and lives on in no other."""
+    found = yield from evidence(how.tenant, [source.id])
+    return bool(found) and found[0].state is None
+
+
+def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Source]]:
+    """What speaks for and against these memories."""
+    params = {"tenant": tenant, "ids": list(ids)}
+    (rows,) = yield Query((Call("promotion_evidence", params),), commit=True)
+    return [Source(*row) for row in rows]
+
+
+def promote_one(source: Source, how: Promoting) -> Flow[Promotion]:
+    """Promote a memory if it is worthy; a model generalises it before any row is locked."""
+    if (reason := _settled(source)) is not None:
+        return Promotion(promoted=False, key=source.key, reason=reason)
+    alike = list(alike_of(source, how))
+    decision = decide(evidence_of(source, alike), how.policy, how.moment.now)
+    if not decision.promote:
+        return Promotion(promoted=False, key=source.key, decision=decision, reason="not proven yet")
+    names = _names(source, alike, how.tenant)
+    general = yield from said_for_all(content_of(source.value), names, how.generaliser)
+    write = _successor(source, general, names, how)
+    vectors = yield from embed([write], how.options)
+    return (yield from _move(_Worthy(source, alike, decision), write, vectors, how))
+
+
+def _settled(source: Source) -> str | None:
+    """Why there is nothing to decide."""
+    if source.successor is not None and source.successor["state"] == "demoted":
+        return f"it was promoted as {source.successor['key']}, which was demoted"
+    if source.successor is not None:
+        return f"it lives on as {source.successor['key']} already"
+    if source.tier != Tier.WORKING:
+        return f"it is in {source.tier}: what is in working is promoted"
+    return None if source.state is None else f"it is {source.state}"
+
+
+def alike_of(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
+    """Those of its neighbours in working memory that say the same."""
+    for one in source.near:
+        alive = one["expires_at"] is None or _moment(one["expires_at"]) > how.moment.alive_at
+        if alive and one["memory_type"] == source.memory_type and _same(one["distance"], how):
+            yield one
+
+
+def _moment(written: str) -> datetime:
+    return datetime.fromisoformat(written)
+
+
+def _same(distance: float, how: Promoting) -> bool:
+    """Whether a cosine distance, whatever the metric of the store is, is small enough."""
+    return 1.0 - distance >= how.policy.near_duplicate
+
+
+def evidence_of(source: Source, alike: Sequence[Mapping[str, Any]]) -> Evidence:
+    """A memory's own accesses; outcomes and projects of all that says the same and goes along."""
+    own = [source.value.get("project_id"), *(one["project_id"] for one in alike)]
+    return Evidence(
+        access_count=source.access_count,
+        success_count=source.success_count + sum(one["success_count"] for one in alike),
+        failure_count=source.failure_count + sum(one["failure_count"] for one in alike),
+        projects=frozenset(one for one in (*own, *source.projects) if isinstance(one, str)),
+        recorded_at=source.created_at,
+    )
+
+
+def _names(source: Source, alike: Sequence[Mapping[str, Any]], tenant: str) -> list[str]:
+    """What must not be told to other projects."""
+    own = [source.value.get(name) for name in NAMES]
+    projects = [*source.projects, *(one["project_id"] for one in alike)]
+    return sorted({one for one in (*own, *projects, tenant) if isinstance(one, str) and one})
+
+
+def _successor(source: Source, content: str, names: Sequence[str], how: Promoting) -> Write:
+    """The write of what everybody learns; the same lesson has the same key."""
+    value = shared_fields(source.value, names)
+    value |= {
+        "content": content,
+        "memory_type": source.memory_type,
+        "metadata": {
+            "source_project": source.value.get("project_id"),
+            "original_id": source.key,
+            "promotion_date": how.moment.now.isoformat(),
+        },
+    }
+    index = how.options.index
+    embedded = index is not None and index.vector is not None
+    parts = ["promoted", how.tenant, source.memory_type, content]
+    return Write(
+        place=Place(how.tenant, ""),
+        key=str(uuid5(NAMESPACE_OID, json.dumps(parts))),
+        value=encode_value(value),
+        texts=((FIELD, embedded_text(value)),) if embedded else (),
+        lexical=content if index is not None else "",
+        tier=Tier.LONG_TERM,
+        told=told(value),
+    )
+
+
+class _Worthy(NamedTuple):
+    """A memory to be promoted, with those that say the same."""
+
+    source: Source
+    alike: Sequence[Mapping[str, Any]]
+    decision: Decision
+
+
+class _Target(NamedTuple):
+    """What teaches the same already; a row of promotion_targets, in this order."""
+
+    key: str
+    tier: str
+    state: str | None
+    distance: float | None
+    """None for the memory of the successor's own key."""
+    memory_type: str
+
+
+def _move(
+    worthy: _Worthy, write: Write, vectors: Mapping[str, PackedVector | None], how: Promoting
+) -> Flow[Promotion]:
+    """The move itself, under the locks of all that it touches, if nothing changed meanwhile."""
+    how = how._replace(moment=how.clock())  # a model was asked: some may have expired by now
+    params = {
+        "tenant": how.tenant,
+        "sources": list(_versions(worthy)),
+        "key": write.key,
+        "field": FIELD,
+        "query": next(iter(vectors.values()), None),
+        "alive_at": how.moment.alive_at,
+    }
+    judged = Call("promotion_evidence", {"tenant": how.tenant, "ids": [worthy.source.id]})
+    calls = (Call("promotion_sources", params), Call("promotion_targets", params), judged)
+    locked = write.key
+    for _ in range(TRIES):
+        _, sources, targets, rows = yield Query((_lock(worthy, (write.key, locked), how), *calls))
+        target = _target([_Target(*row) for row in targets], worthy.source.memory_type, how)
+        if target is None or target.key in {write.key, locked}:
+            kept = _kept(sources, worthy)
+            worthy = _judged_again(worthy, rows, kept, how)
+            if (against := _against(worthy, kept, target)) is None:
+                return (yield from _recorded(worthy, kept, target, (write, vectors), how))
+            yield Query((), commit=True)
+            return _stays(worthy, against)
+        locked = target.key
+        yield Query((), commit=True)  # which lets go of the locks: they are taken in one order
+    return _stays(worthy, "what teaches the same changed meanwhile: promote again")
+
+
+def _lock(worthy: _Worthy, successors: Sequence[str], how: Promoting) -> Call:
+    near = [(one["namespace"], one["key"]) for one in worthy.alike]
+    places = [(worthy.source.namespace, worthy.source.key), *near]
+    keys = [("", LOCK), *(("", one) for one in successors), *places]
+    return lock_call([(how.tenant, *key) for key in keys], how.options)
+
+
+def _versions(worthy: _Worthy) -> dict[int, datetime]:
+    """When each of those that say the same was last changed, the source first."""
+    found = {one["id"]: _moment(one["updated_at"]) for one in worthy.alike}
+    return {worthy.source.id: worthy.source.updated_at, **found}
+
+
+def _kept(rows: Sequence[Row], worthy: _Worthy) -> list[int]:
+    """Those that are still the ones that were judged, the source first."""
+    versions = _versions(worthy)
+    current = {
+        row[0]
+        for row in rows
+        if row[1] == Tier.WORKING and row[2] is None and row[3] == versions[row[0]]
+    }
+    return [one for one in versions if one in current]
+
+
+def _target(found: Sequence[_Target], memory_type: str, how: Promoting) -> _Target | None:
+    """What teaches the same: by its key, else the nearest that is near enough."""
+    for one in found:
+        if one.distance is None:
+            return one
+        if one.memory_type == memory_type and _same(one.distance, how):
+            return one
+    return None
+
+
+def _judged_again(
+    worthy: _Worthy, rows: Sequence[Row], kept: Sequence[int], how: Promoting
+) -> _Worthy:
+    """The decision on what is known under the locks: outcomes may have come meanwhile."""
+    if not rows:
+        return worthy
+    source = Source(*rows[0])
+    alike = [one for one in alike_of(source, how) if one["id"] in kept]
+    decision = decide(evidence_of(source, alike), how.policy, how.moment.now)
+    return worthy._replace(decision=decision)
+
+
+def _against(worthy: _Worthy, kept: Sequence[int], target: _Target | None) -> str | None:
+    """What stands against the move, under the locks."""
+    if worthy.source.id not in kept:
+        return "it changed meanwhile: promote again"
+    if not worthy.decision.promote:
+        return "it is not proven any more"
+    if target is None:
+        return None
+    if target.tier != Tier.LONG_TERM:
+        return f"the same lesson, {target.key}, stands in {target.tier}: move it to long_term"
+    return None if target.state is None else f"the same lesson, {target.key}, was {target.state}"
+
+
+def _recorded(
+    worthy: _Worthy,
+    kept: Sequence[int],
+    target: _Target | None,
+    made: tuple[Write, Mapping[str, PackedVector | None]],
+    how: Promoting,
+) -> Flow[Promotion]:
+    """Write the successor, or reinforce the target."""
+    puts = _puts(*made, how) if target is None else ()
+    record = _record(worthy, kept, how) | {
+        "key": made[0].key if target is None else target.key,
+        "kind": "promoted" if target is None else "reinforced",
+    }
+    *_, recorded = yield Query((*puts, Call("record_promotion", record)), commit=True)
+    if not recorded:
+        return _stays(worthy, "what teaches the same changed meanwhile: promote again")
+    keys = {worthy.source.id: worthy.source.key, **{one["id"]: one["key"] for one in worthy.alike}}
+    return Promotion(
+        promoted=True,
+        key=worthy.source.key,
+        successor=record["key"],
+        reinforced=target is not None,
+        move=record["event"],
+        sources=tuple(keys[one] for one in kept),
+        decision=worthy.decision,
+        reason="promoted" if target is None else "the same lesson was there and is reinforced",
+    )
+
+
+def _record(worthy: _Worthy, kept: Sequence[int], how: Promoting) -> dict[str, Any]:
+    return {
+        "tenant": how.tenant,
+        "sources": list(kept),
+        "event": str(uuid4()),
+        "now": how.moment.now,
+        "detail": json.dumps({"reasons": list(map(str, worthy.decision.reasons))}),
+    }
+
+
+def _puts(
+    write: Write, vectors: Mapping[str, PackedVector | None], how: Promoting
+) -> Iterator[Call]:
+    """The calls that write the successor; one that has expired is not revived."""
+    if how.moment.omit_expired:
+        yield from delete_calls([write], TIERS, expired_by=how.moment.now)
+    yield from put_calls([write], vectors, how.options, how.moment.now, Tier.LONG_TERM)
+
+
+def _stays(worthy: _Worthy, reason: str) -> Promotion:
+    return Promotion(promoted=False, key=worthy.source.key, decision=worthy.decision, reason=reason)

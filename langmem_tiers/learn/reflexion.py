@@ -1,0 +1,187 @@
+"""What a failure teaches, and what was done when it failed: fields in, a memory out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import NAMESPACE_OID, uuid5
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.memory import MemoryContext
+from langmem_tiers.namespaces import utf8_bytes
+from langmem_tiers.remember.memories import NewMemory, normalised_tags
+
+REFLEXION, PATTERN, ATTEMPT = "reflexion", "pattern", "episodic"
+"""The memory types of a lesson, of what worked, and of an attempt that failed."""
+FAILED_ATTEMPT = "failed-attempt"
+"""The tag of attempts whose lesson is not known yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reflexion:
+    """A lesson learned from a failure, with the fields of the specification.
+
+    Raises:
+        InvalidInputError: for a field that is empty or no text.
+
+    Example:
+        ```python
+        from langmem_tiers import Reflexion
+
+        lesson = Reflexion(
+            task_id="task-456",
+            original_approach="Compared passwords with ==",
+            failure_reason="A timing attack reads them",
+            improved_approach="Use secrets.compare_digest",
+        )
+        print(lesson.to_memory_format())
+        ```
+    """
+
+    task_id: str
+    original_approach: str
+    failure_reason: str
+    improved_approach: str
+    tags: tuple[str, ...] = ()
+    failure: Signature | None = None
+    """What failed, without its accidents: the same failure recalls the lesson."""
+
+    def __post_init__(self) -> None:
+        """Refuse what teaches nothing."""
+        for name in ("task_id", "original_approach", "failure_reason", "improved_approach"):
+            checked_text(getattr(self, name), name)
+        object.__setattr__(self, "tags", tuple(normalised_tags(self.tags)))
+
+    def to_memory_format(self) -> str:
+        """The lesson as the text that is stored, embedded, and shown to a model."""
+        return "\n".join(
+            (
+                f"Lesson from {self.task_id}",
+                f"Tried: {self.original_approach}",
+                f"Failed because: {self.failure_reason}",
+                f"Do instead: {self.improved_approach}",
+            )
+        )
+
+    def to_memory(self, context: MemoryContext, **further: Any) -> NewMemory:
+        """The lesson as something to be stored; the same lesson has the same key."""
+        fields = {
+            "task_id": self.task_id,
+            "original_approach": self.original_approach,
+            "failure_reason": self.failure_reason,
+            "improved_approach": self.improved_approach,
+        }
+        return NewMemory(
+            content=self.to_memory_format(),
+            memory_type=REFLEXION,
+            key=stable_key(context, REFLEXION, *fields.values()),
+            tags=self.tags,
+            further={**fields, **failure_fields(self.failure)},
+            **further,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedAttempt:
+    """What was tried and how it failed; and what succeeded later, if anything did."""
+
+    task_id: str
+    approach: str
+    error: str
+    """The real error, as it was reported."""
+    tool: str | None = None
+    succeeded_with: str | None = None
+    """What was done when the same thing worked at last."""
+
+    def __post_init__(self) -> None:
+        """Refuse what says nothing."""
+        for name in ("task_id", "approach", "error"):
+            checked_text(getattr(self, name), name)
+
+    @property
+    def failure(self) -> Signature:
+        """What failed, without its accidents."""
+        return signature(self.error, tool=self.tool)
+
+    def extracted(self) -> Reflexion | None:
+        """The lesson in what was seen, without a model; None while nothing has worked."""
+        if self.succeeded_with is None:
+            return None
+        return Reflexion(
+            task_id=self.task_id,
+            original_approach=self.approach,
+            failure_reason=self.error,
+            improved_approach=self.succeeded_with,
+            failure=self.failure,
+        )
+
+    def lesson_key(self, context: MemoryContext) -> str:
+        """The key of the lesson that a model draws from it, whatever its words."""
+        what = (self.task_id, self.approach, self.error, self.succeeded_with or "")
+        return stable_key(context, FAILED_ATTEMPT, REFLEXION, *what)
+
+    def to_memory(self, context: MemoryContext) -> NewMemory:
+        """The attempt itself, as something to be stored; the same attempt has the same key."""
+        return NewMemory(
+            content=f"Failed attempt at {self.task_id}\nTried: {self.approach}\n"
+            f"Failed with: {self.error}",
+            memory_type=ATTEMPT,
+            key=stable_key(context, FAILED_ATTEMPT, self.task_id, self.approach, self.error),
+            tags=(FAILED_ATTEMPT,),
+            further={"task_id": self.task_id, **failure_fields(self.failure)},
+        )
+
+
+class Reflector(NamedTuple):
+    """What draws the lesson from a failed attempt, by a model of the caller's."""
+
+    call: Callable[[FailedAttempt], Reflexion]
+    acall: Callable[[FailedAttempt], Awaitable[Reflexion]]
+
+
+def pattern(
+    content: str,
+    *,
+    context: MemoryContext,
+    tags: Iterable[str] = (),
+    source_task: str | None = None,
+) -> NewMemory:
+    """What worked, as something to be stored; the same pattern has the same key."""
+    return NewMemory(
+        content=content,
+        memory_type=PATTERN,
+        key=stable_key(context, PATTERN, checked_text(content, "content"), source_task or ""),
+        tags=tags,
+        source_task=source_task,
+    )
+
+
+def failure_fields(failure: Signature | None) -> dict[str, str]:
+    """What a stored value says of the failure behind it."""
+    if failure is None:
+        return {}
+    tool = {} if failure.tool is None else {"tool": failure.tool}
+    return {"signature": str(failure), **tool}
+
+
+def stable_key(context: MemoryContext, *parts: str) -> str:
+    """A key that is the same for the same parts in the same project."""
+    whose = [context.tenant, context.project_id or ""]
+    return str(uuid5(NAMESPACE_OID, json.dumps([*whose, *parts])))
+
+
+def checked_text(given: object, what: str) -> str:
+    """A text that says something.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    if not isinstance(given, str):
+        raise InvalidTypeError(f"{what} is a string, not {type(given).__name__}")
+    utf8_bytes(given, what)
+    if not given.strip():
+        raise InvalidInputError(f"{what} is empty: say it in a sentence")
+    return given

@@ -1,0 +1,110 @@
+"""Traces of runs as memories, and the skills that recur in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.learn.reflexion import stable_key
+from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates
+from langmem_tiers.memory import MemoryContext, Moment, Tier
+from langmem_tiers.namespaces import encode
+from langmem_tiers.remember.memories import NewMemory
+
+SKILL, TRACE = "skill", "trace"
+"""The memory type of a skill, and the tag and field of the episodes that traces are."""
+MOST_TRACES = 500
+"""How many of a project's traces are mined, the newest: our own choice. A skill that nobody used
+in as many runs has nothing to say of today's."""
+
+
+def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
+    """A trace as something to be stored; the same run has the same key."""
+    ended = "succeeded" if trace.succeeded else "failed"
+    return NewMemory(
+        content=f"Run that {ended}\nCalled: {' > '.join(map(_told, trace.calls))}",
+        key=stable_key(context, TRACE, trace.run),
+        tags=(TRACE,),
+        tier=Tier.WORKING,
+        further={
+            TRACE: {
+                "run": trace.run,
+                "succeeded": trace.succeeded,
+                "calls": [[one.tool, sorted(one.arguments), one.succeeded] for one in trace.calls],
+            }
+        },
+    )
+
+
+def proposals(
+    context: MemoryContext, moment: Moment, *, min_support: int
+) -> Flow[dict[str, NewMemory]]:
+    """The skills in a project's newest traces, each as something to be stored, by key."""
+    place = encode(context.namespace(Tier.WORKING))
+    params = {**place._asdict(), "alive_at": moment.alive_at, "limit": MOST_TRACES}
+    (rows,) = yield Query((Call("recent_traces", params),), commit=True)
+    traces = [trace for row in rows if (trace := read_trace(row[0])) is not None]
+    found = skill_candidates(traces, min_support=min_support)
+    skills = [(skill_key(one, context), one) for one in found]
+    return {key: skill_memory(one, key) for key, one in skills}
+
+
+def skill_key(one: SkillCandidate, context: MemoryContext) -> str:
+    """The key of a skill: the same for the same steps."""
+    return stable_key(context, SKILL, one.signature)
+
+
+def skill_memory(one: SkillCandidate, key: str) -> NewMemory:
+    """A skill as something to be stored.
+
+    It is `proposed`: what comes of the runs that recall it says whether it is one.
+    """
+    return NewMemory(
+        content=one.content,
+        memory_type=SKILL,
+        key=key,
+        tier=Tier.WORKING,
+        further={
+            "steps": list(map(str, one.steps)),
+            "support": one.support,
+            "success_rate": one.success_rate,
+            "runs": list(one.runs),
+            "proposed": True,
+        },
+    )
+
+
+def is_news(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool:
+    """Whether a skill is new, or its evidence is; not if somebody made the stored one their own."""
+    if stored is None:
+        return True
+    told = ("support", "success_rate", "runs")
+    differs = any(stored.get(name) != skill.further[name] for name in told)
+    return differs and stored.get("proposed") is True
+
+
+def read_trace(stored: object) -> Trace | None:
+    """A trace as it was stored; None for what is none, as a value may hold anything."""
+    match stored:
+        case {"run": str(run), "succeeded": bool(succeeded), "calls": list(listed)} if run:
+            calls = [_call(one) for one in listed]
+            whole = [one for one in calls if one is not None]
+            return Trace(run, whole, succeeded) if len(whole) == len(calls) else None
+    return None
+
+
+def _call(stored: object) -> ToolCall | None:
+    match stored:
+        case [str(tool), list(arguments), bool(succeeded)] if tool and _are_names(arguments):
+            return ToolCall(tool, frozenset(arguments), succeeded)
+    return None
+
+
+def _are_names(given: Iterable[object]) -> bool:
+    return all(isinstance(one, str) for one in given)
+
+
+def _told(call: ToolCall) -> str:
+    step = Step(call.tool, tuple(sorted(call.arguments)))
+    return str(step) if call.succeeded else f"{step} (failed)"

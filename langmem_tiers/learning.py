@@ -1,0 +1,398 @@
+"""The verbs by which a coordinator learns: lessons, outcomes, promotion and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+
+from langmem_tiers.asking import Asking
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.flow import Flow
+from langmem_tiers.learn.lessons import Concern
+from langmem_tiers.learn.outcome import OutcomeReport, Run
+from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion, checked_text, pattern
+from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.learning_flows import LearningFlows, Showing
+from langmem_tiers.memory import MemoryContext, Recollection, Recollections, StoreResult
+from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.reflecting import reflector_of
+from langmem_tiers.remember.memories import NewMemory, label, normalised_tags, share
+from langmem_tiers.store import TieredStore
+from langmem_tiers.tracing import traced
+
+Failure = BaseException | str | Signature
+"""What failed: an exception, a traceback or any text of an error, or its signature."""
+MOST_LESSONS = 100
+"""Lessons that one call returns at most."""
+
+
+class LearningVerbs:
+    """What `MemoryCoordinator` does to learn; every verb has an async twin."""
+
+    context: MemoryContext
+    policy: PromotionPolicy
+    _store: TieredStore
+    _flows: MemoryFlows
+    _learning: LearningFlows
+    _asking: Asking
+
+    # Lessons
+
+    @traced("tool")
+    def store_pattern(
+        self,
+        content: str,
+        *,
+        tags: Iterable[str] = (),
+        project_id: str | None = None,
+        source_task: str | None = None,
+    ) -> StoreResult:
+        """Remember what worked; storing the same again, as a retry does, stores it once.
+
+        Raises:
+            InvalidInputError: for what cannot be stored; nothing was.
+        """
+        where = self._where(project_id)
+        one = pattern(content, context=where, tags=tags, source_task=source_task)
+        return self._store.run(self._flows.remember([one], where))[0]
+
+    @traced("tool")
+    async def astore_pattern(
+        self,
+        content: str,
+        *,
+        tags: Iterable[str] = (),
+        project_id: str | None = None,
+        source_task: str | None = None,
+    ) -> StoreResult:
+        """Remember what worked; see `store_pattern`."""
+        where = self._where(project_id)
+        one = pattern(content, context=where, tags=tags, source_task=source_task)
+        return (await self._store.arun(self._flows.remember([one], where)))[0]
+
+    @traced("tool")
+    def store_reflexion(
+        self,
+        *,
+        task_id: str,
+        original_approach: str,
+        failure_reason: str,
+        improved_approach: str,
+        tags: Iterable[str] = (),
+        project_id: str | None = None,
+        failure: Failure | None = None,
+        tool: str | None = None,
+    ) -> StoreResult:
+        """Remember what a failure taught; storing the same again, as a retry does, stores it once.
+
+        Args:
+            task_id: The task that failed.
+            original_approach: What was tried.
+            failure_reason: Why it failed.
+            improved_approach: What to do instead.
+            tags: Stored in lower case, words joined by hyphens.
+            project_id: The context's if not given.
+            failure: What failed: the exception or the text of its error. The same failure in the
+                same tool recalls this lesson first (see `get_lessons`).
+            tool: The tool that failed.
+
+        Raises:
+            InvalidInputError: for a field that is empty; nothing was stored.
+        """
+        given = (task_id, original_approach, failure_reason, improved_approach)
+        one, where = self._lesson(given, tags, project_id, failure, tool)
+        return self._store.run(self._flows.remember([one], where))[0]
+
+    @traced("tool")
+    async def astore_reflexion(
+        self,
+        *,
+        task_id: str,
+        original_approach: str,
+        failure_reason: str,
+        improved_approach: str,
+        tags: Iterable[str] = (),
+        project_id: str | None = None,
+        failure: Failure | None = None,
+        tool: str | None = None,
+    ) -> StoreResult:
+        """Remember what a failure taught; see `store_reflexion`."""
+        given = (task_id, original_approach, failure_reason, improved_approach)
+        one, where = self._lesson(given, tags, project_id, failure, tool)
+        return (await self._store.arun(self._flows.remember([one], where)))[0]
+
+    def _lesson(
+        self,
+        given: tuple[str, str, str, str],
+        tags: Iterable[str],
+        project_id: str | None,
+        failure: Failure | None,
+        tool: str | None,
+    ) -> tuple[NewMemory, MemoryContext]:
+        task_id, original_approach, failure_reason, improved_approach = given
+        where = self._where(project_id)
+        lesson = Reflexion(
+            task_id=task_id,
+            original_approach=original_approach,
+            failure_reason=failure_reason,
+            improved_approach=improved_approach,
+            tags=tuple(normalised_tags(tags)),
+            failure=_signed(failure, failure_reason, tool),
+        )
+        return lesson.to_memory(where), where
+
+    @traced("tool")
+    def reflect(
+        self, attempts: Sequence[FailedAttempt], *, model: BaseChatModel | None = None
+    ) -> list[StoreResult]:
+        """Learn from failed attempts: keep each as it was, and store the lessons there are.
+
+        Args:
+            attempts: What failed; kept as episodic memories, the same one once.
+            model: A chat model that draws the lesson. Without one the lesson is what succeeded
+                later, and there is none until something has.
+
+        Raises:
+            ModelError: if the model gave nothing usable; the attempts are kept all the same.
+        """
+        return self._store.run(self._reflecting(attempts, model))
+
+    @traced("tool")
+    async def areflect(
+        self, attempts: Sequence[FailedAttempt], *, model: BaseChatModel | None = None
+    ) -> list[StoreResult]:
+        """Learn from failed attempts; see `reflect`."""
+        return await self._store.arun(self._reflecting(attempts, model))
+
+    def _reflecting(
+        self, attempts: Sequence[FailedAttempt], model: BaseChatModel | None
+    ) -> Flow[list[StoreResult]]:
+        if isinstance(attempts, FailedAttempt):
+            raise InvalidTypeError("reflect takes a list of attempts: for one, reflect([attempt])")
+        given = _listed(attempts)
+        for one in given:
+            if not isinstance(one, FailedAttempt):
+                raise InvalidTypeError(f"an attempt is a FailedAttempt, not {type(one).__name__}")
+        reflector = None if model is None else reflector_of(model)
+        return self._learning.reflect(given, self.context, reflector)
+
+    @traced("retriever")
+    def get_lessons(
+        self,
+        failures: Failure | Sequence[Failure] = (),
+        *,
+        tools: str | Sequence[str] = (),
+        query: str = "",
+        approach: str | None = None,
+        limit: int = 3,
+        run_id: str | Run | None = None,
+        holdout: float = 0.0,
+    ) -> Recollections:
+        """What was learned from these failures before, then what was learned in these tools.
+
+        It looks where `get_context` does, by signature and not by nearness, in one statement.
+
+        Args:
+            failures: What failed just now: exceptions, texts of errors, or signatures.
+            tools: The tools that failed, or are about to run.
+            query: What is about to be done: among lessons of a tool, those with its words first.
+            approach: Only lessons of what was tried in just this form, its `original_approach`,
+                and that say to do something else.
+            limit: Lessons at most, 0 to 100.
+            run_id: The run that the lessons are shown to; see `get_context`.
+            holdout: The share of lessons that the run goes without; see `get_context`.
+
+        Raises:
+            InvalidInputError: for an argument that makes no sense.
+        """
+        concern = self._concern(failures, tools, query, approach, limit)
+        flow = self._learning.lessons(concern, self.context, showing(run_id, holdout))
+        return Recollections(self._store.run(flow))
+
+    @traced("retriever")
+    async def aget_lessons(
+        self,
+        failures: Failure | Sequence[Failure] = (),
+        *,
+        tools: str | Sequence[str] = (),
+        query: str = "",
+        approach: str | None = None,
+        limit: int = 3,
+        run_id: str | Run | None = None,
+        holdout: float = 0.0,
+    ) -> Recollections:
+        """What was learned from these failures before; see `get_lessons`."""
+        concern = self._concern(failures, tools, query, approach, limit)
+        flow = self._learning.lessons(concern, self.context, showing(run_id, holdout))
+        return Recollections(await self._store.arun(flow))
+
+    def _concern(
+        self,
+        failures: Failure | Sequence[Failure],
+        tools: str | Sequence[str],
+        query: str,
+        approach: str | None,
+        limit: int,
+    ) -> Concern:
+        named: list[str] = _listed(tools)
+        for one in named:
+            label(one, "a tool")
+        given: list[Failure] = _listed(failures)
+        tool = named[0] if len(named) == 1 else None
+        signed = [one if isinstance(one, Signature) else signature(one, tool=tool) for one in given]
+        texts = {text: None for one in signed for text in (str(one), str(replace(one, tool=None)))}
+        ask = self._asking.ask(query, self.context)
+        return Concern(
+            scopes=ask.scopes,
+            signatures=tuple(texts),
+            tools=tuple(named),
+            query=ask.query,
+            approach=None if approach is None else checked_text(approach, "approach"),
+            limit=lesson_limit(limit),
+        )
+
+    # Outcomes
+
+    @traced("tool")
+    def expose(
+        self, recollections: Iterable[Recollection], *, run_id: str | Run, holdout: float = 0.0
+    ) -> Recollections:
+        """Note that a run is shown these memories, as a recall with a `run_id` does by itself.
+
+        For those who choose among what they recalled.
+
+        Args:
+            recollections: The memories; what was recalled for the run is noted already.
+            run_id: The run that they are shown to.
+            holdout: The share of them that the run goes without; see `get_context`.
+
+        Returns:
+            Those to show: all that are not held out.
+        """
+        return Recollections(self._store.run(self._expose(recollections, run_id, holdout)))
+
+    @traced("tool")
+    async def aexpose(
+        self, recollections: Iterable[Recollection], *, run_id: str | Run, holdout: float = 0.0
+    ) -> Recollections:
+        """Note that a run is shown these memories; see `expose`."""
+        return Recollections(await self._store.arun(self._expose(recollections, run_id, holdout)))
+
+    def _expose(
+        self, recollections: Iterable[Recollection], run_id: str | Run, holdout: float
+    ) -> Flow[list[Recollection]]:
+        found, shown_to = _recollections(recollections, self.context), showing(run_id, holdout)
+        if shown_to is None:
+            raise InvalidInputError("shown to which run? Give its run_id")
+        return self._learning.expose(found, self.context, shown_to)
+
+    @traced("tool")
+    def record_outcome(
+        self,
+        recollections: Iterable[Recollection] | None = None,
+        success: bool = True,  # noqa: FBT001, FBT002 - the surface that was promised
+        *,
+        run_id: str | None = None,
+    ) -> OutcomeReport:
+        """Credit memories with what came of the run they were shown to.
+
+        Of each memory, the first outcome of a run counts, and no second one of the same run.
+
+        Args:
+            recollections: The memories; if not given, all that were recalled for `run_id`.
+            success: Whether the run succeeded.
+            run_id: The run. Without it this call counts as a run of its own, and a repeated call
+                as another one.
+
+        Raises:
+            InvalidInputError: if neither memories nor a run are given.
+        """
+        return self._store.run(self._outcome(recollections, run_id, success=success))
+
+    @traced("tool")
+    async def arecord_outcome(
+        self,
+        recollections: Iterable[Recollection] | None = None,
+        success: bool = True,  # noqa: FBT001, FBT002 - the surface that was promised
+        *,
+        run_id: str | None = None,
+    ) -> OutcomeReport:
+        """Credit memories with what came of a run; see `record_outcome`."""
+        return await self._store.arun(self._outcome(recollections, run_id, success=success))
+
+    def _outcome(
+        self, recollections: Iterable[Recollection] | None, run_id: str | None, *, success: bool
+    ) -> Flow[OutcomeReport]:
+        if not isinstance(success, bool):
+            raise InvalidTypeError(f"success is True or False, not {success!r:.80}")
+        run = label(run_id, "run_id")
+        if recollections is not None:
+            shown = _recollections(recollections, self.context)
+            return self._learning.settle_shown(shown, run, self.context, success=success)
+        if run is None:
+            raise InvalidInputError(
+                "an outcome of what? Give the memories that were shown, or the run_id that they "
+                "were recalled for"
+            )
+        return self._learning.settle(run, self.context, success=success)
+
+    def _where(self, project_id: str | None) -> MemoryContext:
+        return self.context if project_id is None else replace(self.context, project_id=project_id)
+
+
+def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
+    """For which run memories are recalled, checked.
+
+    Raises:
+        InvalidInputError: for a hold-out without a run, or beyond 0…1.
+    """
+    held = share(holdout, "holdout") or 0.0
+    run = run_id if isinstance(run_id, Run) else Run(label(run_id, "run_id") or "")
+    if run.id:
+        return Showing(run, held)
+    if held:
+        raise InvalidInputError(
+            "a hold-out needs a run_id: what it is compared by is what came of the run"
+        )
+    return None
+
+
+def _signed(failure: Failure | None, reason: str, tool: str | None) -> Signature | None:
+    if isinstance(failure, Signature):
+        return failure
+    if failure is None and tool is None:
+        return None
+    return signature(reason if failure is None else failure, tool=tool)
+
+
+def lesson_limit(limit: object, what: str = "limit") -> int:
+    """A number of lessons, 0 to 100; any other is refused."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise InvalidTypeError(f"{what} is a whole number, not {type(limit).__name__}")
+    if not 0 <= limit <= MOST_LESSONS:
+        raise InvalidInputError(f"{what} is {limit}: use a number from 0 to {MOST_LESSONS}")
+    return limit
+
+
+def _listed(given: Any) -> list[Any]:
+    several = isinstance(given, Collection | Iterator) and not isinstance(given, str | Mapping)
+    return list(given) if several else [given]
+
+
+def _recollections(given: Iterable[Recollection], context: MemoryContext) -> list[Recollection]:
+    if isinstance(given, Recollection):
+        raise InvalidTypeError("recollections are a list: for one, give [memory]")
+    found = _listed(given)
+    for one in found:
+        if not isinstance(one, Recollection):
+            raise InvalidTypeError(
+                f"recollections are what get_context returned, not {type(one).__name__}; what "
+                "came of them is success=…, and what was shown to a run is found by run_id=…"
+            )
+        if one.namespace[0] != context.root:
+            raise InvalidInputError(f"{one.key!r} belongs to another tenant, {one.namespace[0]!r}")
+    return found

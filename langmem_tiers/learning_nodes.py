@@ -1,0 +1,275 @@
+"""Nodes by which a graph learns: reflexions from failures, outcomes, and promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+
+from langmem_tiers.attempts import attempts_in, messages_of, task_of
+from langmem_tiers.config import PromotionSettings
+from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, MissingExtraError
+from langmem_tiers.learn.outcome import OutcomeReport
+from langmem_tiers.learn.promote import Promotion
+from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.learn.rollback import Demotion
+from langmem_tiers.memory import StoreResult
+from langmem_tiers.promotion import promotion_policy
+from langmem_tiers.runs import Remembered, checked_blocking
+from langmem_tiers.structured import checked_model
+
+try:
+    from langgraph.runtime import get_runtime
+except ImportError as error:
+    raise MissingExtraError(
+        "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
+    ) from error
+
+OfState = str | Callable[[Any], Any]
+"""A key of the state, or a function of the state."""
+Attempts = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
+"""What failed, of a graph's state."""
+Judge = str | Callable[[Any], bool | None]
+"""A key of the state, or a function of the state: whether the run succeeded; None is not known."""
+
+_NODE_ERROR = "__pregel_node_error"
+"""Where LangGraph (1.2 and later) puts the `NodeError` that it hands to an error handler."""
+
+
+def create_reflexion_node(
+    *,
+    model: BaseChatModel | None = None,
+    attempts: Attempts | None = None,
+    tenant: str | None = None,
+    project_id: str | None = None,
+    session_id: str | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "reflexion",
+) -> Runnable[Any, dict[str, Any]]:
+    """A node that learns from what failed, after a tool node, an evaluator, or as error handler.
+
+    It keeps each failed attempt and stores the lesson of it. It writes the state key `reflexions`,
+    the keys of the lessons. A retry of the node stores nothing twice.
+
+    Args:
+        model: A chat model that draws the lesson, by structured output, once of each attempt.
+            Without one the lesson is extracted: the real error, and the call of the same tool
+            that worked later. While nothing has worked, the attempt alone is kept.
+        attempts: What failed, as a function of the state. If not given, it is each failed tool
+            call of this turn among `messages`; and where the node is given to
+            `add_node(error_handler=…)`, the exception of the node that failed after its retries.
+        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
+        project_id: Likewise.
+        session_id: Likewise.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: The node's name, in traces too.
+
+    Raises:
+        ModelError: when it runs, if the model gave nothing usable; the attempts are kept.
+    """
+    whose = whose_memory(tenant, project_id, session_id, coordinator)
+    if attempts is not None and not callable(attempts):
+        raise InvalidTypeError("attempts is a function of the state")
+    checked_blocking(attempts, "attempts")
+    if model is not None:
+        checked_model(model)
+
+    def reflect(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        memory = whose.memory(get_runtime(), config)
+        return _learned(memory.reflect(_failed(state, config, attempts), model=model))
+
+    async def areflect(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        memory = whose.memory(get_runtime(), config)
+        return _learned(await memory.areflect(_failed(state, config, attempts), model=model))
+
+    return RunnableLambda(reflect, areflect, name=name)
+
+
+def create_outcome_node(
+    success: Judge,
+    *,
+    tenant: str | None = None,
+    project_id: str | None = None,
+    session_id: str | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "outcome",
+) -> Runnable[Any, dict[str, Any]]:
+    """A node that credits what the recall node showed with what came of it.
+
+    Each recall is credited once, however often this node is retried. It writes nothing to the
+    state but `credited`, how many memories were.
+
+    Args:
+        success: Whether it succeeded: a key of the state, or a function of it. While that is
+            None nothing is credited.
+        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
+        project_id: Likewise.
+        session_id: Likewise.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: The node's name, in traces too.
+    """
+    whose = whose_memory(tenant, project_id, session_id, coordinator)
+    checked_of_state(success, "success")
+
+    def credit(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        if (judged := judged_of(state, success)) is None:
+            return {"credited": 0}
+        memory = whose.memory(get_runtime(), config)
+        return _credited(memory.record_outcome(success=judged, run_id=_run(state)))
+
+    async def acredit(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        if (judged := judged_of(state, success)) is None:
+            return {"credited": 0}
+        memory = whose.memory(get_runtime(), config)
+        return _credited(await memory.arecord_outcome(success=judged, run_id=_run(state)))
+
+    return RunnableLambda(credit, acredit, name=name)
+
+
+def create_promotion_node(
+    *,
+    policy: PromotionSettings | None = None,
+    model: BaseChatModel | None = None,
+    tenant: str | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "promotion",
+) -> Runnable[Any, dict[str, Any]]:
+    """A node that promotes what has proven itself, and demotes what has failed since.
+
+    It looks at the whole tenant. It writes the state keys `promoted` and `demoted`, each a list of
+    the moves that were made, as JSON; `rollback` takes the `move` of each.
+
+    Args:
+        policy: What a memory must have shown; the coordinator's own if not given.
+        model: A chat model that generalises what is promoted; rules do if not given.
+        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: The node's name, in traces too.
+    """
+    whose = whose_memory(tenant, None, None, coordinator)
+    promotion_policy(policy)  # refuses what is none
+    if model is not None:
+        checked_model(model)
+
+    def promote(_: Any, config: RunnableConfig) -> dict[str, Any]:
+        memory = whose.memory(get_runtime(), config)
+        return _moved(memory.demote(policy=policy), memory.promote(policy=policy, model=model))
+
+    async def apromote(_: Any, config: RunnableConfig) -> dict[str, Any]:
+        memory = whose.memory(get_runtime(), config)
+        demoted = await memory.ademote(policy=policy)
+        return _moved(demoted, await memory.apromote(policy=policy, model=model))
+
+    return RunnableLambda(promote, apromote, name=name)
+
+
+def whose_memory(
+    tenant: str | None,
+    project_id: str | None,
+    session_id: str | None,
+    coordinator: Callable[..., MemoryCoordinator],
+) -> Remembered:
+    """Whose memory a node uses, by its arguments."""
+    scope = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
+    return Remembered(scope=scope, coordinator=coordinator)
+
+
+def _failed(state: Any, config: RunnableConfig, attempts: Attempts | None) -> list[FailedAttempt]:
+    """The failed attempts: the caller's, or those of the messages and of a node's error."""
+    if attempts is not None:
+        found = attempts(state) or ()
+        return [found] if isinstance(found, FailedAttempt) else list(found)
+    caught = (config.get("configurable") or {}).get(_NODE_ERROR)
+    messages = messages_of(state)
+    of_node = [] if caught is None else [_of_node(caught, messages)]
+    return [*of_node, *attempts_in(messages)]
+
+
+def _of_node(caught: Any, messages: list[Any]) -> FailedAttempt:
+    """The failure of a whole node, after its retries."""
+    return FailedAttempt(
+        task_id=task_of(messages),
+        approach=f"ran the node {caught.node}",
+        error=f"{type(caught.error).__name__}: {caught.error}",
+        tool=caught.node,
+    )
+
+
+def judged_of(state: Any, success: Judge) -> bool | None:
+    """Whether a run succeeded, as its state says; None if that is not known.
+
+    Raises:
+        InvalidInputError: for a state without that key, or a judgement that is none.
+    """
+    judged = value_of(state, success)
+    if judged is not None and not isinstance(judged, bool):
+        raise InvalidTypeError(
+            f"whether the run succeeded is True, False or None, not {judged!r:.80}"
+        )
+    return judged
+
+
+def value_of(state: Any, what: OfState) -> Any:
+    """What a key of the state, or a function of the state, says.
+
+    Raises:
+        InvalidInputError: if the state has no such key.
+    """
+    if not isinstance(what, str):
+        return what(state)
+    missing = object()
+    found = _get(state, what, missing)
+    if found is missing:
+        raise InvalidInputError(
+            f"the graph's state has no {what!r} yet: write it before this node, None if it is not "
+            "known, or give a function of the state"
+        )
+    return found
+
+
+def checked_of_state(given: object, what: str) -> None:
+    """Refuse what is neither a key of the state nor a function of it.
+
+    Raises:
+        InvalidTypeError: for anything else, and for a function that must be awaited.
+    """
+    if not isinstance(given, str) and not callable(given):
+        raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
+    checked_blocking(given, what)
+
+
+def _get(state: Any, key: str, default: object = None) -> Any:
+    return state.get(key, default) if isinstance(state, Mapping) else getattr(state, key, default)
+
+
+def _run(state: Any) -> str:
+    """The run that the recall node noted."""
+    run = _get(state, "recalled_run")
+    if not run:
+        raise InvalidInputError(
+            "the graph's state has no 'recalled_run': put the recall node before this one, and "
+            "add the key to the state (MemoryState has it)"
+        )
+    return str(run)
+
+
+def _learned(results: list[StoreResult]) -> dict[str, Any]:
+    return {"reflexions": [one.key for one in results]}
+
+
+def _credited(report: OutcomeReport) -> dict[str, Any]:
+    return {"credited": report.credited}
+
+
+def _moved(demotions: list[Demotion], promotions: list[Promotion]) -> dict[str, Any]:
+    return {
+        "promoted": [
+            {"key": one.key, "successor": one.successor, "move": one.move, "reason": one.reason}
+            for one in promotions
+            if one.promoted
+        ],
+        "demoted": [{"key": one.key, "move": one.move} for one in demotions if one.demoted],
+    }

@@ -1,0 +1,92 @@
+"""Chat models as reflectors: from a failed attempt to a lesson."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from pydantic import BaseModel, Field
+
+from langmem_tiers.learn.reflexion import FailedAttempt, Reflector, Reflexion
+from langmem_tiers.prompts import (
+    FAILURE_REASON,
+    IMPROVED_APPROACH,
+    NOT_KNOWN,
+    REFLECT,
+    REFLECT_ATTEMPT,
+    REFLEXION_TAGS,
+)
+from langmem_tiers.structured import aask, ask, checked_model, fenced
+
+HEAD: Final = 1_000
+TAIL: Final = 3_000
+"""Characters of a long text that a model is shown: a traceback says most at its end."""
+
+
+class Reflected(BaseModel):
+    """What a model is asked for; all else of the lesson is the attempt's own."""
+
+    failure_reason: str = Field(description=FAILURE_REASON)
+    improved_approach: str = Field(description=IMPROVED_APPROACH)
+    tags: list[str] = Field(description=REFLEXION_TAGS)
+
+
+def reflector_of(model: BaseChatModel) -> Reflector:
+    """A reflector that asks a chat model; both functions raise `ModelError` without an answer.
+
+    The reason, the improvement and the tags are the model's; task, approach and failure stay
+    the attempt's. Of long texts the model is shown the head and the tail.
+
+    Example:
+        ```python
+        from langmem_tiers.reflecting import reflector_of
+
+        lesson = reflector_of(model).call(attempt)
+        ```
+    """
+    checked_model(model)
+
+    def call(attempt: FailedAttempt) -> Reflexion:
+        answer = ask(model, Reflected, _messages(attempt), lambda one: _lesson(attempt, one))
+        return _lesson(attempt, answer)
+
+    async def acall(attempt: FailedAttempt) -> Reflexion:
+        answer = await aask(model, Reflected, _messages(attempt), lambda one: _lesson(attempt, one))
+        return _lesson(attempt, answer)
+
+    return Reflector(call, acall)
+
+
+def _messages(attempt: FailedAttempt) -> list[BaseMessage]:
+    shown = REFLECT_ATTEMPT.format(
+        task_id=_shown(attempt.task_id),
+        tool=_shown(attempt.tool),
+        approach=_shown(attempt.approach),
+        error=_shown(attempt.error),
+        succeeded_with=_shown(attempt.succeeded_with),
+    )
+    return [SystemMessage(REFLECT), HumanMessage(shown)]
+
+
+def _shown(text: str | None) -> str:
+    return NOT_KNOWN if text is None else fenced(trimmed(text))
+
+
+def trimmed(text: str) -> str:
+    """Text of bounded length: a long one is its head and its tail, and says what is left out."""
+    left_out = len(text) - HEAD - TAIL
+    if left_out <= 0:
+        return text
+    return f"{text[:HEAD]}\n[… {left_out} characters left out …]\n{text[-TAIL:]}"
+
+
+def _lesson(attempt: FailedAttempt, answer: Reflected) -> Reflexion:
+    return Reflexion(
+        task_id=attempt.task_id,
+        original_approach=attempt.approach,
+        failure_reason=answer.failure_reason.strip(),
+        improved_approach=answer.improved_approach.strip(),
+        tags=tuple(answer.tags),
+        failure=attempt.failure,
+    )

@@ -1,0 +1,655 @@
+-- The statements of learning: what was shown to which run and what came of it, the lessons of a
+-- failure, and promotion with its way back. The rules of queries.sql hold here too.
+
+-- name: expose
+-- Note what was put before a run, in its order. It can be lost in a crash, as the run is then, and
+-- said twice without harm. Rows go in by id, so that two recalls of a run never wait in a ring.
+INSERT INTO {memory}.exposures (tenant, run, id, root, project, position, held_out, exposed_at)
+SELECT m.tenant, %(run)s, m.id, %(root)s, %(project)s, w.ord, w.held_out, %(now)s::timestamptz
+FROM unnest(%(namespaces)s::text[], %(keys)s::text[], %(held_out)s::boolean[])
+         WITH ORDINALITY AS w (namespace, key, held_out, ord)
+CROSS JOIN LATERAL (
+    SELECT m.tenant, m.id FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
+) m
+WHERE {few}
+ORDER BY m.id
+ON CONFLICT (tenant, run, id) DO NOTHING
+RETURNING set_config('synchronous_commit', 'off', true);
+
+-- name: lock_run
+-- Who records what came of a run waits for whoever else does, and sees what that one credited.
+SELECT pg_advisory_xact_lock(hashtextextended(%(run)s::text, hashtext(%(tenant)s::text)));
+
+-- name: settle
+-- Say what came of a run, or of an attempt: each memory shown to it and not settled yet is credited
+-- once. Of several attempts that were shown the same memory one counts, and the others keep no
+-- result, so that counters always equal the exposures that have one.
+WITH attempts AS MATERIALIZED (
+    SELECT e.* FROM {memory}.exposures e WHERE e.tenant = %(tenant)s AND e.run = %(run)s
+    UNION ALL
+    SELECT e.* FROM {memory}.exposures e
+    WHERE e.tenant = %(tenant)s AND e.root = %(run)s AND e.run <> %(run)s
+), open AS MATERIALIZED (
+    SELECT e.run, e.id, e.held_out
+    FROM (SELECT a.run, a.id FROM attempts a WHERE a.settled_at IS NULL ORDER BY a.run, a.id) a
+    CROSS JOIN LATERAL (
+        SELECT e.* FROM {memory}.exposures e
+        WHERE e.tenant = %(tenant)s AND e.run = a.run AND e.id = a.id AND e.settled_at IS NULL
+        LIMIT 1 FOR UPDATE
+    ) e
+), ranked AS MATERIALIZED (
+    SELECT o.run, o.id, row_number() OVER () AS ord,
+           row_number() OVER (PARTITION BY o.id ORDER BY o.held_out, o.run) = 1
+           AND NOT EXISTS (
+               SELECT FROM attempts a
+               WHERE a.id = o.id AND a.settled_by = %(run)s AND a.succeeded IS NOT NULL
+           ) AS counts
+    FROM open o
+), settled AS (
+    UPDATE {memory}.exposures e
+    SET succeeded = CASE WHEN w.counts THEN %(succeeded)s::boolean END,
+        settled_at = %(now)s::timestamptz, settled_by = %(run)s
+    FROM ranked w
+    WHERE {few} AND e.tenant = %(tenant)s AND e.run = w.run AND e.id = w.id
+    RETURNING e.id, e.held_out, w.counts
+), credited AS (
+    INSERT INTO {memory}.usage AS u (tenant, id, success_count, failure_count)
+    SELECT %(tenant)s, s.id, %(succeeded)s::boolean::int, 1 - %(succeeded)s::boolean::int
+    FROM settled s
+    WHERE s.counts AND NOT s.held_out
+    ORDER BY s.id
+    ON CONFLICT (tenant, id) DO UPDATE
+    SET success_count = u.success_count + excluded.success_count,
+        failure_count = u.failure_count + excluded.failure_count
+)
+SELECT count(*) FILTER (WHERE s.counts AND NOT s.held_out),
+       count(*) FILTER (WHERE s.counts AND s.held_out)
+FROM settled s;
+
+-- name: settle_shown
+-- The same for memories in hand, whether or not it was noted that they were shown. What the run
+-- went without stays open: it was not shown.
+WITH given AS MATERIALIZED (
+    SELECT m.id, min(w.ord) AS position
+    FROM unnest(%(namespaces)s::text[], %(keys)s::text[])
+             WITH ORDINALITY AS w (namespace, key, ord)
+    CROSS JOIN LATERAL (
+        SELECT m.id FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
+    ) m
+    WHERE {few}
+    GROUP BY m.id
+), attempts AS MATERIALIZED (
+    SELECT e.* FROM {memory}.exposures e WHERE e.tenant = %(tenant)s AND e.run = %(run)s
+    UNION ALL
+    SELECT e.* FROM {memory}.exposures e
+    WHERE e.tenant = %(tenant)s AND e.root = %(run)s AND e.run <> %(run)s
+), open AS MATERIALIZED (
+    SELECT e.run, e.id, e.held_out
+    FROM (SELECT a.run, a.id FROM attempts a WHERE a.settled_at IS NULL AND NOT a.held_out
+            AND a.id IN (SELECT g.id FROM given g) ORDER BY a.run, a.id) a
+    CROSS JOIN LATERAL (
+        SELECT e.* FROM {memory}.exposures e
+        WHERE e.tenant = %(tenant)s AND e.run = a.run AND e.id = a.id AND e.settled_at IS NULL
+        LIMIT 1 FOR UPDATE
+    ) e
+), ranked AS MATERIALIZED (
+    SELECT o.run, o.id, row_number() OVER () AS ord,
+           row_number() OVER (PARTITION BY o.id ORDER BY o.held_out, o.run) = 1
+           AND NOT EXISTS (
+               SELECT FROM attempts a
+               WHERE a.id = o.id AND a.settled_by = %(run)s AND a.succeeded IS NOT NULL
+           ) AS counts
+    FROM open o
+), known AS (
+    UPDATE {memory}.exposures e
+    SET succeeded = CASE WHEN w.counts THEN %(succeeded)s::boolean END,
+        settled_at = %(now)s::timestamptz, settled_by = %(run)s
+    FROM ranked w
+    WHERE {few} AND e.tenant = %(tenant)s AND e.run = w.run AND e.id = w.id
+    RETURNING e.id, e.held_out, w.counts
+), noted AS (
+    INSERT INTO {memory}.exposures AS e
+        (tenant, run, id, project, position, held_out, exposed_at, succeeded, settled_at,
+         settled_by)
+    SELECT %(tenant)s, %(run)s, g.id, %(project)s, g.position, false, %(now)s::timestamptz,
+           %(succeeded)s, %(now)s::timestamptz, %(run)s
+    FROM given g
+    WHERE NOT EXISTS (SELECT FROM attempts a WHERE a.id = g.id)
+    ORDER BY g.id
+    ON CONFLICT (tenant, run, id) DO UPDATE
+    SET succeeded = excluded.succeeded, settled_at = excluded.settled_at,
+        settled_by = excluded.settled_by
+    WHERE e.settled_at IS NULL AND NOT e.held_out
+    RETURNING e.id
+), settled AS (
+    SELECT k.id, k.held_out, k.counts FROM known k
+    UNION ALL
+    SELECT n.id, false, true FROM noted n
+), credited AS (
+    INSERT INTO {memory}.usage AS u (tenant, id, success_count, failure_count)
+    SELECT %(tenant)s, s.id, %(succeeded)s::boolean::int, 1 - %(succeeded)s::boolean::int
+    FROM settled s
+    WHERE s.counts AND NOT s.held_out
+    ORDER BY s.id
+    ON CONFLICT (tenant, id) DO UPDATE
+    SET success_count = u.success_count + excluded.success_count,
+        failure_count = u.failure_count + excluded.failure_count
+)
+SELECT count(*) FILTER (WHERE s.counts), 0::bigint FROM settled s;
+
+-- leg: lessons
+(
+    SELECT m.*
+    FROM unnest(%(signatures)s::text[]) AS w (signature)
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m
+        WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.signature = w.signature
+          AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
+          AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+          AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
+        ORDER BY m.updated_at DESC, m.namespace, m.key
+        LIMIT 100
+    ) m
+    UNION
+    SELECT m.*
+    FROM unnest(%(tools)s::text[]) AS w (tool)
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m
+        WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.tool = w.tool
+          AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
+          AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+          AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
+        ORDER BY m.updated_at DESC, m.namespace, m.key
+        LIMIT 100
+    ) m
+)
+
+-- name: lessons
+-- What was learned from failures with one of these signatures, or in one of these tools; the best
+-- are chosen by the caller among the newest hundred. The columns are those of recall. The "|| ''"
+-- keeps the planner from reading all of a namespace for a few signatures.
+SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
+       NULL::float8, NULL::float8, NULL::float8, 0, NULL::bigint, NULL::boolean,
+       m.speaker, m.occurred_at,
+       coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
+       u.last_accessed_at, coalesce(u.strength, 0)
+FROM ({legs lessons}) m
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
+) u ON true
+ORDER BY m.signature = ANY (%(signatures)s::text[]) DESC, m.updated_at DESC, m.namespace, m.key
+LIMIT 100;
+
+-- name: promotion_candidates
+-- Working memories that may have proven themselves: read and tried often enough, of these types,
+-- current, without a successor that was demoted, and in no move that was rolled back.
+SELECT m.id
+FROM {memory}.usage u
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = u.tenant AND m.id = u.id AND m.tier = 'working' LIMIT 1
+) m
+WHERE u.tenant = %(tenant)s AND u.id > %(after)s AND u.access_count > %(accesses)s
+  AND u.success_count > 0
+  AND m.state IS NULL AND m.created_at < %(before)s::timestamptz
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+  AND coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[])
+  AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = u.tenant AND l.source = u.id)
+  AND NOT EXISTS (
+      SELECT FROM {memory}.events e
+      WHERE e.tenant = u.tenant AND e.undone_at IS NOT NULL AND e.target IS NOT NULL
+        AND e.detail -> 'sources' @> to_jsonb(u.id)
+  )
+ORDER BY u.id
+LIMIT %(limit)s;
+
+-- name: promotion_evidence
+-- What speaks for and against each of these memories: its counts, the projects whose runs were
+-- given it or which learned the same, and what is nearest to it in working memory and may be
+-- promoted as well. Near is the cosine of the same fields, whatever the metric of a search is.
+SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m.updated_at,
+       coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
+       ARRAY(
+           SELECT e.project FROM {memory}.exposures e
+           WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.project IS NOT NULL
+             AND NOT e.held_out
+           UNION
+           SELECT k.value ->> 'project_id' FROM {memory}.memories k
+           WHERE k.tenant = %(tenant)s AND k.signature = m.signature
+             AND k.value ->> 'project_id' IS NOT NULL
+       ) AS projects,
+       coalesce((
+           SELECT jsonb_agg(jsonb_build_object(
+               'id', n.id, 'namespace', n.namespace, 'key', n.key, 'distance', n.distance,
+               'project_id', n.value ->> 'project_id', 'updated_at', n.updated_at,
+               'expires_at', n.expires_at, 'memory_type', coalesce(n.value ->> 'memory_type', 'episodic'),
+               'success_count', coalesce(n.success_count, 0),
+               'failure_count', coalesce(n.failure_count, 0)
+           ) ORDER BY n.distance, n.id)
+           FROM (
+               SELECT k.*, u.success_count, u.failure_count
+               FROM (
+                   SELECT k.*, v.distance
+                   FROM (
+                       -- The same fields, each as far as the farthest at most. Of a pair of
+                       -- memories each vector meets each. Those of the same field are as many
+                       -- as either has, if the square of their count is that of all.
+                       SELECT v.id, max(v.embedding <=> own.embedding)
+                                        FILTER (WHERE v.field = own.field) AS distance
+                       FROM {memory}.vectors own
+                       JOIN {memory}.vectors v
+                         ON v.tenant = %(tenant)s AND v.tier = 'working' AND v.id <> own.id
+                       WHERE own.tenant = %(tenant)s AND own.tier = m.tier
+                         AND own.namespace = m.namespace AND own.id = m.id
+                       GROUP BY v.id
+                       HAVING count(*) FILTER (WHERE v.field = own.field)
+                              * count(*) FILTER (WHERE v.field = own.field) = count(*)
+                       -- Sorted here, so that only the nearest are looked up below.
+                       ORDER BY distance, v.id
+                   ) v
+                   CROSS JOIN LATERAL (
+                       SELECT * FROM {memory}.memories k
+                       WHERE k.tenant = %(tenant)s AND k.id = v.id AND k.tier = 'working'
+                         AND k.state IS NULL AND NOT EXISTS (
+                             SELECT FROM {memory}.events e
+                             WHERE e.tenant = %(tenant)s AND e.undone_at IS NOT NULL
+                               AND e.target IS NOT NULL
+                               AND e.detail -> 'sources' @> to_jsonb(k.id)
+                         ) AND NOT EXISTS (
+                             SELECT FROM {memory}.lineage l
+                             WHERE l.tenant = %(tenant)s AND l.source = k.id
+                         ) LIMIT 1
+                   ) k
+                   WHERE v.distance <> 'NaN'
+                   ORDER BY v.distance, v.id LIMIT 100
+               ) k
+               LEFT JOIN LATERAL (
+                   SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = k.id LIMIT 1
+               ) u ON true
+           ) n
+       ), '[]'::jsonb) AS near,
+       (SELECT jsonb_build_object('key', s.key, 'state', s.state)
+        FROM {memory}.lineage l
+        JOIN {memory}.memories s ON s.tenant = l.tenant AND s.id = l.id
+        WHERE l.tenant = %(tenant)s AND l.source = m.id LIMIT 1) AS successor
+FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+) m
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
+) u ON true
+WHERE {few}
+ORDER BY w.ord;
+
+-- name: promotion_sources
+-- Once the keys are locked: the memories to be promoted as they are now, held until the end. What
+-- has expired, or has lived on in a memory before, is none.
+SELECT m.id, m.tier::text, m.state, m.updated_at
+FROM (SELECT DISTINCT w.id FROM unnest(%(sources)s::bigint[]) AS w (id) ORDER BY w.id) w
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.id = w.id
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND NOT EXISTS (
+          SELECT FROM {memory}.lineage l WHERE l.tenant = m.tenant AND l.source = m.id
+      )
+    LIMIT 1 FOR UPDATE OF m
+) m;
+
+-- name: promotion_targets
+-- What teaches the same already: the memory of the successor's key, then the nearest in long_term
+-- by the cosine of that field, nearest first.
+SELECT m.key, m.tier::text, m.state, NULL::float8 AS distance,
+       coalesce(m.value ->> 'memory_type', 'episodic')
+FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.key = %(key)s AND m.namespace = ''
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+UNION ALL
+SELECT n.key, n.tier, n.state, n.distance, n.memory_type
+FROM (
+    SELECT m.key, m.tier::text, m.state, n.distance,
+           coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type
+    FROM (
+        SELECT v.id, (v.embedding <=> %(query)s::{vector_type}) + 0 AS distance
+        FROM {memory}.vectors v
+        WHERE v.tenant = %(tenant)s AND v.tier = 'long_term' AND v.namespace = ''
+          AND v.field = %(field)s AND %(query)s::{vector_type} IS NOT NULL
+        ORDER BY distance, v.id
+    ) n
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.id = n.id AND m.tier = 'long_term'
+          AND (m.state IS NULL OR m.state = 'demoted')
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) LIMIT 1
+    ) m
+    ORDER BY n.distance, n.id LIMIT 100
+) n;
+
+-- name: record_promotion
+-- The sources live on in the successor: mark them, say what came from which, hand on their
+-- evidence, and keep what the successor had, for the way back. Answers the event, or nothing if
+-- the successor is not there to be lived on in: then nothing was done.
+WITH successor AS MATERIALIZED (
+    SELECT m.tenant, m.id, m.updated_at FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = '' AND m.key = %(key)s
+      AND m.tier = 'long_term' AND m.state IS NULL
+    LIMIT 1 FOR NO KEY UPDATE
+), marked AS (
+    UPDATE {memory}.memories m SET state = 'consolidated' FROM successor s
+    WHERE m.tenant = %(tenant)s AND m.id = ANY (%(sources)s::bigint[]) AND m.tier = 'working'
+      AND m.state IS NULL
+    RETURNING m.id
+), edges AS (
+    INSERT INTO {memory}.lineage (tenant, id, source, event)
+    SELECT s.tenant, s.id, k.id, %(event)s FROM successor s, marked k
+), had AS MATERIALIZED (
+    SELECT u.* FROM successor s
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.usage u WHERE u.tenant = s.tenant AND u.id = s.id LIMIT 1
+    ) u
+), given AS MATERIALIZED (
+    SELECT coalesce(sum(u.access_count), 0)::int AS access_count,
+           coalesce(sum(u.success_count), 0)::int AS success_count,
+           coalesce(sum(u.failure_count), 0)::int AS failure_count,
+           max(u.last_accessed_at) AS last_accessed_at, coalesce(sum(u.strength), 0) AS strength
+    FROM unnest(%(sources)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = w.id LIMIT 1
+    ) u
+    WHERE {few}
+), handed AS (
+    INSERT INTO {memory}.usage AS u
+        (tenant, id, access_count, success_count, failure_count, last_accessed_at, strength)
+    SELECT s.tenant, s.id, g.access_count, g.success_count, g.failure_count, g.last_accessed_at,
+           g.strength
+    FROM successor s, given g
+    ON CONFLICT (tenant, id) DO UPDATE
+    SET access_count = u.access_count + excluded.access_count,
+        success_count = u.success_count + excluded.success_count,
+        failure_count = u.failure_count + excluded.failure_count,
+        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
+        strength = u.strength + excluded.strength
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, target, at, detail)
+SELECT s.tenant, %(event)s, %(kind)s, (%(sources)s::bigint[])[1], s.id, %(now)s::timestamptz,
+       %(detail)s::jsonb || jsonb_build_object(
+           'sources', to_jsonb(%(sources)s::bigint[]), 'updated_at', s.updated_at,
+           'handed', to_jsonb(g), 'had', (SELECT to_jsonb(h) FROM had h)
+       )
+FROM successor s, given g
+RETURNING event;
+
+-- name: demotion_candidates
+-- Memories that were promoted, with what came of the latest runs they were shown to since, or
+-- since a demotion was last rolled back.
+SELECT m.id, m.namespace, m.key, m.value, m.created_at, m.updated_at, x.successes, x.failures
+FROM (
+    SELECT DISTINCT e.target FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.target > %(after)s AND e.kind = 'promoted'
+      AND e.undone_at IS NULL
+) e
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.id = e.target AND m.tier = 'long_term' LIMIT 1
+) m
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE x.succeeded) AS successes,
+           count(*) FILTER (WHERE NOT x.succeeded) AS failures
+    FROM (
+        SELECT x.succeeded FROM {memory}.exposures x
+        WHERE x.tenant = %(tenant)s AND x.id = e.target AND NOT x.held_out
+          AND x.succeeded IS NOT NULL
+          AND x.settled_at > coalesce((
+              SELECT max(d.undone_at) FROM {memory}.events d
+              WHERE d.tenant = %(tenant)s AND d.id = e.target AND d.kind = 'demoted'
+          ), '-infinity')
+        ORDER BY x.settled_at DESC, x.run DESC
+        LIMIT %(latest)s
+    ) x
+) x
+WHERE m.state IS NULL AND x.failures > 0
+ORDER BY e.target
+LIMIT %(limit)s;
+
+
+-- name: record_demotion
+-- A promoted memory that failed leaves recall, and what it came from is current again.
+WITH marked AS (
+    UPDATE {memory}.memories m SET state = 'demoted'
+    WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.tier = 'long_term' AND m.state IS NULL
+    RETURNING m.id
+), freed AS (
+    UPDATE {memory}.memories m SET state = NULL FROM {memory}.lineage l, marked k
+    WHERE l.tenant = %(tenant)s AND l.id = k.id AND m.tenant = l.tenant AND m.id = l.source
+      AND m.state = 'consolidated'
+    RETURNING m.id
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, %(event)s, 'demoted', k.id, %(now)s::timestamptz,
+       %(detail)s::jsonb || jsonb_build_object(
+           'sources', coalesce((SELECT jsonb_agg(f.id ORDER BY f.id) FROM freed f), '[]'::jsonb)
+       )
+FROM marked k
+RETURNING event;
+
+-- name: event
+-- One event, whether a later one stands on the same memories, and whether any that it moved lives.
+SELECT e.event, e.kind, e.id, e.target, e.at, e.detail, e.undone_at,
+       (SELECT l.event FROM {memory}.events l
+        WHERE l.tenant = e.tenant AND l.undone_at IS NULL AND l.number > e.number
+          AND l.kind <> 'reflected'
+          AND (l.id IN (e.id, e.target) OR l.target IN (e.id, e.target))
+        ORDER BY l.number DESC LIMIT 1) AS later,
+       (SELECT m.key FROM {memory}.memories m
+        WHERE m.tenant = e.tenant AND m.id = coalesce(e.target, e.id) LIMIT 1) AS key,
+       (SELECT m.updated_at FROM {memory}.memories m
+        WHERE m.tenant = e.tenant AND m.id = coalesce(e.target, e.id) LIMIT 1) AS updated_at,
+       EXISTS (
+           SELECT FROM jsonb_array_elements_text(e.detail -> 'sources') AS w (id)
+           CROSS JOIN LATERAL (
+               SELECT FROM {memory}.memories m
+               WHERE m.tenant = e.tenant AND m.id = w.id::bigint
+                 AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) LIMIT 1
+           ) m
+       ) AS source_left
+FROM {memory}.events e
+WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
+
+-- name: undo_promotion
+-- What the successor was shown to and earned since goes back to its first source that is still
+-- there. Its deletion, which follows, makes the sources current again.
+WITH heir AS MATERIALIZED (
+    SELECT m.id, e.target, jsonb_populate_record(NULL::{memory}.usage, e.detail -> 'handed') AS u
+    FROM {memory}.events e
+    CROSS JOIN LATERAL jsonb_array_elements_text(e.detail -> 'sources')
+        WITH ORDINALITY AS w (id, ord)
+    CROSS JOIN LATERAL (
+        SELECT m.id FROM {memory}.memories m
+        WHERE m.tenant = e.tenant AND m.id = w.id::bigint LIMIT 1
+    ) m
+    WHERE e.tenant = %(tenant)s AND e.event = %(event)s
+    ORDER BY w.ord
+    LIMIT 1
+), shown AS (
+    UPDATE {memory}.exposures x SET id = h.id FROM heir h
+    WHERE x.tenant = %(tenant)s AND x.id = h.target AND NOT EXISTS (
+        SELECT FROM {memory}.exposures o
+        WHERE o.tenant = x.tenant AND o.id = h.id
+          AND (o.run = x.run OR o.settled_by = x.settled_by)
+    )
+    RETURNING x.succeeded, x.held_out
+), earned AS MATERIALIZED (
+    SELECT h.id, o.successes, o.failures, n.last_accessed_at,
+           greatest(0, coalesce(n.access_count - (h.u).access_count, 0)) AS accesses,
+           greatest(0, n.strength - (h.u).strength * power(0.5, greatest(0, coalesce(extract(
+               epoch FROM n.last_accessed_at - (h.u).last_accessed_at), 0)) / 2592000)) AS strength
+    FROM heir h
+    CROSS JOIN (
+        SELECT count(*) FILTER (WHERE s.succeeded AND NOT s.held_out)::int AS successes,
+               count(*) FILTER (WHERE NOT s.succeeded AND NOT s.held_out)::int AS failures
+        FROM shown s
+    ) o
+    LEFT JOIN LATERAL (
+        SELECT * FROM {memory}.usage n WHERE n.tenant = %(tenant)s AND n.id = h.target LIMIT 1
+    ) n ON true
+), handed AS (
+    INSERT INTO {memory}.usage AS u
+        (tenant, id, access_count, success_count, failure_count, last_accessed_at, strength)
+    SELECT %(tenant)s, e.id, e.accesses, e.successes, e.failures,
+           CASE WHEN e.accesses > 0 THEN e.last_accessed_at END,
+           CASE WHEN e.accesses > 0 THEN e.strength ELSE 0 END
+    FROM earned e
+    WHERE e.accesses > 0 OR e.successes > 0 OR e.failures > 0
+    ON CONFLICT (tenant, id) DO UPDATE
+    SET access_count = u.access_count + excluded.access_count,
+        success_count = u.success_count + excluded.success_count,
+        failure_count = u.failure_count + excluded.failure_count,
+        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
+        -- As count_accesses adds them up.
+        strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                       excluded.last_accessed_at - u.last_accessed_at), 0)) / 2592000)
+                 + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                       u.last_accessed_at - excluded.last_accessed_at), 0)) / 2592000)
+)
+UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
+WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
+
+-- name: undo_reinforcement
+-- Take back what a memory was given, to the very row it had if nothing happened since.
+WITH past AS (
+    SELECT e.target, e.detail -> 'had' <> 'null'::jsonb AS counted,
+           jsonb_populate_record(NULL::{memory}.usage, e.detail -> 'handed') AS u,
+           jsonb_populate_record(NULL::{memory}.usage, nullif(e.detail -> 'had', 'null')) AS had
+    FROM {memory}.events e WHERE e.tenant = %(tenant)s AND e.event = %(event)s
+), edges AS (
+    DELETE FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.event = %(event)s
+      AND l.id = (SELECT p.target FROM past p)
+    RETURNING l.source
+), sources AS (
+    UPDATE {memory}.memories m SET state = NULL FROM edges e
+    WHERE m.tenant = %(tenant)s AND m.id = e.source AND m.state = 'consolidated'
+), taken AS (
+    UPDATE {memory}.usage n
+    SET access_count = n.access_count - (p.u).access_count,
+        success_count = n.success_count - (p.u).success_count,
+        failure_count = n.failure_count - (p.u).failure_count,
+        last_accessed_at = CASE WHEN n.last_accessed_at = greatest((p.u).last_accessed_at, (p.had).last_accessed_at)
+                           THEN (p.had).last_accessed_at ELSE n.last_accessed_at END,
+        strength = CASE WHEN n.strength = (p.had).strength + (p.u).strength
+                   THEN (p.had).strength
+                   ELSE greatest(0, n.strength - (p.u).strength * power(0.5, greatest(0, coalesce(
+                       extract(epoch FROM n.last_accessed_at - (p.u).last_accessed_at), 0))
+                       / 2592000)) END
+    FROM past p
+    WHERE n.tenant = %(tenant)s AND n.id = p.target
+      AND (p.counted OR n.access_count > (p.u).access_count
+           OR n.success_count > (p.u).success_count OR n.failure_count > (p.u).failure_count)
+), removed AS (
+    DELETE FROM {memory}.usage n USING past p
+    WHERE n.tenant = %(tenant)s AND n.id = p.target AND NOT p.counted
+      AND n.access_count = (p.u).access_count AND n.success_count = (p.u).success_count
+      AND n.failure_count = (p.u).failure_count
+)
+UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
+WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
+
+-- name: undo_demotion
+-- The memory is current again, and what it came from lives on in it.
+WITH past AS MATERIALIZED (
+    SELECT e.id, ARRAY(SELECT jsonb_array_elements_text(e.detail -> 'sources'))::bigint[] AS sources
+    FROM {memory}.events e WHERE e.tenant = %(tenant)s AND e.event = %(event)s
+), marked AS (
+    UPDATE {memory}.memories m SET state = NULL FROM past p
+    WHERE m.tenant = %(tenant)s AND m.id = p.id AND m.state = 'demoted'
+    RETURNING m.id
+), sources AS (
+    UPDATE {memory}.memories m SET state = 'consolidated'
+    FROM past p, marked k, {memory}.lineage l
+    WHERE l.tenant = %(tenant)s AND l.id = k.id AND l.source = ANY (p.sources)
+      AND m.tenant = l.tenant AND m.id = l.source AND m.state IS NULL
+)
+UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
+WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
+
+-- name: history_of
+-- What was done to a memory, or to what it lives on in, oldest first.
+SELECT e.event, e.kind, e.at, e.detail, e.undone_at
+FROM {memory}.events e
+WHERE e.tenant = %(tenant)s AND (
+    e.id = %(id)s OR e.target = %(id)s OR e.detail -> 'sources' @> to_jsonb(%(id)s::bigint)
+)
+ORDER BY e.number;
+
+-- name: relatives
+-- What a memory came from, and what came of it.
+SELECT 'source' AS role, m.namespace, m.key, m.tier::text, m.state, m.value
+FROM {memory}.lineage l
+JOIN {memory}.memories m ON m.tenant = l.tenant AND m.id = l.source
+WHERE l.tenant = %(tenant)s AND l.id = %(id)s
+UNION ALL
+SELECT 'successor', m.namespace, m.key, m.tier::text, m.state, m.value
+FROM {memory}.lineage l
+JOIN {memory}.memories m ON m.tenant = l.tenant AND m.id = l.id
+WHERE l.tenant = %(tenant)s AND l.source = %(id)s
+ORDER BY 1, 2, 3;
+
+-- name: holdout_counts
+-- Of each memory that was ever held out: runs that succeeded and runs in all, with and without it.
+SELECT m.namespace, m.key,
+       count(*) FILTER (WHERE e.succeeded AND NOT e.held_out), count(*) FILTER (WHERE NOT e.held_out),
+       count(*) FILTER (WHERE e.succeeded AND e.held_out), count(*) FILTER (WHERE e.held_out)
+FROM {memory}.exposures e
+JOIN {memory}.memories m ON m.tenant = e.tenant AND m.id = e.id
+WHERE e.tenant = %(tenant)s AND e.succeeded IS NOT NULL
+GROUP BY m.namespace, m.key
+HAVING count(*) FILTER (WHERE e.held_out) > 0
+ORDER BY m.namespace, m.key;
+
+-- name: recent_traces
+-- The newest traces of a project's runs, for the mining of skills. They are sought among the newest
+-- ten thousand memories of the tenant's projects, so that a tenant with few traces is not read
+-- from end to end.
+SELECT n.value -> 'trace'
+FROM (
+    SELECT m.id, m.namespace, m.value, m.updated_at, m.expires_at
+    FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.tier = 'working'
+    ORDER BY m.updated_at DESC
+    LIMIT 10000
+) n
+WHERE n.namespace = %(namespace)s AND n.value -> 'trace' ->> 'run' IS NOT NULL
+  AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s)
+ORDER BY n.updated_at DESC, n.id DESC
+LIMIT %(limit)s;
+
+-- name: record_lessons
+-- Failed attempts live on in their lessons: mark them, and say what came from which.
+WITH pairs AS MATERIALIZED (
+    SELECT a.id AS attempt, l.id AS lesson, w.event
+    FROM unnest(%(attempts)s::text[], %(lessons)s::text[], %(events)s::text[])
+             WITH ORDINALITY AS w (attempt, lesson, event, ord)
+    CROSS JOIN LATERAL (
+        SELECT m.id FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.key = w.attempt AND m.namespace = %(namespace)s
+          AND m.state IS NULL LIMIT 1
+    ) a
+    CROSS JOIN LATERAL (
+        SELECT m.id FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.key = w.lesson AND m.namespace = %(namespace)s LIMIT 1
+    ) l
+    WHERE {few}
+), marked AS (
+    UPDATE {memory}.memories m SET state = 'consolidated' FROM pairs p
+    WHERE m.tenant = %(tenant)s AND m.id = p.attempt AND m.state IS NULL
+), edges AS (
+    INSERT INTO {memory}.lineage (tenant, id, source, event)
+    SELECT %(tenant)s, p.lesson, p.attempt, p.event FROM pairs p
+    ON CONFLICT (tenant, id, source) DO NOTHING
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, target, at, detail)
+SELECT %(tenant)s, p.event, 'reflected', p.attempt, p.lesson, %(now)s::timestamptz, '{}'::jsonb
+FROM pairs p;
