@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -14,9 +14,9 @@ from tests.support.agents import calls, scripted
 ACME = MemoryContext(tenant="acme")
 
 
+@pytest.mark.peers
 def test_a_deep_agent_keeps_files_and_recalls_memories_on_one_store(store: TieredStore) -> None:
-    deep: Any = pytest.importorskip("deepagents", reason="deepagents is not installed")
-    backends: Any = pytest.importorskip("deepagents.backends", reason="deepagents lacks backends")
+    deep, backends = import_module("deepagents"), import_module("deepagents.backends")
     MemoryCoordinator(store, context=ACME).store("The vault is in the cellar")
     model = scripted(
         calls("write_file", file_path="/plan.md", content="Open the vault"),

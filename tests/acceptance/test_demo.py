@@ -12,7 +12,22 @@ from typer.testing import CliRunner
 
 from langmem_tiers import InvalidInputError, MemoryContext, Tier, TieredStore
 from langmem_tiers.cli import app
-from langmem_tiers.demo import FACTS, MOOD, QUESTIONS, Graph, State, build_graph, show
+from langmem_tiers.demo import Graph, State, build_agent, build_graph, show
+from langmem_tiers.demo.agent import asked, errors
+from langmem_tiers.demo.conversation import FACTS, MOOD, QUESTIONS
+from langmem_tiers.demo.days import (
+    DAYS,
+    FROM_THE_START,
+    LATER,
+    TENANT,
+    Clock,
+    History,
+    context_of,
+    nine_days,
+)
+from langmem_tiers.demo.tasks import FAMILIES, Family, execute, tasks
+
+ROOT = Path(__file__).parents[2]
 
 
 def turn(graph: Graph, said: str, *, user: str, thread: str = "1") -> str:
@@ -41,6 +56,7 @@ def test_the_demo_answers_each_question_from_another_thread_and_says_why(
     shown: tuple[str, Path],
 ) -> None:
     text, _ = shown
+    text, _, _ = text.partition("4. An agent")
 
     assert all(question.split()[0] in text for question in QUESTIONS)
     assert text.count("You told me:") == len(QUESTIONS) + 1
@@ -64,6 +80,95 @@ def test_what_the_demo_kept_is_found_from_the_command_line(shown: tuple[str, Pat
     result = CliRunner().invoke(app, ["search", "--url", url, "--tenant", "ada", "sister"])
 
     assert "My sister Ines lives in Lisbon." in result.stdout
+
+
+def test_the_demo_shows_a_lesson_from_its_failure_to_the_project_that_never_failed(
+    shown: tuple[str, Path],
+) -> None:
+    text, _ = shown
+
+    assert re.search(r"captured Tried: .*Failed because: ValueError: invalid literal .*1,234", text)
+    assert re.search(r"recalled for “.*” score 0\.\d\d = match 0\.\d\d", text)
+    assert re.search(r"credited (\d+) of \1 runs succeeded: 0\.\d\d to 1\.00", text)
+    assert re.search(r"promoted accesses \d+ > 5 yes success 1\.00 > 0\.80 yes age 7\.50", text)
+    assert re.search(rf"used in {LATER}, .* from long_term .* the first try worked", text)
+
+
+def test_the_demo_counts_what_it_ran(shown: tuple[str, Path], history: History) -> None:
+    text, _ = shown
+    totals = [
+        f"{sum(one.failures)}, of them repeated {sum(one.repeated)}"
+        for one in (history.without, history.with_memory)
+    ]
+
+    assert f"all {sum(history.tasks)} {' '.join(totals)}" in text
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    clock = Clock()
+    path = tmp_path_factory.mktemp("days") / "memory"
+    with TieredStore.embedded(path, clock=clock) as store:
+        return nine_days(store, clock)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda one: one.name)
+def test_of_each_family_the_naive_way_fails_on_all_its_data_and_the_other_works(
+    family: Family,
+) -> None:
+    for given in map(repr, family.given):
+        with pytest.raises((ValueError, LookupError, TypeError, AssertionError)):
+            execute(family.naive, given)
+        assert execute(family.improved, given)
+
+
+def test_without_memory_each_task_fails_once(history: History) -> None:
+    assert history.without.failures == history.tasks
+    assert sum(history.without.repeated) == sum(history.tasks) - len(FAMILIES)
+
+
+def test_with_memory_a_tenth_of_the_repeated_failures_are_left_at_most(history: History) -> None:
+    left = sum(history.with_memory.repeated)
+
+    assert left <= 0.1 * sum(history.without.repeated)
+    assert history.with_memory.failures[1:] == [0] * (DAYS - 1)
+
+
+def test_the_readme_has_the_figures_that_the_demo_counts(history: History) -> None:
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    without, left = sum(history.without.repeated), sum(history.with_memory.repeated)
+
+    assert f"its {sum(history.tasks)} tasks in nine days fails once, {without} of them" in readme
+    assert f"With it {left} such repeated failures are left" in readme
+    assert f"({100 * left / without:.1f} %)" in readme
+
+
+def test_nothing_is_promoted_before_it_is_older_than_seven_days(history: History) -> None:
+    counts = [len(one) for one in history.promoted]
+
+    assert counts[:7] == [0] * 7
+    assert counts[7] >= len(FAMILIES)
+
+
+def test_a_project_that_begins_later_is_told_by_lessons_that_were_promoted(
+    history: History,
+) -> None:
+    for family in FAMILIES:
+        (run,) = history.of(family, LATER)
+        assert run["told"]
+        assert errors(run) == []
+        assert {one["tier"] for one in run["recalled"]} == {"long_term"}
+
+
+def test_an_agent_that_learned_in_one_project_still_fails_in_another(store: TieredStore) -> None:
+    agent = build_agent(store)
+    failed = []
+    for project in (*FROM_THE_START, FROM_THE_START[0]):
+        run = agent.invoke(asked(tasks(0, 0)[0]), context=context_of(project))
+        failed.append(len(errors(run)))  # type: ignore[arg-type]
+
+    assert failed == [1, 1, 0]
+    assert len(store.search((TENANT, "billing"), filter={"memory_type": "reflexion"})) == 1
 
 
 def test_the_demo_does_not_touch_a_directory_that_is_in_use(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What langgraph.json serves can be served: its paths import, and the agent remembers."""
+"""What langgraph.json serves can be served: its paths import, and the agents remember and learn."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
+from graphs import chat_agent, coding_agent
 from graphs.chat_agent import NOTED, UNKNOWN, make_agent
+from graphs.coding_agent import NOTHING_TO_ADD, TRIES, run_python
 from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
-from tests.support.agents import WAYS, How, run
+from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.opening import Opened, opened_store
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +28,12 @@ EXTRAS = ("embedded", "langchain", "local")
 
 ADA = MemoryContext(tenant="ada", project_id="home")
 TOLD = ("My bike stands in the cellar.", "My sister Ines lives in Lisbon.")
+SUMS = ("Add up 1,234 and 20.", "What do 7,000 and 1 make?")
+SERVED_FOR = {
+    "chat_agent": (TOLD[0], "Where is my bike?", TOLD[0]),
+    "coding_agent": (*SUMS, "The sum is 7001."),
+}
+"""What each graph is told, then asked, and answers."""
 
 
 def named(path: str) -> Any:
@@ -114,17 +123,128 @@ def test_a_run_that_does_not_say_whose_memory_it_uses_is_refused(directory: Path
         make_agent(store=store).invoke(said("Hello"))
 
 
+@pytest.mark.parametrize(("agent", "hello"), [(chat_agent, NOTED), (coding_agent, NOTHING_TO_ADD)])
 def test_the_model_is_the_one_that_the_environment_names(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Any, hello: str, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGMEM_TIERS_MODEL", "nobody:model")
     with pytest.raises(ValueError, match="nobody"):
-        make_agent()
+        agent.make_agent()
 
     monkeypatch.setenv("LANGMEM_TIERS_MODEL", "")
     with TieredStore.embedded(directory) as store:
-        state = make_agent(store=store).invoke(said("Hello"), context=ADA)
-    assert state["messages"][-1].text == NOTED
+        state = agent.make_agent(store=store).invoke(said("Hello"), context=ADA)
+    assert state["messages"][-1].text == hello
+
+
+def failed(state: dict[str, Any]) -> list[str]:
+    """The errors that tools reported in a run."""
+    return [
+        str(one.text)
+        for one in state["messages"]
+        if isinstance(one, ToolMessage) and one.status == "error"
+    ]
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_the_coding_agent_fails_once_learns_and_does_not_fail_again(
+    directory: Path, opened: Opened, how: How
+) -> None:
+    context = MemoryContext(tenant=f"code-{opened}-{how}", project_id="billing")
+    async with opened_store(TieredStore.embedded(directory), opened) as store:
+        agent = coding_agent.make_agent(store=store)
+        first, second = [await run(agent, how, said(one), context=context) for one in SUMS]
+
+    (error,) = failed(first)
+    assert "invalid literal for int() with base 10: '1,234'" in error
+    assert failed(second) == []
+    assert [one["messages"][-1].text for one in (first, second)] == [
+        "The sum is 1254.",
+        "The sum is 7001.",
+    ]
+
+
+async def test_what_the_coding_agent_learned_is_credited_and_belongs_to_the_project(
+    directory: Path,
+) -> None:
+    billing, shipping = (
+        MemoryContext(tenant="credit", project_id=one) for one in ("billing", "shipping")
+    )
+    async with TieredStore.embedded(directory) as store:
+        agent = coding_agent.make_agent(store=store)
+        for question in SUMS:
+            await agent.ainvoke(said(question), context=billing)
+        elsewhere = await agent.ainvoke(said(SUMS[1]), context=shipping)
+        memory = MemoryCoordinator(store, context=billing)
+        (lesson,) = await memory.aget_lessons(failed(elsewhere), tools="run_python")
+
+    assert (lesson.success_count, lesson.failure_count) == (1, 0)
+    assert len(failed(elsewhere)) == 1
+
+
+async def test_in_a_thread_of_several_turns_each_failure_is_one_lesson(directory: Path) -> None:
+    context = MemoryContext(tenant="turns", project_id="billing")
+    options: dict[str, Any] = {"context": context, "config": thread("1")}
+    async with TieredStore.embedded(directory) as store:
+        agent = coding_agent.make_agent(store=store, checkpointer=InMemorySaver())
+        for question in (SUMS[0], "Hello"):
+            await agent.ainvoke(said(question), **options)
+        lessons = await store.asearch(("turns",), filter={"memory_type": "reflexion"})
+
+    assert [one.value["task_id"] for one in lessons] == [SUMS[0]]
+
+
+def test_a_model_that_fails_on_and_on_has_to_answer_in_the_end(directory: Path) -> None:
+    model = scripted(*(calls("run_python", code="1 / 0") for _ in range(TRIES)), "I give up.")
+    with TieredStore.embedded(directory) as store:
+        agent = coding_agent.make_agent(model=model, store=store)
+        state = agent.invoke(said("Divide by zero."), context=ADA)
+
+    assert len(failed(state)) == TRIES
+    assert state["messages"][-1].text == "I give up."
+
+
+def test_a_try_of_several_calls_worked_only_if_all_of_them_did(directory: Path) -> None:
+    both = [
+        {"name": "run_python", "args": {"code": code}, "id": code, "type": "tool_call"}
+        for code in ("1 / 0", "print(1)")
+    ]
+    model = scripted(AIMessage("", tool_calls=both), "Only one of them works.")
+    context = MemoryContext(tenant="several")
+    with TieredStore.embedded(directory) as store:
+        memory = MemoryCoordinator(store, context=context)
+        memory.store_pattern("Two calls in one go save time.")
+        agent = coding_agent.make_agent(model=model, store=store)
+        state = agent.invoke(said("Two calls in one go, please."), context=context)
+        (shown,) = memory.get_context("Two calls in one go", memory_types=["pattern"])
+
+    assert [one.status for one in state["messages"] if isinstance(one, ToolMessage)] == [
+        "error",
+        "success",
+    ]
+    assert (shown.success_count, shown.failure_count) == (0, 1)
+
+
+def test_what_code_prints_is_told_from_its_end_whatever_its_bytes_are() -> None:
+    code = "import os; os.write(1, b'\\xff' + b'x' * 10_000 + b'end')"
+    printed = run_python.invoke({"code": code})
+
+    assert printed == "x" * (coding_agent.LONGEST - 3) + "end"
+
+
+def test_the_code_of_the_coding_agent_does_not_see_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("A_KEY", "secret")
+
+    assert run_python.invoke({"code": "import os; print('A_KEY' in os.environ)"}) == "False\n"
+
+
+def test_code_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coding_agent, "SECONDS", 0.5)
+
+    with pytest.raises(ToolException, match=r"longer than 0\.5 seconds"):
+        run_python.invoke({"code": "while True: pass"})
 
 
 async def test_a_server_can_run_each_graph_on_the_store_that_it_is_given(
@@ -133,13 +253,14 @@ async def test_a_server_can_run_each_graph_on_the_store_that_it_is_given(
     monkeypatch.setenv("LANGMEM_TIERS_URL", f"embedded:{tmp_path}/memory")
     async with named(SERVED["store"]["path"])() as store:
         assert isinstance(store, TieredStore)
-        for path in SERVED["graphs"].values():
+        for name, path in SERVED["graphs"].items():
+            told, question, answered = SERVED_FOR[name]
             graph = named(path)
             assert isinstance(graph, CompiledStateGraph)
             graph.store = store  # as a server does
-            await graph.ainvoke(said(TOLD[0]), context={"tenant": "ada"})
-            state = await graph.ainvoke(said("Where is my bike?"), context={"tenant": "ada"})
-            assert TOLD[0] in state["messages"][-1].text
+            await graph.ainvoke(said(told), context={"tenant": "ada"})
+            state = await graph.ainvoke(said(question), context={"tenant": "ada"})
+            assert answered in state["messages"][-1].text
 
 
 async def test_the_store_is_by_default_in_the_working_directory(

@@ -22,8 +22,20 @@ SHOWN = {
         "As far as I know: Ben approves every refund above 500 euros.",
     ),
     "02_recall": ("0 memories", "Every Tuesday at seven", "left out:"),
+    "03_learning": (
+        "python: ValueError: invalid literal for int() with base <n>: <value>",
+        "credited by the second report of a run: 0",
+        "7 of 7 runs succeeded, 0.63 to 1.00",
+        "chance of success above 0.80 0.83 >= 0.95 no",
+        "promoted: promoted (accesses 9 > 5 yes; success 1.00 > 0.80 yes; age 8.00 > 7 days yes;",
+        "<b>source</b>",
+        "<b>successor</b>",
+        "rolled back: True",
+        "payroll knows 0 lessons",
+        "repeated failures: 144 without memory",
+    ),
 }
-PICTURES = {"01_quickstart": 0, "02_recall": 8}
+PICTURES = {"01_quickstart": 0, "02_recall": 8, "03_learning": 2}
 SECONDS = 60
 """What one cell may take on a machine that is busy; a whole notebook takes half of it."""
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +21,6 @@ from langmem_tiers import (
     InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
-    MissingExtraError,
     NotSetUpError,
     TieredStore,
 )
@@ -39,11 +36,7 @@ from tests.support.catalog import catalog
 from tests.support.coordinating import Caller
 from tests.support.opening import tables, text_index
 
-REASON = "langchain-postgres is not installed; it needs pgvector below 0.4"
-peer: Any = pytest.importorskip("langchain_postgres", reason=REASON)
-hybrid: Any = pytest.importorskip("langchain_postgres.v2.hybrid_search_config", reason=REASON)
-indexes: Any = pytest.importorskip("langchain_postgres.v2.indexes", reason=REASON)
-alchemy: Any = pytest.importorskip("sqlalchemy", reason=REASON)
+pytestmark = pytest.mark.peers
 
 MODES: list[Mode] = ["batch", "abatch"]
 SEARCHES: dict[str, dict[str, Any]] = {
@@ -115,7 +108,7 @@ async def test_a_tier_is_a_vector_store_of_langchain_postgres(
     memory.store(KEY, memory_type="semantic", tags=["ops"], key="k", importance=0.5)
     memory.store(TEA, speaker="Bob", metadata={"cups": 3})
     async with opened(store, mode, k=1) as ask:
-        assert isinstance(ask.documents, peer.PGVectorStore)
+        assert isinstance(ask.documents, import_module("langchain_postgres").PGVectorStore)
         (found,) = await ask("similarity_search", KEY)
         ((same, distance),) = await ask("similarity_search_with_score", KEY)
         assert same == found.model_copy(deep=True)
@@ -214,6 +207,7 @@ async def test_a_tenant_sees_its_own_alone_whatever_is_asked(
     for name in ("acme", "globex", "o'brien; --", "50%", "v1.2", "_"):
         remembering(store, name).store(f"of {name}", key="same", metadata={"owner": name})
     mine = [] if tenant == "nobody" else [f"of {tenant}"]
+    hybrid = import_module("langchain_postgres.v2.hybrid_search_config")
     words = hybrid.HybridSearchConfig(fts_query="of")
     filters: list[dict[str, Any]] = [
         {"$or": [{"metadata.owner": "globex"}, {"key": "same"}]},
@@ -253,42 +247,18 @@ async def test_it_is_not_opened_without_a_tenant(store: TieredStore, given: Any)
         await aopen_tier(store, "working", tenant=given)
 
 
-def test_a_transaction_that_names_no_tenant_sees_nothing(store: TieredStore, url: str) -> None:
-    remembering(store, "acme").store(KEY)
-    count = "SELECT count(*) FROM working.documents"
-    with psycopg.connect(url) as conn:
-        assert conn.execute(count).fetchall() == [(0,)]
-        conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', true)")
-        assert conn.execute(count).fetchall() == [(1,)]
-        conn.commit()
-        assert conn.execute(count).fetchall() == [(0,)]
-
-
-def test_a_view_goes_by_the_rights_of_its_reader(store: TieredStore, url: str) -> None:
-    remembering(store, "acme").store(KEY)
-    with psycopg.connect(url, autocommit=False) as conn:
-        conn.execute("CREATE ROLE reader")
-        conn.execute("GRANT USAGE ON SCHEMA working TO reader")
-        conn.execute("GRANT SELECT ON working.documents TO reader")
-        conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', true)")
-        conn.execute("SET LOCAL ROLE reader")
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            conn.execute("SELECT * FROM working.documents")
-        conn.rollback()
-
-
 # Reading only
 
 DOCUMENT = Document("new")
-WRITES: dict[str, tuple[Any, ...]] = {
-    "add_texts": (["new"],),
-    "add_documents": ([DOCUMENT],),
-    "add_embeddings": (["new"], [[1.0] * 64]),
-    "delete": (["k"],),
-    "apply_vector_index": (indexes.HNSWIndex(),),
-    "apply_hybrid_search_index": (),
-    "drop_vector_index": ("memories_newest",),
-    "reindex": ("memories_newest",),
+WRITES: dict[str, Callable[[], tuple[Any, ...]]] = {
+    "add_texts": lambda: (["new"],),
+    "add_documents": lambda: ([DOCUMENT],),
+    "add_embeddings": lambda: (["new"], [[1.0] * 64]),
+    "delete": lambda: (["k"],),
+    "apply_vector_index": lambda: (import_module("langchain_postgres.v2.indexes").HNSWIndex(),),
+    "apply_hybrid_search_index": lambda: (),
+    "drop_vector_index": lambda: ("memories_newest",),
+    "reindex": lambda: ("memories_newest",),
 }
 
 
@@ -300,7 +270,7 @@ async def test_whoever_writes_through_it_is_told_where_to_write(
     before = tables(url), catalog(url)
     async with opened(store, mode) as ask:
         with pytest.raises(InvalidInputError, match=r"MemoryCoordinator\.store"):
-            await ask(verb, *WRITES[verb])
+            await ask(verb, *WRITES[verb]())
     assert (tables(url), catalog(url)) == before
 
 
@@ -315,7 +285,7 @@ async def test_a_search_leaves_no_trace(store: TieredStore, url: str, mode: Mode
 def test_its_transactions_are_read_only(store: TieredStore) -> None:
     remembering(store, "acme").store(KEY)
     with open_tier(store, "working", tenant="acme") as documents:
-        engine = documents._engine
+        engine, alchemy = documents._engine, import_module("sqlalchemy")
 
         async def remove() -> None:
             async with engine._pool.connect() as conn:
@@ -393,17 +363,6 @@ def test_two_prefixes_have_views_of_their_own(database_url: str) -> None:
                 assert contents(documents.similarity_search("x")) == [f"prefix {prefix}"]
 
 
-def test_without_the_extra_the_error_names_it(
-    store: TieredStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "langmem_tiers.interop.vector_store", raising=False)
-    monkeypatch.delattr("langmem_tiers.interop.vector_store", raising=False)
-    monkeypatch.setitem(sys.modules, "langchain_postgres", None)
-    command = r'pip install "langmem-tiers\[langchain-postgres\]"'
-    with pytest.raises(MissingExtraError, match=command):
-        open_tier(store, "working", tenant="acme")
-
-
 # A chat history as memories
 
 
@@ -412,15 +371,17 @@ def history_url(new_url: Callable[[], str]) -> str:
     """Another database than the store's, with an empty table `chat`."""
     found = new_url()
     with psycopg.connect(found) as conn:
-        peer.PostgresChatMessageHistory.create_tables(conn, "chat")
+        history().create_tables(conn, "chat")
     return found
+
+
+def history() -> Any:
+    return import_module("langchain_postgres").PostgresChatMessageHistory
 
 
 def tell(url: str, session: str, *messages: BaseMessage) -> None:
     with psycopg.connect(url) as conn:
-        peer.PostgresChatMessageHistory("chat", session, sync_connection=conn).add_messages(
-            messages
-        )
+        history()("chat", session, sync_connection=conn).add_messages(messages)
 
 
 async def take(
@@ -577,24 +538,6 @@ async def test_it_imports_through_a_coordinator_of_an_async_store(
         assert (await caller("stats")).total_count == 5
         async with await aopen_tier(store, "working", tenant="acme") as documents:
             assert len(await documents.asimilarity_search("launch", k=9)) == 5
-
-
-# The page of it
-
-
-def test_the_page_about_it_does_what_it_shows(
-    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Path(__file__).parents[2] / "docs" / "interop.md"
-    snippets = re.findall(
-        r"^```py\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LANGMEM_TIERS_URL", database_url)
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for snippet in snippets:
-        exec(compile(snippet, page.name, "exec", dont_inherit=True), names)  # noqa: S102
-    assert len(snippets) == 2
 
 
 def contents(found: list[Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from langgraph.store.base import GetOp, PutOp
 from langmem_tiers import DatabaseUnavailableError, NotSetUpError, TieredStore
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.opening import DIMS, text_index
-from tests.support.servers import sessions
+from tests.support.servers import blocked, sessions, wait_until
 
 NS = ("acme", "loops")
 T = TypeVar("T")
@@ -122,6 +123,52 @@ async def test_cancelled_callers_leave_the_store_and_its_one_connection_whole(ur
         ).fetchone()
     assert counts is not None
     assert counts[0] == counts[1]
+
+
+async def test_a_caller_cancelled_as_it_gives_its_connection_back_does_so(url: str) -> None:
+    config = {"min_size": 1, "max_size": 1, "timeout": 2}
+    async with TieredStore(url, index=text_index(), pool_config=config) as store:
+        database = store._runner._adatabase
+        assert database is not None
+        async with await psycopg.AsyncConnection.connect(url) as other:
+            await other.execute("LOCK TABLE memory.memories")
+            call = asyncio.create_task(store.asearch(NS))
+            await asyncio.to_thread(wait_until, lambda: blocked(url))
+            async with database.pool._lock:
+                await other.rollback()
+                while not database.pool._lock._waiters:  # noqa: ASYNC110 - a lock tells nobody
+                    await asyncio.sleep(0.001)
+                for _ in range(2):
+                    call.cancel()
+                    await asyncio.sleep(0)
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        assert database.pool.get_stats()["pool_available"] == 1
+        assert await store.asearch(NS) == []
+
+
+async def test_callers_cancelled_twice_give_every_connection_back(url: str) -> None:
+    config = {"min_size": 1, "max_size": 4, "timeout": 2}
+    rng = random.Random(7)  # noqa: S311 - when they are cancelled is no secret
+    async with TieredStore(url, index=text_index(), pool_config=config) as store:
+        for _ in range(300):
+            calls: list[asyncio.Task[Any]] = [
+                asyncio.create_task(store.asearch(NS, limit=1)) for _ in range(3)
+            ]
+            calls += [asyncio.create_task(store.amove(NS, f"{i}", "long_term")) for i in range(3)]
+            await asyncio.sleep(rng.random() / 200)
+            for again in range(2):
+                for call in calls:
+                    if again or rng.random() < 0.9:
+                        call.cancel()
+                await asyncio.sleep(0)
+            await asyncio.gather(*calls, return_exceptions=True)
+        database = store._runner._adatabase
+        assert database is not None
+        await asyncio.gather(*(store.aput(NS, f"{n}", {"n": n}) for n in range(8)))
+        stats = database.pool.get_stats()
+        assert stats["pool_available"] == stats["pool_size"]
+        assert len(await store.asearch(NS, limit=100)) == 8
 
 
 async def test_a_cancelled_caller_does_not_stop_those_beside_it(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Every statement of queries.sql can be prepared on the migrated database."""
+"""Every statement can be prepared on the migrated database."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ async def test_deleting_a_memory_deletes_its_vectors_and_counters(
     await tiered(driver).astats()
     for tier in TIERS:
         await driver.delete(NS, tier)
-    assert tables(url) == {"memories": [], "vectors": [], "usage": []}
+    assert not any(tables(url).values())
 
 
 async def test_one_search_ranks_the_memories_of_all_tiers(

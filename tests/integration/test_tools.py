@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -267,15 +268,16 @@ def test_a_graph_without_a_store_says_what_to_do() -> None:
         asyncio.run(made.ainvoke({"messages": [HumanMessage("hi")]}))
 
 
-# langmem's own tools, where they are installed
+# langmem's own tools
+
+# trustcall, which langmem stands on, takes Send from where it was.
+LANGMEM = pytest.mark.filterwarnings("ignore:Importing Send from langgraph:DeprecationWarning")
 
 
-def langmem() -> Any:
-    return pytest.importorskip("langmem", reason="langmem is not installed")
-
-
+@pytest.mark.peers
+@LANGMEM
 def test_either_tool_finds_what_the_other_kept(tiered: TieredStore) -> None:
-    theirs = langmem()
+    theirs = import_module("langmem")
     ours = create_manage_memory_tool(NOTES, store=tiered)
     ours.invoke({"content": "Likes tea"}, ANN)
     theirs.create_manage_memory_tool(NOTES, store=tiered).invoke({"content": "Likes rain"}, ANN)
@@ -290,8 +292,10 @@ def test_either_tool_finds_what_the_other_kept(tiered: TieredStore) -> None:
     assert json.loads(mine)[0].keys() == json.loads(other)[0].keys()
 
 
+@pytest.mark.peers
+@LANGMEM
 def test_the_parameters_are_those_of_langmem(tiered: TieredStore) -> None:
-    theirs = langmem()
+    theirs = import_module("langmem")
 
     for make in (create_manage_memory_tool, create_search_memory_tool):
         mine = make(PLACE, store=tiered)

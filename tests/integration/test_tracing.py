@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import gzip
 import inspect
-import json
 import os
 import subprocess
 import sys
 import timeit
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -17,69 +14,15 @@ import pytest
 from langmem_tiers import MemoryContext
 from langmem_tiers.tracing import traced, untraced
 from tests.support.chat_server import serving
+from tests.support.langsmith_server import OFF, ROOT, Runs, run_program, traced_to, vectors
 
-ROOT = Path(__file__).parents[2]
-OFF = {name: "" for name in os.environ if name.startswith(("LANGSMITH_", "LANGCHAIN_"))}
-BATCHES = {
-    "use_multipart_endpoint": False,
-    "size_limit": 100,
-    "size_limit_bytes": 20_000_000,
-    "scale_up_qsize_trigger": 1000,
-    "scale_up_nthreads_limit": 1,
-    "scale_down_nempty_trigger": 4,
-}
+PROGRAM = "tests.support.traced_runs"
 RUNS = ["graph-invoke", "graph-ainvoke", "graph-astream", "agent-invoke", "agent-ainvoke"]
-
-
-class Runs:
-    """What was sent to LangSmith: each run by its id."""
-
-    def __init__(self) -> None:
-        self.by_id: dict[str, dict[str, Any]] = {}
-        self.requests = 0
-
-    def __call__(self, path: str, body: bytes, headers: dict[str, str]) -> Any:
-        self.requests += 1
-        if path.startswith("/info"):
-            return {"batch_ingest_config": BATCHES}
-        if body:
-            text = gzip.decompress(body) if headers.get("content-encoding") == "gzip" else body
-            sent = json.loads(text)
-            for run in [*sent.get("post", []), *sent.get("patch", [])]:
-                known = self.by_id.setdefault(run["id"], {})
-                known |= {name: one for name, one in run.items() if one is not None}
-        return {}
-
-    def named(self, name: str, under: str | None = None) -> list[dict[str, Any]]:
-        """The runs of a name, in order; `under` names the root of their trace."""
-        found = [run for run in self.by_id.values() if run["name"] == name]
-        roots = [run for run in found if under is None or self.path(run)[0] == under]
-        return sorted(roots, key=lambda run: run["dotted_order"])
-
-    def path(self, run: dict[str, Any]) -> list[str]:
-        """The names from the root of its trace down to a run."""
-        parent = run.get("parent_run_id")
-        above = self.path(self.by_id[parent]) if parent else []
-        return [*above, run["name"]]
 
 
 class Done(NamedTuple):
     runs: Runs
     printed: str
-
-
-def run_with(url: str, **env: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.traced_runs", url],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        cwd=ROOT,
-        env={**os.environ, **OFF, "PYTHONPATH": os.fspath(ROOT), **env},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +33,7 @@ def done(server_url: str, template: str) -> Iterator[Done]:
     url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
     runs = Runs()
     with serving(runs) as endpoint:
-        env = {
-            "LANGSMITH_TRACING": "true",
-            "LANGSMITH_ENDPOINT": endpoint,
-            "LANGSMITH_API_KEY": "none",
-            "LANGSMITH_PROJECT": "tests",
-        }
-        printed = run_with(url, **env)
+        printed = run_program(PROGRAM, url, **traced_to(endpoint))
     yield Done(runs, printed)
     with psycopg.connect(server_url, autocommit=True) as conn:
         conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
@@ -188,7 +125,8 @@ def test_tracing_says_nothing_of_its_own(done: Done) -> None:
 def test_nothing_is_sent_with_tracing_off(url: str) -> None:
     runs = Runs()
     with serving(runs) as endpoint:
-        run_with(url, LANGSMITH_TRACING="false", LANGSMITH_ENDPOINT=endpoint)
+        env = {**traced_to(endpoint), "LANGSMITH_TRACING": "false"}
+        run_program(PROGRAM, url, **env)
 
     assert runs.requests == 0
 
@@ -251,13 +189,3 @@ def test_with_tracing_off_a_verb_costs_microseconds(monkeypatch: pytest.MonkeyPa
 def test_untraced_can_be_left_and_entered_again() -> None:
     with untraced(), untraced():
         assert Verbs().ask("x", limit=1) == ["x"]
-
-
-def vectors(found: Any) -> bool:
-    """Whether there is a list of many numbers somewhere within."""
-    if isinstance(found, dict):
-        return any(map(vectors, found.values()))
-    if isinstance(found, list):
-        numbers = [one for one in found if isinstance(one, float)]
-        return len(numbers) > 8 or any(map(vectors, found))
-    return False

@@ -94,10 +94,14 @@ def in_tier(driver: StoreDriver, tier: str) -> StoreDriver:
     return StoreDriver(tiered(driver).tier(tier), driver.mode)
 
 
+TABLES = ("memories", "vectors", "usage", "exposures", "lineage", "events")
+"""Where a store keeps rows."""
+
+
 def empty(url: str) -> None:
     """Remove every row of a store."""
     with psycopg.connect(url) as conn:
-        for name in ("memories", "vectors", "usage"):
+        for name in TABLES:
             conn.execute(f"DELETE FROM memory.{name}".encode())  # noqa: S608 - names of ours
 
 
@@ -105,7 +109,7 @@ def tables(url: str) -> dict[str, list[tuple[Any, ...]]]:
     """Every stored row of a store, by table, in order."""
     found = {}
     with psycopg.connect(url) as conn:
-        for name in ("memories", "vectors", "usage"):
+        for name in TABLES:
             query = f"SELECT t::text FROM memory.{name} t ORDER BY 1"  # noqa: S608 - names of ours
             rows = conn.execute(query.encode())
             found[name] = rows.fetchall()

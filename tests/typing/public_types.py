@@ -9,9 +9,14 @@ from typing import assert_type
 from langgraph.store.base import BaseStore, Item, Result, SearchItem
 
 from langmem_tiers import (
+    Demotion,
+    Explanation,
+    FailedAttempt,
     MemoryContext,
     MemoryCoordinator,
-    MemoryStats,
+    OutcomeReport,
+    Promotion,
+    PromotionPolicy,
     Recollection,
     Recollections,
     RelationSize,
@@ -21,6 +26,8 @@ from langmem_tiers import (
     TierStats,
     TierView,
 )
+from langmem_tiers.learn.outcome import LearningStats
+from langmem_tiers.learn.skills import Trace
 
 
 def blocking(url: str) -> None:
@@ -66,7 +73,7 @@ def coordinating(store: TieredStore) -> None:
     assert_type(memory.get("k"), Recollection | None)
     assert_type(memory.delete_memory("k"), bool)
     assert_type(memory.clear_working_memory("s"), int)
-    assert_type(memory.stats(), MemoryStats)
+    assert_type(memory.stats(), LearningStats)
     memory.get_context()  # type: ignore[call-arg]
     memory.get_context("x", limit="5")  # type: ignore[arg-type]
     memory.store(5)  # type: ignore[arg-type]
@@ -80,4 +87,30 @@ async def coordinating_async(memory: MemoryCoordinator) -> None:
     assert_type(await memory.aget("k"), Recollection | None)
     assert_type(await memory.adelete_memory("k"), bool)
     assert_type(await memory.aclear_working_memory("s"), int)
-    assert_type(await memory.astats(), MemoryStats)
+    assert_type(await memory.astats(), LearningStats)
+
+
+def learning(memory: MemoryCoordinator, attempt: FailedAttempt) -> None:
+    assert_type(memory.store_pattern("x", tags=["t"]), StoreResult)
+    assert_type(memory.reflect([attempt]), list[StoreResult])
+    assert_type(memory.get_lessons([ValueError("x"), "y"], tools="t"), Recollections)
+    assert_type(memory.expose(memory.get_context("x"), run_id="r"), Recollections)
+    assert_type(memory.record_outcome(run_id="r", success=False), OutcomeReport)
+    assert_type(memory.promote_to_long_term("k", policy=PromotionPolicy()), Promotion)
+    assert_type(memory.promote(), list[Promotion])
+    assert_type(memory.demote(), list[Demotion])
+    assert_type(memory.rollback("m"), bool)
+    assert_type(memory.explain("k"), Explanation)
+    assert_type(memory.evolve({"said": "x"}, {"engagement_rate": 0.1}), StoreResult)
+    assert_type(memory.learn_skills(Trace("r", (), True)), list[StoreResult])  # noqa: FBT003
+    memory.store_reflexion("x")  # type: ignore[call-arg]
+    memory.expose([])  # type: ignore[call-arg]
+    memory.evolve({"said": "x"})  # type: ignore[call-arg]
+
+
+async def learning_async(memory: MemoryCoordinator) -> None:
+    assert_type(await memory.aget_lessons("x"), Recollections)
+    assert_type(await memory.arecord_outcome(run_id="r"), OutcomeReport)
+    assert_type(await memory.apromote(), list[Promotion])
+    assert_type(await memory.aevolve({"said": "x"}, {}, threshold=0.5), StoreResult)
+    assert_type(await memory.alearn_skills(), list[StoreResult])

@@ -110,6 +110,16 @@ def test_neighbours_count_only_in_a_talk_and_the_less_the_longer_it_is() -> None
     assert [long["window"], long["previous"]] == pytest.approx([0.5, 0.25])
 
 
+@given(one=candidates, question=questions)
+def test_what_stands_around_counts_for_nothing_without_words_around(
+    one: Candidate, question: str
+) -> None:
+    lonely = one._replace(around=None, before=None)
+    unread = lonely._replace(answered=None, words_around=None)
+
+    assert measured(lonely, question) == measured(unread, question)
+
+
 def test_nearness_is_measured_by_the_nearest_of_the_scope() -> None:
     assert measured(candidate(cosine=0.25), "?")["dense"] == 0.5
     assert measured(candidate(cosine=0.05), "?", replace(SCOPE, best_cosine=0.01))["dense"] == 0.5

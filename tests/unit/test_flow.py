@@ -51,7 +51,7 @@ class Rename(ast.NodeTransformer):
 def name_of(name: str) -> str:
     name = re.sub(r"^Async", "", name)
     name = re.sub(r"^__a(enter|exit)__$", r"__\1__", name)
-    return re.sub(r"^a(run|perform|rows_of)$", r"\1", name)
+    return re.sub(r"^a(run|perform|rows_of|whole)$", r"\1", name)
 
 
 def tree(thing: Any) -> str:

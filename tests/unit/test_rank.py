@@ -66,6 +66,15 @@ def test_in_every_profile_terms_sum_to_the_score_and_the_inputs_order_does_not_m
     assert rank(some, name, ASKED) == ranked
 
 
+@pytest.mark.parametrize("name", PROFILES)
+@settings(derandomize=True, max_examples=50)
+@given(some=memories(), limit=st.integers(0, 9))
+def test_a_limit_keeps_the_first_and_leaves_their_scores_alone(
+    name: str, some: list[Recollection], limit: int
+) -> None:
+    assert rank(some, name, ASKED, limit) == rank(some, name, ASKED)[:limit]
+
+
 def test_aurora_is_the_specified_formula() -> None:
     memory = recollection(
         "a",
@@ -84,7 +93,8 @@ def test_aurora_is_the_specified_formula() -> None:
 def test_a_reflexion_scores_a_fifth_more_and_its_boosted_match_is_at_most_one() -> None:
     lesson = recollection("a", memory_type="reflexion", match=0.8, boost=1.5)
     ranked = only(lesson, "aurora")
-    assert ranked.explanation["match"] == pytest.approx(0.4)
+    assert ranked.explanation["match"] == pytest.approx(0.32)
+    assert ranked.explanation["boost"] == pytest.approx(0.08)
     assert ranked.explanation["reflexion"] == pytest.approx(0.2 * (0.4 + 0.2))
     assert ranked.score == pytest.approx(1.2 * 0.6)
 

@@ -12,7 +12,9 @@ from langmem_tiers import sql
 from langmem_tiers.config import Distance, StoreOptions, VectorOptions
 
 PACKAGE = Path(langmem_tiers.__file__).parent
-QUERIES = (PACKAGE / "sql" / "queries.sql").read_text(encoding="utf-8")
+QUERIES = "\n".join(
+    (PACKAGE / "sql" / name).read_text(encoding="utf-8") for name in ("queries.sql", "learning.sql")
+)
 NAMES = sorted(set(re.findall(r"^-- name: (\w+)", QUERIES, re.MULTILINE)))
 
 

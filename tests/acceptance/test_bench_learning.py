@@ -1,0 +1,255 @@
+"""The learning benchmark at a small size: it measures, and learning holds its bars."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks import learning_alfworld, learning_mbpp, learning_report
+from benchmarks.faulty import Outcome, advice, agent, forgetful
+from benchmarks.faulty_families import FAMILIES, Draw
+from benchmarks.faulty_measure import (
+    NONE,
+    PEER,
+    SEEDS,
+    SIGNATURES,
+    WAYS,
+    Repeats,
+    Run,
+    measure,
+    total,
+)
+from benchmarks.faulty_tools import HIDDEN, OWN, SHARED, WORLDS, Task, call, tasks
+from benchmarks.learning import QUICK, real
+from benchmarks.learning_alfworld import AS_LOGGED, AS_RUN, Replay, plain_counts
+from benchmarks.learning_data import FOLDER, Trial, missing, parts, trials
+from benchmarks.learning_mbpp import OURS, WITH_PROMPT, Found
+from benchmarks.learning_results import FOUND_AGAIN, REPEATED, Results, bars
+from langmem_tiers.learn.signature import signature
+
+pytestmark = pytest.mark.slow
+
+TASKS = 40
+HOUSEHOLDS = ("env_2", "env_8", "env_21", "env_54", "env_91", "env_22")
+"""Some that were solved at the second attempt, two pairs that learned the same, and one of long."""
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    if (reason := missing(FOLDER)) is not None:
+        pytest.skip(f"evaluation data is not part of the project: {reason}")
+    return FOLDER
+
+
+@pytest.fixture(scope="module")
+def logs(data: Path) -> list[Trial]:
+    return [{name: trial[name] for name in HOUSEHOLDS} for trial in trials(data)]
+
+
+@pytest.fixture(scope="module")
+def replays(server_url: str, logs: list[Trial]) -> list[Replay]:
+    return list(learning_alfworld.measure(server_url, logs))
+
+
+@pytest.fixture(scope="module")
+def programming(server_url: str, data: Path) -> list[Found]:
+    return list(learning_mbpp.measure(server_url, data, most=15, forms=[WITH_PROMPT]))
+
+
+@pytest.fixture(scope="module")
+def runs(server_url: str) -> list[Run]:
+    """One seed and few tasks, in every world and with all ways of remembering."""
+    return list(measure(server_url, seeds=(1,), count=TASKS))
+
+
+# ---- real reflexions and outcomes -----------------------------------------------------------
+
+
+def test_a_tasks_real_reflexion_is_found_by_the_prompt_of_another_run(
+    programming: list[Found],
+) -> None:
+    (prompted,) = programming
+
+    assert prompted.mrr(OURS) >= FOUND_AGAIN
+    assert all(len(ranks) == 15 for ranks in prompted.ranks.values())
+
+
+@pytest.mark.proof
+def test_every_real_reflexion_is_found_by_the_prompt_of_another_run(
+    server_url: str, data: Path
+) -> None:
+    first, alone = learning_mbpp.measure(server_url, data)
+
+    assert len(first.ranks[OURS]) == 84
+    assert first.mrr(OURS) >= FOUND_AGAIN
+    assert alone.mrr(OURS) > alone.mrr(learning_mbpp.DENSE)
+
+
+def test_replayed_trials_count_what_a_plain_count_of_the_files_does(
+    logs: list[Trial], replays: list[Replay]
+) -> None:
+    for replay in replays:
+        assert (replay.successes, replay.counts) == plain_counts(logs, replay.name)
+        assert replay.shown_wrong == 0
+        assert replay.shown > 0
+
+
+def test_a_success_that_the_log_repeats_promotes_and_one_that_was_run_does_not(
+    replays: list[Replay],
+) -> None:
+    by_name = {one.name: one for one in replays}
+
+    assert len(by_name[AS_LOGGED].promoted) > 0
+    assert by_name[AS_RUN].promoted == []
+    assert max(good for good, _ in by_name[AS_RUN].counts.values()) == 1
+
+
+def test_what_is_promoted_is_explained_by_the_households_that_taught_the_same(
+    replays: list[Replay],
+) -> None:
+    (logged,) = [one for one in replays if one.name == AS_LOGGED]
+
+    for one in logged.promoted:
+        assert "projects" in str(one.history[-1].reasons)
+        assert len(one.sources) > 1
+
+
+@pytest.mark.proof
+def test_all_replayed_trials_count_what_a_plain_count_of_the_files_does(
+    server_url: str, data: Path
+) -> None:
+    everything = trials(data)
+    for replay in learning_alfworld.measure(server_url, everything):
+        assert (replay.successes, replay.counts) == plain_counts(everything, replay.name)
+        assert replay.shown_wrong == 0
+        assert (len(replay.promoted) == 0) == (replay.name == AS_RUN)
+
+
+def test_a_reflexion_is_cut_where_it_says_what_should_have_been_done() -> None:
+    found = parts("I went home. The door was shut. I should have knocked. Next time I will.")
+
+    assert found == (
+        "I went home.",
+        "I went home. The door was shut.",
+        "I should have knocked. Next time I will.",
+    )
+    assert parts("I will knock.") == ("I will knock.", "I will knock.", "I will knock.")
+
+
+def test_without_the_logs_the_run_says_what_was_left_out(tmp_path: Path) -> None:
+    results = Results({})
+    real(results, "", tmp_path, QUICK)
+    (reason,) = results.left_out
+
+    assert "mbpp-py-run1.jsonl" in reason
+    assert reason in learning_report.markdown(results)
+    assert all(one.passed is None for one in bars(results))
+
+
+# ---- faulty tools ---------------------------------------------------------------------------
+
+
+def test_with_signatures_few_failures_are_repeated(server_url: str) -> None:
+    runs = list(measure(server_url, worlds=[OWN], seeds=[0], ways=[NONE, SIGNATURES]))
+    base = total(runs, OWN, NONE)
+
+    assert base.again == base.chances > 100
+    assert total(runs, OWN, SIGNATURES).again <= REPEATED * base.again
+
+
+def test_signatures_leave_no_more_failed_calls_than_nearness_where_words_tell_nothing(
+    runs: list[Run],
+) -> None:
+    calls = {way: total(runs, HIDDEN, way).calls for way in WAYS}
+
+    assert calls[SIGNATURES] <= calls[PEER] < calls[NONE]
+
+
+@pytest.mark.proof
+def test_with_signatures_few_failures_are_repeated_over_all_seeds(server_url: str) -> None:
+    ways = (NONE, SIGNATURES)
+    runs = list(measure(server_url, worlds=(OWN, SHARED), seeds=SEEDS, ways=ways))
+
+    for world in (OWN, SHARED):
+        share = total(runs, world, SIGNATURES).again / total(runs, world, NONE).again
+        assert share <= REPEATED * (1 if world == OWN else 1.5), world
+
+
+def test_every_way_of_remembering_meets_the_same_tasks_and_faults(runs: list[Run]) -> None:
+    for world in WORLDS:
+        first, *others = [[one.task for one in run.outcomes] for run in runs if run.world == world]
+        assert len(first) == TASKS
+        assert all(other == first for other in others)
+
+
+def test_the_same_seed_makes_the_same_mistakes() -> None:
+    for world in WORLDS:
+        one, other = (agent(forgetful(), world, tenant="a", seed=3) for _ in range(2))
+        chosen = list(tasks(world, 3, 10))
+
+        assert [one.do(task) for task in chosen] == [other.do(task) for task in chosen]
+    assert list(tasks(OWN, 3)) != list(tasks(OWN, 4))
+
+
+def test_every_family_has_one_signature_of_its_own() -> None:
+    found = {}
+    for family in FAMILIES:
+        texts = (f"Error: {family.make(Draw(n))!r}" for n in range(20))
+        found[family.name] = {str(signature(text, tool=family.tool)) for text in texts}
+
+    assert all(len(one) == 1 for one in found.values()), found
+    assert len(set.union(*found.values())) == len(FAMILIES) == 12
+
+
+def test_a_fault_fires_until_its_own_remedy_is_given() -> None:
+    for task in tasks(SHARED, 0, 40):
+        others = [one for one in FAMILIES if one is not task.family]
+        wrong = {name: value for one in others for name, value in one.remedy.items()}
+        if task.fires:
+            with pytest.raises(type(task.family.make(Draw(0)))):
+                call(task, wrong, Draw(0))
+        assert "done" in call(task, task.family.remedy, Draw(0))
+
+
+def test_a_family_that_fails_again_in_its_project_is_a_repeat_and_elsewhere_is_not() -> None:
+    def outcome(project: str, family: int, failed: int) -> Outcome:
+        task = Task(0, project, FAMILIES[family], "tool", "?", "/x", fires=True)
+        return Outcome(task, failed, succeeded=True)
+
+    found = Repeats.of(
+        [
+            outcome("north", 0, 2),
+            outcome("south", 0, 1),
+            outcome("north", 1, 1),
+            outcome("north", 0, 3),
+            outcome("north", 0, 0),
+        ]
+    )
+
+    assert (found.again, found.calls, found.chances) == (1, 3, 2)
+    assert found.course == [0, 0, 0, 1, 1]
+
+
+def test_the_agent_reads_the_first_lesson_of_its_tool() -> None:
+    text = 'Do instead: b({"x": 1})\nDo instead: a({"y": 2})\nDo instead: a({"y": 3})'
+
+    assert advice(text, "a") == {"y": 2}
+    assert advice(text, "c") == {}
+
+
+def test_a_run_is_reported_as_tables_json_and_a_plot(
+    runs: list[Run], logs: list[Trial], replays: list[Replay], programming: list[Found]
+) -> None:
+    results = Results({"CPUs": "2"}, programming=programming, logs=logs, replays=replays, runs=runs)
+    console = Console(record=True, width=200, quiet=True)
+    learning_report.show(results, console)
+    text = learning_report.markdown(results)
+
+    assert json.loads(json.dumps(results.as_json()))["repeats"][f"{OWN}, {SIGNATURES}"]
+    assert all(world in text for world in WORLDS)
+    assert "Repeated failures after each task" in text
+    assert "policy" in text or "promoted" in text
+    assert all(one.passed is not None for one in bars(results) if "streams" not in one.claim)

@@ -1,0 +1,242 @@
+"""Chat models that help to learn, over HTTP: what they may answer, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, Literal
+
+import openai
+import pytest
+from langchain_openai import ChatOpenAI
+
+from langmem_tiers.errors import ModelError
+from langmem_tiers.generalising import generaliser_of
+from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
+from langmem_tiers.reflecting import reflector_of
+from tests.support.wayward_chat import SILENCE, Reply, Wayward, calls, fails, says, wayward
+
+Way = Literal["sync", "async"]
+Verb = Callable[[ChatOpenAI, Way], Any]
+
+ATTEMPT = FailedAttempt(
+    task_id="task-456",
+    approach="Compared passwords with ==",
+    error="AssertionError: took 0.31 s instead of 0.30 s",
+    tool="pytest",
+)
+LESSON = {
+    "failure_reason": "The time that == takes tells how much is right",
+    "improved_approach": "Use secrets.compare_digest",
+    "tags": ["Security", "passwords"],
+}
+NOTED = "In billing-service, compare passwords by secrets.compare_digest, not by =="
+GENERAL = {"content": "Compare passwords by secrets.compare_digest, not by =="}
+LEAKY = {"content": "In BillingService, compare passwords by secrets.compare_digest"}
+PRIVATE = ["billing-service", "acme"]
+
+
+def reflect(model: ChatOpenAI, way: Way) -> Reflexion:
+    reflector = reflector_of(model)
+    return reflector.call(ATTEMPT) if way == "sync" else asyncio.run(_awaited(reflector.acall))
+
+
+async def _awaited(acall: Any, *args: Any) -> Any:
+    return await acall(*(args or (ATTEMPT,)))
+
+
+def generalise(model: ChatOpenAI, way: Way) -> str:
+    generaliser = generaliser_of(model)
+    if way == "sync":
+        return generaliser.call(NOTED, PRIVATE)
+    return asyncio.run(_awaited(generaliser.acall, NOTED, PRIVATE))  # type: ignore[no-any-return]
+
+
+def model_of(server: Wayward, **options: Any) -> ChatOpenAI:
+    options = {"max_retries": 0, **options}
+    return ChatOpenAI(model="local", base_url=server.url, api_key=lambda: "none", **options)
+
+
+def last_told(server: Wayward) -> str:
+    content = server.asked[-1]["messages"][-1]["content"]
+    assert isinstance(content, str)
+    return content
+
+
+both_ways = pytest.mark.parametrize("way", ["sync", "async"])
+both_verbs = pytest.mark.parametrize("verb", [reflect, generalise])
+GOOD = says(json.dumps({**LESSON, **GENERAL}))
+GARBAGE = says("I would rather talk about the weather.")
+TRUNCATED = says(json.dumps({**LESSON, **GENERAL})[:-30])
+WRONG_FIELDS = says(json.dumps({"lesson": "Use secrets.compare_digest"}))
+BLANK = says(json.dumps({**LESSON, "improved_approach": "  ", "content": " "}))
+NOTHING = says(None)
+
+
+@both_ways
+def test_a_model_finds_the_lesson_in_a_failed_attempt(way: Way) -> None:
+    with wayward(says(json.dumps(LESSON))) as server:
+        lesson = reflect(model_of(server), way)
+
+    assert lesson == Reflexion(
+        task_id=ATTEMPT.task_id,
+        original_approach=ATTEMPT.approach,
+        failure_reason=LESSON["failure_reason"],  # type: ignore[arg-type]
+        improved_approach=LESSON["improved_approach"],  # type: ignore[arg-type]
+        tags=("security", "passwords"),
+        failure=ATTEMPT.failure,
+    )
+    (asked,) = server.asked
+    assert [one["role"] for one in asked["messages"]] == ["system", "user"]
+    assert ATTEMPT.error in last_told(server)
+
+
+@both_ways
+def test_a_model_says_for_everybody_what_one_project_learned(way: Way) -> None:
+    with wayward(says(json.dumps(GENERAL))) as server:
+        assert generalise(model_of(server), way) == GENERAL["content"]
+
+    assert len(server.asked) == 1
+    assert NOTED in last_told(server)
+    assert all(name in last_told(server) for name in PRIVATE)
+
+
+@both_ways
+def test_a_model_that_only_calls_tools_is_understood(way: Way) -> None:
+    class CallsTools(ChatOpenAI):
+        def with_structured_output(self, schema: Any = None, **options: Any) -> Any:
+            return super().with_structured_output(schema, method="function_calling", **options)
+
+    replies = calls("General", "{"), calls("General", json.dumps(GENERAL))
+    with wayward(*replies) as server:
+        model = CallsTools(
+            model="local", base_url=server.url, api_key=lambda: "none", max_retries=0
+        )
+        assert generalise(model, way) == GENERAL["content"]
+    assert len(server.asked) == 2
+
+
+@both_ways
+@both_verbs
+@pytest.mark.parametrize("bad", [GARBAGE, TRUNCATED, WRONG_FIELDS, BLANK, NOTHING])
+def test_what_was_wrong_is_told_to_the_model_once(verb: Verb, bad: Reply, way: Way) -> None:
+    with wayward(bad, GOOD) as server:
+        assert verb(model_of(server), way)
+
+    first, second = (one["messages"] for one in server.asked)
+    assert second[:-1] == first
+    assert "cannot be used" in second[-1]["content"]
+
+
+@both_ways
+@both_verbs
+@pytest.mark.parametrize("bad", [GARBAGE, TRUNCATED, WRONG_FIELDS, BLANK, NOTHING])
+def test_a_model_that_stays_wrong_gives_no_answer(verb: Verb, bad: Reply, way: Way) -> None:
+    with wayward(bad, bad, GOOD) as server, pytest.raises(ModelError, match="no usable answer"):
+        verb(model_of(server), way)
+    assert len(server.asked) == 2
+
+
+@both_ways
+def test_a_leak_is_told_to_the_model_once(way: Way) -> None:
+    with wayward(says(json.dumps(LEAKY)), says(json.dumps(GENERAL))) as server:
+        assert generalise(model_of(server), way) == GENERAL["content"]
+    assert len(server.asked) == 2
+    assert "BillingService" in last_told(server)
+
+
+@both_ways
+def test_nothing_is_general_while_it_leaks(way: Way) -> None:
+    leaky = says(json.dumps(LEAKY))
+    with wayward(leaky, leaky, GOOD) as server, pytest.raises(ModelError, match="BillingService"):
+        generalise(model_of(server), way)
+    assert len(server.asked) == 2
+
+
+@both_ways
+def test_a_malformed_answer_and_a_leak_are_two_answers_of_two(way: Way) -> None:
+    replies = GARBAGE, says(json.dumps(LEAKY)), GOOD
+    with wayward(*replies) as server, pytest.raises(ModelError, match="still identifies"):
+        generalise(model_of(server), way)
+    assert len(server.asked) == 2
+
+
+@both_ways
+@both_verbs
+@pytest.mark.parametrize(
+    "refusal",
+    [says(None, refusal="I will not speak of passwords"), says("", finish="content_filter")],
+)
+def test_a_refusal_is_final(verb: Verb, refusal: Reply, way: Way) -> None:
+    with wayward(refusal, GOOD) as server, pytest.raises(ModelError) as raised:
+        verb(model_of(server), way)
+    assert len(server.asked) == 1
+    assert "passwords" in str(raised.value) or "content filter" in str(raised.value)
+
+
+@both_ways
+@both_verbs
+def test_an_answer_that_was_cut_off_says_so(verb: Verb, way: Way) -> None:
+    cut = says('{"failure', finish="length")
+    with wayward(cut, GOOD) as server, pytest.raises(ModelError, match="length"):
+        verb(model_of(server), way)
+    assert len(server.asked) == 1
+
+
+@both_ways
+@both_verbs
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        (429, openai.RateLimitError),
+        (401, openai.AuthenticationError),
+        (400, openai.BadRequestError),
+        (503, openai.InternalServerError),
+    ],
+)
+def test_what_the_provider_refuses_is_a_model_error(
+    verb: Verb, way: Way, status: int, cause: type[Exception]
+) -> None:
+    replies = fails(status, "the kettle is empty"), GOOD
+    with wayward(*replies) as server, pytest.raises(ModelError, match="kettle") as raised:
+        verb(model_of(server), way)
+    assert isinstance(raised.value.__cause__, cause)
+    assert len(server.asked) == 1
+
+
+@both_ways
+@both_verbs
+def test_a_model_that_is_silent_is_not_waited_for(verb: Verb, way: Way) -> None:
+    with wayward(SILENCE, GOOD) as server, pytest.raises(ModelError) as raised:
+        verb(model_of(server, timeout=0.3), way)
+    assert isinstance(raised.value.__cause__, openai.APITimeoutError)
+    assert len(server.asked) == 1
+
+
+@both_ways
+@both_verbs
+def test_a_server_that_is_not_there_is_a_model_error(verb: Verb, way: Way) -> None:
+    with wayward() as server:
+        model = model_of(server)
+    with pytest.raises(ModelError, match="connection") as raised:
+        verb(model, way)
+    assert isinstance(raised.value.__cause__, openai.APIConnectionError)
+
+
+@both_ways
+def test_repeating_a_request_is_the_models_own_affair(way: Way) -> None:
+    with wayward(fails(503, "busy"), says(json.dumps(GENERAL))) as server:
+        assert generalise(model_of(server, max_retries=1), way) == GENERAL["content"]
+    assert len(server.asked) == 2
+    assert server.asked[0] == server.asked[1]
+
+
+async def test_a_model_that_is_asked_can_be_cancelled() -> None:
+    with wayward(SILENCE, GOOD) as server:
+        task = asyncio.create_task(_awaited(reflector_of(model_of(server)).acall))
+        await asyncio.to_thread(server.was_asked.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert len(server.asked) == 1

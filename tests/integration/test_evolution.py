@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from langmem_tiers import (
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    create_evolution_node,
+)
+from tests.support.agents import WAYS, How, run
+from tests.support.graphs import (
+    ACME,
+    QUICK,
+    asks,
+    chain,
+    fails_once_after,
+    memories,
+    off_the_loop,
+)
+from tests.support.opening import Clock, Opened, Opener, opened_store, text_index, tiered
+
+POST = {"asked": "A post on coffee", "said": "Its growers tell of it", "platform": "mastodon"}
+LIKED = {"engagement_rate": 0.09, "revenue_generated": 245.5}
+IGNORED = {"engagement_rate": 0.01}
+
+
+@pytest.fixture
+def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+@pytest.fixture
+def memory(ready: TieredStore) -> MemoryCoordinator:
+    return MemoryCoordinator(ready, context=ACME)
+
+
+async def test_what_was_worth_it_becomes_a_learning_of_everybody(
+    open_store: Opener, url: str
+) -> None:
+    async with open_store(url=url, index=text_index()) as driver:
+        memory = MemoryCoordinator(tiered(driver), context=ACME)
+        if open_store.mode == "abatch":
+            stored = await memory.aevolve(POST, LIKED)
+            again = await memory.aevolve(POST, LIKED)
+            ignored = await memory.aevolve(POST, IGNORED)
+        else:
+            stored = await off_the_loop(memory.evolve, POST, LIKED)
+            again = await off_the_loop(memory.evolve, POST, LIKED)
+            ignored = await off_the_loop(memory.evolve, POST, IGNORED)
+        other = MemoryContext(tenant="acme", project_id="shipping")
+        (found,) = await off_the_loop(memories, tiered(driver), "learning", other)
+
+    assert (stored.stored, again.key, found.key) == (True, stored.key, stored.key)
+    assert (
+        stored.reason == "importance 0.9 (engagement 0.9, revenue 0.9) reaches the threshold of 0.7"
+    )
+    assert (ignored.stored, ignored.key) == (False, None)
+    assert "below the threshold" in ignored.reason
+    assert (found.tier, found.importance, found.project_id) == ("long_term", 0.9, "billing")
+    assert found.content == "Asked: A post on coffee\nSaid: Its growers tell of it"
+    assert found.success_metrics == LIKED
+    assert (found.platform_source, found.emotional_valence) == ("mastodon", "positive")
+
+
+def test_recall_finds_and_ranks_learnings_by_what_came_of_them(memory: MemoryCoordinator) -> None:
+    for rate in (0.085, 0.2, 0.071):
+        assert memory.evolve({"said": "A post on coffee"}, {"engagement_rate": rate}).stored
+    memory.store("A post on water", memory_type="learning")
+
+    def rates(**options: Any) -> list[Any]:
+        found = memory.get_context("A post on coffee?", **options)
+        return [one.success_metrics.get("engagement_rate") for one in found]
+
+    assert sorted(rates(min_importance=0.8)) == [0.085, 0.2]
+    high = {"success_metrics": {"engagement_rate": {"$gt": 0.08}}}
+    assert sorted(rates(filter=high)) == [0.085, 0.2]
+    assert rates(profile="importance") == [0.2, 0.085, 0.071, None]
+
+
+def test_long_interactions_that_begin_alike_are_different_memories(
+    memory: MemoryCoordinator,
+) -> None:
+    long = "The same words. " * 40
+    one, other = (memory.evolve({"said": f"{long}{end}"}, LIKED) for end in ("a", "b"))
+
+    assert one.key != other.key
+    assert memory.evolve({"said": f"{long}a"}, {**LIKED, "clicks": 3}).key != one.key
+    turned = dict(reversed({**LIKED, "clicks": 3}.items()))
+    assert memory.evolve({"said": f"{long}a"}, turned).stored
+    assert memory.stats().total_count == 3
+
+
+@pytest.mark.parametrize("wrong", [{"engagement_rate": -1}, {"when": object(), **LIKED}, None])
+def test_metrics_that_cannot_be_are_refused_and_nothing_is_stored(
+    memory: MemoryCoordinator, wrong: Any
+) -> None:
+    with pytest.raises(InvalidInputError):
+        memory.evolve(POST, wrong)
+    assert memory.stats().total_count == 0
+
+
+def evolution(**options: Any) -> Any:
+    return create_evolution_node(interaction="interaction", success_metrics="metrics", **options)
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_an_evolution_node_remembers_a_judged_success_however_the_graph_is_run(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        graph = chain(store, evolution(judged="worked"))
+        given = {"interaction": POST, "metrics": LIKED}
+        failed = await run(graph, how, {**given, "worked": False}, context=ACME)
+        worked = await run(graph, how, {**given, "worked": True}, context=ACME)
+        (found,) = await off_the_loop(memories, store, "learning")
+
+    reason = "the run was not judged a success"
+    assert failed["evolved"] == {"stored": False, "key": None, "reason": reason}
+    assert (worked["evolved"]["stored"], worked["evolved"]["key"]) == (True, found.key)
+
+
+def test_interaction_metrics_and_judgement_may_be_functions_of_the_state(
+    ready: TieredStore,
+) -> None:
+    node = create_evolution_node(
+        interaction=lambda state: {"asked": state["messages"][0].text},
+        success_metrics=lambda state: {"engagement_rate": len(state["messages"]) / 10},
+        judged=lambda _: True,
+    )
+    state = chain(ready, node).invoke({"messages": [asks("Ship it")]}, context=ACME)
+
+    assert state["evolved"]["stored"]
+    assert [one.content for one in memories(ready, "learning")] == ["Asked: Ship it"]
+
+
+def test_without_a_judgement_the_metrics_alone_decide(ready: TieredStore) -> None:
+    graph = chain(ready, evolution(threshold=0.95))
+    state = graph.invoke({"interaction": POST, "metrics": LIKED}, context=ACME)
+
+    assert state["evolved"]["reason"].endswith("is below the threshold of 0.95")
+
+
+def test_an_evolution_node_that_is_retried_stores_once(ready: TieredStore) -> None:
+    graph = chain(ready, fails_once_after(evolution()), retry_policy=QUICK)
+    state = graph.invoke({"interaction": POST, "metrics": LIKED}, context=ACME)
+
+    assert [one.key for one in memories(ready, "learning")] == [state["evolved"]["key"]]
+
+
+def test_an_evolution_node_that_cannot_work_is_refused_with_what_to_do(ready: TieredStore) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"interaction": POST, "success_metrics": "metrics"},
+        {"interaction": "interaction", "success_metrics": 3},
+        {"interaction": "interaction", "success_metrics": "metrics", "judged": True},
+        {"interaction": "interaction", "success_metrics": "metrics", "threshold": 2},
+    ]
+    for options in wrong:
+        with pytest.raises(InvalidInputError):
+            create_evolution_node(**options)
+    with pytest.raises(InvalidInputError, match="no 'metrics' yet"):
+        chain(ready, evolution()).invoke({"interaction": POST}, context=ACME)

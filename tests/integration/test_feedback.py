@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.tracers.langchain import wait_for_all_tracers
+from langsmith import AsyncClient, Client, trace, tracing_context
+from langsmith.schemas import Feedback
+
+from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.feedback import arecord_feedback, by_score, record_feedback
+from langmem_tiers.learning_nodes import create_outcome_node
+from langmem_tiers.middleware import TieredMemoryMiddleware
+from langmem_tiers.nodes import create_recall_node
+from tests.support.agents import WAYS, How, run, scripted
+from tests.support.chat_server import serving
+from tests.support.graphs import ACME, asks, chain, off_the_loop
+from tests.support.langsmith_server import Runs
+from tests.support.opening import Opened, opened_store, text_index
+
+VAULT, KEYS = "The vault is in the cellar", "Keys change on Mondays"
+
+
+def sent(score: float | None, of: str | None, within: str | None) -> dict[str, Any]:
+    """Feedback as LangSmith sends it."""
+    return {
+        "id": str(uuid4()),
+        "created_at": "2026-03-01T12:00:00+00:00",
+        "modified_at": "2026-03-01T12:00:00+00:00",
+        "run_id": of,
+        "trace_id": within,
+        "key": "user_score",
+        "score": score,
+        "value": None,
+        "comment": None,
+        "correction": None,
+        "feedback_source": {"type": "api", "metadata": {}},
+    }
+
+
+class LangSmith(NamedTuple):
+    """A client, and what its server knows."""
+
+    client: Client
+    server: Runs
+    endpoint: str
+
+    @contextmanager
+    def tracing(self) -> Iterator[None]:
+        """Trace what runs within."""
+        with tracing_context(enabled=True, client=self.client):
+            yield
+        wait_for_all_tracers()
+        self.client.flush()
+
+    def run_id(self, name: str, under: str | None = None) -> str:
+        """The id of the only run of a name."""
+        (found,) = self.server.named(name, under)
+        return str(found["id"])
+
+    def say(self, score: float | None, of: str, *, within: str | None = None) -> None:
+        """Give feedback on a run; `within` is its trace."""
+        self.server.feedback.append(sent(score, of, within or of))
+
+    def said(self, *runs: str) -> Iterator[Feedback]:
+        """What the client lists of these runs."""
+        return self.client.list_feedback(run_ids=runs)
+
+
+@pytest.fixture
+def langsmith() -> Iterator[LangSmith]:
+    server = Runs()
+    with serving(server) as endpoint:
+        client = Client(endpoint, api_key="none")
+        yield LangSmith(client, server, endpoint)
+        client.flush()
+        client.cleanup()
+        client.session.close()
+
+
+@pytest.fixture
+def ready(url: str) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index()) as store:
+        yield store
+
+
+@asynccontextmanager
+async def filled(url: str, opened: Opened) -> AsyncIterator[TieredStore]:
+    """A store that knows where the vault is, and when keys change."""
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        await off_the_loop(remember, store)
+        yield store
+
+
+def remember(store: TieredStore, context: MemoryContext = ACME) -> None:
+    memory = MemoryCoordinator(store, context=context)
+    given = {"vault": (VAULT, "semantic"), "keys": (KEYS, "procedural")}
+    memory.store_many(
+        {"key": key, "content": content, "memory_type": of} for key, (content, of) in given.items()
+    )
+
+
+def counts(store: TieredStore, context: MemoryContext = ACME) -> dict[str, tuple[int, int]]:
+    """Successes and failures of what is remembered."""
+    found = [MemoryCoordinator(store, context=context).get(key) for key in ("vault", "keys")]
+    return {one.key: (one.success_count, one.failure_count) for one in found if one}
+
+
+def shows(store: TieredStore, memory_type: str, *nodes: Any) -> Any:
+    """A graph that is shown the one memory of a type."""
+    return chain(store, create_recall_node(memory_types=[memory_type], limit=1), *nodes)
+
+
+def named(name: str) -> Any:
+    return {"run_name": name}
+
+
+def turn(store: TieredStore, name: str, memory_type: str = "semantic", *nodes: Any) -> Any:
+    """Run such a graph."""
+    given = {"messages": [asks("Where is the vault?")], "worked": True}
+    return shows(store, memory_type, *nodes).invoke(given, named(name), context=ACME)
+
+
+@pytest.mark.parametrize("score", [1.0, 0.0])
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_feedback_credits_what_its_trace_was_shown_and_nothing_else_once(
+    url: str, langsmith: LangSmith, opened: Opened, how: How, score: float
+) -> None:
+    async with filled(url, opened) as store:
+        given = {"messages": [asks("Where is the vault?")]}
+        with langsmith.tracing():
+            for name, of in (("one", "semantic"), ("other", "procedural")):
+                graph = shows(store, of)
+                await run(graph, how, given, config=named(name), context=ACME)
+        root = langsmith.run_id("one")
+        langsmith.say(score, root)
+        memory = MemoryCoordinator(store, context=ACME)
+        first, again = [
+            await off_the_loop(record_feedback, memory, langsmith.said(root))
+            if how == "invoke"
+            else await arecord_feedback(memory, langsmith.said(root))
+            for _ in range(2)
+        ]
+        counted = await off_the_loop(counts, store)
+
+    assert [(one.success, one.credited) for one in first] == [(bool(score), 1)]
+    assert [one.credited for one in again] == [0]
+    assert counted == {"vault": (int(score), 1 - int(score)), "keys": (0, 0)}
+
+
+def test_feedback_on_a_run_within_a_trace_counts_for_the_trace(
+    ready: TieredStore, langsmith: LangSmith
+) -> None:
+    remember(ready)
+    with langsmith.tracing():
+        turn(ready, "turn")
+    root, child = langsmith.run_id("turn"), langsmith.run_id("get_context", under="turn")
+    langsmith.say(1, child, within=root)
+    memory = MemoryCoordinator(ready, context=ACME)
+
+    assert child != root
+    assert [one.credited for one in record_feedback(memory, langsmith.said(child))] == [1]
+    assert counts(ready)["vault"] == (1, 0)
+
+
+def test_a_trace_is_all_that_ran_below_its_root(ready: TieredStore, langsmith: LangSmith) -> None:
+    remember(ready)
+    with langsmith.tracing(), trace("request"):
+        turn(ready, "one", "semantic")
+        turn(ready, "other", "procedural")
+    root = langsmith.run_id("request")
+    langsmith.say(0.2, root)
+    memory = MemoryCoordinator(ready, context=ACME)
+
+    assert [one.credited for one in record_feedback(memory, langsmith.said(root))] == [2]
+    assert counts(ready) == {"vault": (0, 1), "keys": (0, 1)}
+
+
+def test_feedback_credits_what_an_agent_was_shown(ready: TieredStore, langsmith: LangSmith) -> None:
+    remember(ready)
+    middleware = TieredMemoryMiddleware(memory_types=["semantic"], limit=1)
+    model = scripted("In the cellar")
+    agent: Any = create_agent(
+        model, middleware=[middleware], context_schema=MemoryContext, store=ready
+    )
+    with langsmith.tracing():
+        agent.invoke({"messages": [asks("Where is the vault?")]}, named("agent"), context=ACME)
+    root = langsmith.run_id("agent")
+    langsmith.say(1, root)
+    memory = MemoryCoordinator(ready, context=ACME)
+
+    assert [one.credited for one in record_feedback(memory, langsmith.said(root))] == [1]
+    assert counts(ready) == {"vault": (1, 0), "keys": (0, 0)}
+
+
+def test_what_the_graph_judged_itself_is_not_judged_again(
+    ready: TieredStore, langsmith: LangSmith
+) -> None:
+    remember(ready)
+    with langsmith.tracing():
+        turn(ready, "turn", "semantic", create_outcome_node("worked"))
+    root = langsmith.run_id("turn")
+    langsmith.say(0, root)
+    memory = MemoryCoordinator(ready, context=ACME)
+
+    assert [one.credited for one in record_feedback(memory, langsmith.said(root))] == [0]
+    assert counts(ready)["vault"] == (1, 0)
+
+
+def test_feedback_without_a_score_says_nothing(ready: TieredStore, langsmith: LangSmith) -> None:
+    remember(ready)
+    with langsmith.tracing():
+        turn(ready, "turn")
+    root = langsmith.run_id("turn")
+    langsmith.say(None, root)
+    memory = MemoryCoordinator(ready, context=ACME)
+
+    assert record_feedback(memory, langsmith.said(root)) == []
+    assert asyncio.run(arecord_feedback(memory, langsmith.said(root))) == []
+    assert counts(ready)["vault"] == (0, 0)
+
+
+def test_of_much_feedback_on_a_trace_the_first_that_says_anything_counts(
+    ready: TieredStore, langsmith: LangSmith
+) -> None:
+    remember(ready)
+    with langsmith.tracing():
+        turn(ready, "turn")
+    root = langsmith.run_id("turn")
+    for score in [1, 0, *[None] * 120]:  # listed newest first, on two pages
+        langsmith.say(score, root)
+    memory = MemoryCoordinator(ready, context=ACME)
+    reports = record_feedback(memory, langsmith.said(root))
+
+    assert [(one.success, one.credited) for one in reports] == [(False, 1)]
+    assert counts(ready)["vault"] == (0, 1)
+
+
+def test_the_caller_may_say_what_feedback_means(ready: TieredStore, langsmith: LangSmith) -> None:
+    remember(ready)
+    with langsmith.tracing():
+        turn(ready, "turn")
+    root = langsmith.run_id("turn")
+    langsmith.say(0.7, root)
+    memory = MemoryCoordinator(ready, context=ACME)
+
+    def strict(one: Feedback) -> bool | None:
+        return one.key == "user_score" and float(one.score or 0) > 0.9
+
+    (report,) = record_feedback(memory, langsmith.said(root), succeeded=strict)
+    assert (report.success, report.credited) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("score", "says"), [(1, True), (True, True), (0.5, True), (0.49, False), (0, False)]
+)
+def test_from_one_half_on_a_score_says_success(score: float, *, says: bool) -> None:
+    assert by_score(Feedback(**sent(score, None, None))) is says
+
+
+def test_what_cannot_be_told_is_refused_before_anything_is_credited(
+    ready: TieredStore, langsmith: LangSmith
+) -> None:
+    remember(ready)
+    with langsmith.tracing():
+        turn(ready, "one", "semantic")
+        turn(ready, "other", "procedural")
+    roots = [langsmith.run_id("one"), langsmith.run_id("other")]
+    for root in roots:
+        langsmith.say(1, root)
+    memory = MemoryCoordinator(ready, context=ACME)
+    found = list(langsmith.said(*roots))
+    answers = iter([True, "yes"] * 2)
+
+    def unsure(_: Feedback) -> Any:
+        return next(answers)
+
+    with pytest.raises(InvalidInputError, match="True, False or None, not 'yes'"):
+        record_feedback(memory, found, succeeded=unsure)
+    with pytest.raises(InvalidInputError, match="True, False or None, not 'yes'"):
+        asyncio.run(arecord_feedback(memory, found, succeeded=unsure))
+    with pytest.raises(InvalidInputError, match="succeeded is a function of"):
+        record_feedback(memory, found, succeeded="score")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="a list of one too, not a tuple"):
+        record_feedback(memory, found[0])  # type: ignore[arg-type]
+    assert counts(ready) == {"vault": (0, 0), "keys": (0, 0)}
+
+
+def test_feedback_on_the_trace_of_another_tenant_credits_nothing(
+    ready: TieredStore, langsmith: LangSmith
+) -> None:
+    remember(ready)
+    other = MemoryContext(tenant="umbrella", project_id="billing")
+    remember(ready, other)
+    with langsmith.tracing():
+        turn(ready, "turn")
+    root = langsmith.run_id("turn")
+    langsmith.say(1, root)
+    stranger = MemoryCoordinator(ready, context=other)
+
+    assert [one.credited for one in record_feedback(stranger, langsmith.said(root))] == [0]
+    assert counts(ready) == counts(ready, other) == {"vault": (0, 0), "keys": (0, 0)}
+
+
+async def test_feedback_may_come_from_an_async_client(url: str, langsmith: LangSmith) -> None:
+    async with filled(url, "async") as store:
+        with langsmith.tracing():
+            given = {"messages": [asks("Where is the vault?")]}
+            await run(
+                shows(store, "semantic"), "ainvoke", given, config=named("turn"), context=ACME
+            )
+        root = langsmith.run_id("turn")
+        langsmith.say(1, root)
+        memory = MemoryCoordinator(store, context=ACME)
+        async with AsyncClient(langsmith.endpoint, api_key="none") as client:
+            reports = await arecord_feedback(memory, client.list_feedback(run_ids=[root]))
+
+    assert [one.credited for one in reports] == [1]
+
+
+async def test_feedback_that_blocks_is_not_read_on_the_loop(url: str) -> None:
+    threads: list[threading.Thread] = []
+
+    def pages() -> Iterator[Feedback]:
+        threads.append(threading.current_thread())
+        yield from ()
+
+    async with filled(url, "async") as store:
+        memory = MemoryCoordinator(store, context=ACME)
+        assert await arecord_feedback(memory, pages()) == []
+
+    assert threads != [threading.current_thread()]
+
+
+def test_feedback_on_no_run_credits_nothing(ready: TieredStore) -> None:
+    memory = MemoryCoordinator(ready, context=ACME)
+
+    assert record_feedback(memory, [Feedback(**sent(1, None, None))]) == []

@@ -1,0 +1,98 @@
+"""What interop stands on, shown without langchain-postgres: views, and where the database is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from langmem_tiers import (
+    ConfigurationError,
+    MemoryContext,
+    MemoryCoordinator,
+    MissingExtraError,
+    TieredStore,
+)
+from langmem_tiers.interop import open_tier
+from tests.support.opening import text_index
+
+KEY = "The API key rotates on Mondays"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    return MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
+
+
+def test_a_transaction_that_names_no_tenant_sees_nothing(
+    memory: MemoryCoordinator, url: str
+) -> None:
+    memory.store(KEY)
+    count = "SELECT count(*) FROM working.documents"
+    with psycopg.connect(url) as conn:
+        assert conn.execute(count).fetchall() == [(0,)]
+        conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', true)")
+        assert conn.execute(count).fetchall() == [(1,)]
+        conn.commit()
+        assert conn.execute(count).fetchall() == [(0,)]
+
+
+def test_a_view_goes_by_the_rights_of_its_reader(memory: MemoryCoordinator, url: str) -> None:
+    memory.store(KEY)
+    with psycopg.connect(url, autocommit=False) as conn:
+        conn.execute("CREATE ROLE reader")
+        conn.execute("GRANT USAGE ON SCHEMA working TO reader")
+        conn.execute("GRANT SELECT ON working.documents TO reader")
+        conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', true)")
+        conn.execute("SET LOCAL ROLE reader")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("SELECT * FROM working.documents")
+        conn.rollback()
+
+
+async def test_an_open_store_tells_where_its_database_is_and_a_closed_one_says_so(
+    url: str,
+) -> None:
+    blocking, awaiting = TieredStore(url), TieredStore(url)
+    with blocking:
+        assert blocking.target.conninfo == url
+    async with awaiting:
+        assert awaiting.target.conninfo == url
+    for closed in (blocking, awaiting):
+        with pytest.raises(ConfigurationError, match="open it"):
+            _ = closed.target
+
+
+def test_the_address_of_an_embedded_server_is_that_of_the_server(tmp_path: Path) -> None:
+    count = "SELECT count(*) FROM working.documents"
+    with (
+        TieredStore.embedded(tmp_path / "data") as store,
+        psycopg.connect(store.target.conninfo) as conn,
+    ):
+        assert conn.execute(count).fetchall() == [(0,)]
+
+
+def test_a_coordinator_hands_out_the_store_that_it_stands_on(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    assert memory.tiered_store is store
+
+
+def test_without_the_extra_the_error_names_it(
+    store: TieredStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "langmem_tiers.interop.vector_store", raising=False)
+    monkeypatch.delattr("langmem_tiers.interop.vector_store", raising=False)
+    monkeypatch.setitem(sys.modules, "langchain_postgres", None)
+    command = r'pip install "langmem-tiers\[langchain-postgres\]"'
+    with pytest.raises(MissingExtraError, match=command):
+        open_tier(store, "working", tenant="acme")

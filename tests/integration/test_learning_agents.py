@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import ToolException
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langmem_tiers import (
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredMemoryMiddleware,
+    TieredStore,
+)
+from langmem_tiers.learn.outcome import Run
+from tests.support.agents import WAYS, How, ScriptedModel, run, scripted
+from tests.support.graphs import (
+    ACME,
+    TASK,
+    add,
+    asks,
+    call,
+    learned,
+    off_the_loop,
+    pay,
+)
+from tests.support.opening import Opened, opened_store, text_index
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
+LESSON = "Do instead: add"
+
+
+@pytest.fixture
+def ready(url: str) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index()) as store:
+        yield store
+
+
+def answers(state: dict[str, Any]) -> list[ToolMessage]:
+    return [one for one in state["messages"] if isinstance(one, ToolMessage)]
+
+
+def counts(store: TieredStore, key: str) -> tuple[int, int, int]:
+    """Accesses, successes and failures of a memory, but for the access that tells them."""
+    MemoryCoordinator(store, context=ACME).stats()  # writes what was counted
+    found = MemoryCoordinator(store, context=ACME).get(key)
+    assert found is not None
+    return found.access_count, found.success_count, found.failure_count
+
+
+class Reported(AgentMiddleware[Any, Any, Any]):
+    """Reports what a tool raises to the model."""
+
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        try:
+            return handler(request)
+        except ToolException as error:
+            said = f"ToolException: {error}"
+            return ToolMessage(said, tool_call_id=request.tool_call["id"], status="error")
+
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        try:
+            return await handler(request)
+        except ToolException as error:
+            said = f"ToolException: {error}"
+            return ToolMessage(said, tool_call_id=request.tool_call["id"], status="error")
+
+
+def agent(model: ScriptedModel, store: TieredStore, **options: Any) -> Any:
+    saver = options.pop("checkpointer", None)
+    return create_agent(
+        model,
+        tools=[add, pay],
+        middleware=[TieredMemoryMiddleware(**options), Reported()],
+        context_schema=MemoryContext,
+        store=store,
+        checkpointer=saver,
+    )
+
+
+def systems(model: ScriptedModel) -> list[str]:
+    """The system message of each request; empty if it had none."""
+
+    def system(messages: list[BaseMessage]) -> str:
+        return messages[0].text if isinstance(messages[0], SystemMessage) else ""
+
+    return [system(messages) for messages in model.seen]
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    model = scripted(call("add", 1, amount="5,678"), call("add", 2, amount="5678"), "Done")
+    async with opened_store(store, opened):
+        await off_the_loop(learned, store)
+        memory = MemoryCoordinator(store, context=ACME)
+        await memory.astore("Invoices to add up lie in the cellar", memory_type="semantic")
+        made = agent(model, store, memory_types=["semantic"])
+        state = await run(made, how, {"messages": [asks()]}, context=ACME)
+
+    before, failed, worked = systems(model)
+    assert LESSON not in before
+    assert failed.index(LESSON) < failed.index("lie in the cellar")
+    assert worked == before
+    assert LESSON not in str(state)
+
+
+def test_lessons_are_in_no_checkpoint_and_no_message(ready: TieredStore) -> None:
+    learned(ready)
+    saver = InMemorySaver()
+    model = scripted(call("add", 1, amount="5,678"), "Done")
+    made = agent(model, ready, checkpointer=saver)
+    made.invoke({"messages": [asks()]}, THREAD, context=ACME)
+
+    assert LESSON in systems(model)[1]
+    assert LESSON not in str(list(saver.list({"configurable": {"thread_id": "1"}})))
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_an_agent_holds_a_call_that_failed_before_once(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    wrong = {"amount": "1,234"}
+    model = scripted(call("add", 1, **wrong), call("add", 2, **wrong), "Done")
+    async with opened_store(store, opened):
+        await off_the_loop(learned, store)
+        made = agent(model, store, hold_repeats=True)
+        state = await run(made, how, {"messages": [asks()]}, context=ACME)
+
+    held, ran = answers(state)
+    assert held.text.startswith("This call was not run")
+    assert "has a comma" in ran.text
+    assert not ran.text.startswith("<recalled_memories>")
+
+
+@pytest.mark.parametrize("success", [True, False])
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_what_an_agent_was_shown_is_credited_with_the_outcome_of_the_turn(
+    url: str, opened: Opened, how: How, *, success: bool
+) -> None:
+    store = TieredStore(url, index=text_index())
+    model = scripted(call("add", 1, amount="5,678"), call("add", 2, amount="5678"), "Done")
+    async with opened_store(store, opened):
+        key = await off_the_loop(learned, store)
+        memory = MemoryCoordinator(store, context=ACME)
+        fact = await memory.astore("Invoices lie in the cellar", memory_type="semantic")
+        made = agent(model, store, memory_types=["semantic"], outcome=lambda _: success)
+        await run(made, how, {"messages": [asks()]}, context=ACME)
+        counted = [(await off_the_loop(counts, store, one))[1:] for one in (key, str(fact.key))]
+
+    assert counted == [(int(success), int(not success))] * 2
+
+
+def test_an_outcome_that_is_not_known_is_not_credited_and_one_that_is_none_is_refused(
+    ready: TieredStore,
+) -> None:
+    key = learned(ready)
+    agent(scripted("Done"), ready, outcome=lambda _: None).invoke(
+        {"messages": [asks()]}, context=ACME
+    )
+    assert counts(ready, key)[1:] == (0, 0)
+    made = agent(scripted("Done"), ready, outcome=lambda _: "yes")
+    with pytest.raises(InvalidInputError, match="True, False or None, not 'yes'"):
+        made.invoke({"messages": [asks()]}, context=ACME)
+    with pytest.raises(InvalidInputError, match="outcome is a function"):
+        TieredMemoryMiddleware(outcome=True)  # type: ignore[arg-type]
+
+
+def test_only_what_the_model_was_shown_is_credited(ready: TieredStore) -> None:
+    memory = MemoryCoordinator(ready, context=ACME)
+    keys = [str(memory.store(f"Invoice {n} lies in the cellar").key) for n in range(6)]
+    model = scripted("Done")
+    made = agent(model, ready, remember=True, limit=2, outcome=lambda _: True)
+    made.invoke({"messages": [HumanMessage("x"), AIMessage("y"), asks()]}, THREAD, context=ACME)
+
+    shown = [key for number, key in enumerate(keys) if f"Invoice {number} " in systems(model)[0]]
+    assert len(shown) == 2
+    assert [key for key in keys if counts(ready, key)[1:] == (1, 0)] == shown
+
+
+def test_what_an_agents_turn_goes_without_is_shown_nowhere(ready: TieredStore) -> None:
+    learned(ready)
+    model = scripted(call("add", 1, amount="1,234"), "Done")
+    made = agent(model, ready, holdout=1.0, hold_repeats=True, remember=True)
+    state = made.invoke({"messages": [asks()]}, THREAD, context=ACME)
+
+    assert systems(model) == ["", ""]
+    assert "Do instead" not in str(state)
+    assert "has a comma" in answers(state)[0].text
+
+
+def test_an_agent_that_recalls_nothing_is_still_taught(ready: TieredStore) -> None:
+    learned(ready)
+    model = scripted(call("add", 1, amount="5,678"), "Done")
+    agent(model, ready, limit=0).invoke({"messages": [asks()]}, context=ACME)
+
+    before, failed = systems(model)
+    assert before == ""
+    assert LESSON in failed
+
+
+def test_memories_in_hand_are_shown_to_a_run_by_their_name(ready: TieredStore) -> None:
+    key = learned(ready)
+    memory = MemoryCoordinator(ready, context=ACME)
+    found = memory.get_context(TASK)
+
+    assert list(memory.expose(found, run_id=Run("1"))) == list(found)
+    assert list(memory.expose(found, run_id="2", holdout=1.0)) == []
+    assert memory.record_outcome(run_id="1").credited == 1
+    report = memory.record_outcome(run_id="2")
+    assert (report.credited, report.held_out) == (0, 1)
+    assert counts(ready, key)[1:] == (1, 0)
+    with pytest.raises(InvalidInputError, match="which run"):
+        memory.expose(found, run_id=None)  # type: ignore[arg-type]
+    other = MemoryCoordinator(ready, context=MemoryContext(tenant="other"))
+    with pytest.raises(InvalidInputError, match="another tenant"):
+        other.expose(found, run_id="1")

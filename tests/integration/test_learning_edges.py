@@ -1,0 +1,322 @@
+"""What a caller can get wrong about learning is refused, in words that say what to give instead."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langgraph.graph import START, StateGraph
+from langgraph.store.memory import InMemoryStore
+
+from langmem_tiers import (
+    ConfigurationError,
+    FailedAttempt,
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    create_evolution_node,
+    create_outcome_node,
+    create_promotion_node,
+    create_recall_node,
+    create_reflexion_node,
+    create_skill_node,
+)
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.memory import Tier
+from langmem_tiers.middleware import TieredMemoryMiddleware
+from langmem_tiers.runs import checked, checked_blocking
+from langmem_tiers.types import MemoryType, MemoryTypes
+from tests.support.graphs import (
+    ACME,
+    TASK,
+    Learning,
+    asks,
+    chain,
+    failed_then_worked,
+    learned,
+    memories,
+)
+from tests.support.opening import Clock, tables, text_index
+
+ASKED = {"messages": [asks()]}
+ATTEMPT = FailedAttempt(task_id=TASK, approach="guessed", error="ValueError: no such invoice")
+
+
+@pytest.fixture
+def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+@pytest.fixture
+def memory(ready: TieredStore) -> MemoryCoordinator:
+    return MemoryCoordinator(ready, context=ACME)
+
+
+# Options of the surfaces
+
+
+def test_a_misspelt_option_is_answered_with_the_nearest_of_the_same_surface() -> None:
+    with pytest.raises(InvalidTypeError, match="no option 'hold_repeat': did you mean 'hold_repea"):
+        checked({"hold_repeat": True}, TieredMemoryMiddleware)
+    with pytest.raises(InvalidTypeError, match="no option 'lesson': did you mean 'lessons'"):
+        checked({"lesson": 2}, create_recall_node)
+    with pytest.raises(InvalidTypeError, match="did you mean 'max_tokens'"):
+        create_recall_node(max_token=2)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", ["k", "top_k", "max_items"])
+def test_a_limit_by_anothers_name_is_answered_with_ours(name: str) -> None:
+    with pytest.raises(InvalidTypeError, match=f"no option '{name}': did you mean 'limit'"):
+        create_recall_node(**{name: 3})  # type: ignore[arg-type]
+
+
+def test_an_option_like_no_other_is_answered_with_all_there_are() -> None:
+    with pytest.raises(InvalidTypeError, match=r"use one of .*holdout, .*limit, .*cutoff"):
+        checked({"zzz": 1}, create_recall_node)
+
+
+@pytest.mark.parametrize("lessons", [-1, 101, True, "3"])
+def test_a_number_of_lessons_that_cannot_be_is_refused_by_its_name(lessons: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"^lessons is "):
+        create_recall_node(lessons=lessons)
+
+
+@pytest.mark.parametrize("limit", [-1, 101, True, None])
+def test_no_more_than_a_hundred_lessons_are_looked_for(
+    memory: MemoryCoordinator, limit: Any
+) -> None:
+    assert memory.get_lessons(tools="add", limit=100) == []
+    with pytest.raises(InvalidInputError, match=r"^limit is "):
+        memory.get_lessons(tools="add", limit=limit)
+
+
+@pytest.mark.parametrize("names", ["reflexion", 3, ["reflexion", 3]])
+def test_memory_types_that_are_no_list_of_names_are_refused_before_any_run(names: Any) -> None:
+    with pytest.raises(InvalidTypeError, match=r"memory_types is a list of names, not"):
+        create_recall_node(memory_types=names)
+
+
+def test_memory_types_of_ones_own_are_looked_up_when_the_node_runs(ready: TieredStore) -> None:
+    types = MemoryTypes()
+    types.register(MemoryType(name="social", tier=Tier.WORKING, title="People"))
+    own = functools.partial(MemoryCoordinator, types=types)
+
+    known = create_recall_node(memory_types=["social"], coordinator=own)
+    assert chain(ready, known).invoke(ASKED, context=ACME)["recalled"] == []
+    with pytest.raises(InvalidInputError, match="no memory type 'social'"):
+        chain(ready, create_recall_node(memory_types=["social"])).invoke(ASKED, context=ACME)
+
+
+def test_what_is_no_chat_model_is_refused_before_any_run() -> None:
+    for create in (create_reflexion_node, create_promotion_node):
+        with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model, not str"):
+            create(model="gpt-4o")  # type: ignore[arg-type]
+
+
+def test_what_is_no_policy_is_refused_before_any_run() -> None:
+    with pytest.raises(InvalidTypeError, match="policy is a PromotionPolicy, not str"):
+        create_promotion_node(policy="beta")  # type: ignore[arg-type]
+
+
+# Functions that would have to be awaited
+
+
+async def judge(_: Any) -> bool:
+    return True
+
+
+class Judging:
+    async def __call__(self, _: Any) -> bool:
+        return True
+
+
+ASYNC: list[Any] = [judge, functools.partial(judge), Judging()]
+
+
+@pytest.mark.parametrize("given", ASYNC, ids=["function", "partial", "object"])
+@pytest.mark.parametrize(
+    ("what", "create"),
+    [
+        ("success", create_outcome_node),
+        ("success", create_skill_node),
+        ("attempts", lambda one: create_reflexion_node(attempts=one)),
+        ("interaction", lambda one: create_evolution_node(interaction=one, success_metrics="m")),
+        (
+            "judged",
+            lambda one: create_evolution_node(interaction="i", success_metrics="m", judged=one),
+        ),
+    ],
+    ids=["outcome", "skills", "reflexion", "interaction", "judged"],
+)
+def test_a_function_that_must_be_awaited_is_refused_before_any_run(
+    what: str, create: Callable[[Any], Any], given: Any
+) -> None:
+    with pytest.raises(InvalidTypeError, match=f"^{what} is an async function.*in a node before"):
+        create(given)
+
+
+def test_a_plain_function_and_a_plain_object_may_judge() -> None:
+    class Plain:
+        def __call__(self, _: Any) -> bool:
+            return True
+
+    for given in (lambda _: True, Plain(), functools.partial(lambda _: True), bool):
+        checked_blocking(given, "success")
+
+
+# Where a node runs, and for whom
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        create_recall_node(tenant="t"),
+        create_reflexion_node(tenant="t"),
+        create_promotion_node(tenant="t"),
+        create_outcome_node(lambda _: True, tenant="t"),
+    ],
+    ids=["recall", "reflexion", "promotion", "outcome"],
+)
+async def test_a_node_outside_a_graph_says_that_it_belongs_into_one(node: Any) -> None:
+    given = {**ASKED, "recalled_run": "1"}
+    for call in (node.invoke, node.ainvoke):
+        with pytest.raises(ConfigurationError, match=r"a node runs in a graph: add it with"):
+            await _done(call(given))
+
+
+async def _done(found: Any) -> Any:
+    return await found if hasattr(found, "__await__") else found
+
+
+def test_a_skill_node_outside_a_graph_says_that_it_belongs_into_one() -> None:
+    node = create_skill_node(lambda _: True, tenant="t")
+    with pytest.raises(ConfigurationError, match=r"a node runs in a graph: add it with"):
+        node.invoke({"messages": failed_then_worked()})
+
+
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        ("acme", "The context is of type str and has no tenant"),
+        ({"project_id": "billing"}, "The context has no 'tenant'"),
+        (None, "The run has no context"),
+    ],
+)
+def test_a_run_without_a_tenant_is_told_what_its_context_was(
+    ready: TieredStore, context: Any, said: str
+) -> None:
+    builder: Any = StateGraph(Learning)
+    builder.add_node("recall", create_recall_node())
+    builder.add_edge(START, "recall")
+    graph = builder.compile(store=ready)
+
+    expected = rf"whose memory is it\? {said}: run the graph with context=MemoryContext\(tenant"
+    with pytest.raises(InvalidInputError, match=expected):
+        graph.invoke(ASKED, context=context)
+
+
+def test_a_graph_on_another_store_is_told_by_that_stores_name() -> None:
+    graph = chain(InMemoryStore(), create_recall_node())  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="compiled with store=InMemoryStore: give"):
+        graph.invoke(ASKED, context=ACME)
+
+
+# The verbs
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda one: one.record_outcome(recollections=True),
+            r"not bool; what came of them is success=…",
+        ),
+        (lambda one: one.record_outcome("r1"), r"not str; .* is found by run_id=…"),
+        (lambda one: one.record_outcome(one.get_context("x")[0]), r"for one, give \[memory\]"),
+        (lambda one: one.expose(3, run_id="r"), "not int"),
+        (lambda one: one.get_lessons(404), "an exception or a text, not int; pass str"),
+        (lambda one: one.get_lessons({"error": "x"}), "an exception or a text, not dict"),
+        (
+            lambda one: one.get_lessons(ToolMessage("x", tool_call_id="1")),
+            "an exception or a text, not ToolMessage; pass str",
+        ),
+        (lambda one: one.get_lessons(tools=404), "a tool is a string, not int"),
+        (lambda one: one.reflect(ATTEMPT), r"a list of attempts: for one, reflect\(\[attempt\]"),
+        (lambda one: one.reflect(None), "an attempt is a FailedAttempt, not NoneType"),
+    ],
+)
+def test_the_wrong_kind_of_thing_is_refused_with_the_right_one(
+    ready: TieredStore,
+    url: str,
+    memory: MemoryCoordinator,
+    call: Callable[[Any], Any],
+    said: str,
+) -> None:
+    learned(ready)
+    before = tables(url)["exposures"]
+    with pytest.raises(InvalidTypeError, match=said):
+        call(memory)
+    assert tables(url)["exposures"] == before
+    assert memories(ready, "episodic") == []
+
+
+def test_attempts_may_come_from_a_generator(ready: TieredStore, memory: MemoryCoordinator) -> None:
+    memory.reflect(one for one in [ATTEMPT])  # type: ignore[arg-type]
+
+    assert len(memories(ready, "episodic")) == 1
+
+
+def test_what_has_a_key_or_a_move_is_not_taken_for_it(memory: MemoryCoordinator) -> None:
+    stored = memory.store("Keys rotate on Mondays", memory_type="semantic")
+    stays = memory.promote_to_long_term(str(stored.key))
+
+    for verb in (memory.explain, memory.promote_to_long_term):
+        with pytest.raises(
+            InvalidTypeError, match=r"not StoreResult: pass the StoreResult's \.key"
+        ):
+            verb(stored)  # type: ignore[arg-type]
+        with pytest.raises(InvalidTypeError, match="the key is None"):
+            verb(None)  # type: ignore[arg-type]
+        with pytest.raises(InvalidTypeError, match=r"a key is a string, not int$"):
+            verb(3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match=r"pass the Promotion's \.move"):
+        memory.rollback(stays)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match="nothing was promoted or demoted: the move is None"):
+        memory.rollback(stays.move)  # type: ignore[arg-type]
+
+
+# The types that a policy looks at
+
+
+async def test_a_policy_that_looks_at_an_unknown_type_is_refused_with_the_nearest(
+    ready: TieredStore, memory: MemoryCoordinator
+) -> None:
+    misspelt = PromotionPolicy(memory_types=("semantic", "reflexions"))
+    said = "no memory type 'reflexions'; did you mean 'reflexion'"
+    with pytest.raises(InvalidInputError, match=said):
+        memory.promote(policy=misspelt)
+    with pytest.raises(InvalidInputError, match=said):
+        await memory.apromote(policy=misspelt)
+    with pytest.raises(InvalidInputError, match=said):
+        MemoryCoordinator(ready, context=ACME, policy=misspelt).promote()
+    graph = chain(ready, create_promotion_node(policy=misspelt))
+    with pytest.raises(InvalidInputError, match=said):
+        graph.invoke(ASKED, context=ACME)
+
+
+def test_a_policy_may_look_at_types_of_ones_own(
+    ready: TieredStore, memory: MemoryCoordinator
+) -> None:
+    social = PromotionPolicy(memory_types=("social",))
+    memory.register_type(MemoryType(name="social", tier=Tier.WORKING, title="People"))
+    assert memory.promote(policy=social) == []
+
+    alone = MemoryTypes([MemoryType(name="social", tier=Tier.WORKING, title="People")])
+    few = MemoryCoordinator(ready, context=MemoryContext(tenant="acme"), types=alone)
+    assert few.promote() == []  # what is built in is no slip of the pen

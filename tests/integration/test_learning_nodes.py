@@ -1,0 +1,412 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode
+from pydantic import BaseModel
+
+from langmem_tiers import (
+    FailedAttempt,
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    ModelError,
+    TieredStore,
+    ToolLessons,
+    create_outcome_node,
+    create_recall_node,
+    create_reflexion_node,
+    create_skill_node,
+)
+from tests.support.agents import WAYS, How, run
+from tests.support.graphs import (
+    ACME,
+    BROKEN,
+    QUICK,
+    TASK,
+    Learning,
+    add,
+    answer,
+    asks,
+    call,
+    chain,
+    failed_then_worked,
+    learned,
+    memories,
+    off_the_loop,
+    tried,
+)
+from tests.support.opening import Clock, Opened, opened_store, text_index
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.fixture
+def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+# Recalling
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_the_lesson_of_the_failure_at_hand_comes_first_however_the_graph_is_run(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        key = await off_the_loop(learned, store)
+        memory = MemoryCoordinator(store, context=ACME)
+        await memory.astore("The invoices to add up are in the cellar", memory_type="semantic")
+        graph = chain(store, create_recall_node(limit=1, memory_types=["semantic"]))
+        given = {"messages": [asks(), *tried(1, "9,876", BROKEN, failed=True)]}
+        state = await run(graph, how, given, context=ACME)
+
+    found, *others = state["recalled"]
+    assert (found["key"], len(others)) == (key, 1)
+    text = state["recalled_text"]
+    assert text.index("Do instead") < text.index("cellar")
+
+
+def test_lessons_of_a_tool_about_to_run_come_first_those_of_such_a_call_before_others(
+    ready: TieredStore,
+) -> None:
+    other = learned(
+        ready,
+        original_approach='add({"currency": "yen"})',
+        improved_approach='add({"currency": "JPY"})',
+        failure_reason="KeyError: 'rate'",
+        failure="KeyError: 'rate'",
+    )
+    key = learned(ready)
+    learned(ready, tool="pay", task_id="Pay")
+    graph = chain(ready, create_recall_node(limit=0))
+
+    for arguments, best in (
+        ({"amount": "1,234"}, [key, other]),
+        ({"currency": "yen"}, [other, key]),
+    ):
+        state = graph.invoke({"messages": [asks(), call("add", **arguments)]}, context=ACME)
+        assert [one["key"] for one in state["recalled"]] == best
+
+
+def test_a_failure_that_was_overcome_is_no_concern_any_more(ready: TieredStore) -> None:
+    learned(ready)
+    graph = chain(ready, create_recall_node(limit=0))
+
+    state = graph.invoke({"messages": failed_then_worked()}, context=ACME)
+    assert state["recalled"] == []
+    again = [*failed_then_worked(), *tried(3, "2,000", BROKEN, failed=True)]
+    assert graph.invoke({"messages": again}, context=ACME)["recalled"] != []
+    later = [*again, HumanMessage("And now?")]
+    assert graph.invoke({"messages": later}, context=ACME)["recalled"] == []
+
+
+def test_no_lessons_are_recalled_where_none_are_wanted(ready: TieredStore) -> None:
+    learned(ready)
+    graph = chain(ready, create_recall_node(limit=0, lessons=0))
+    failed = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
+
+    assert graph.invoke({"messages": failed}, context=ACME)["recalled"] == []
+
+
+# Reflexions
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_after_a_tool_node_the_real_error_and_what_worked_later_become_a_lesson(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        tools = ToolNode([add], handle_tool_errors=True)
+        graph = chain(
+            store, tools, lambda _: {"messages": [call("add", 2, amount="1234")]}, tools,
+            create_reflexion_node(),
+        )  # fmt: skip
+        given = {"messages": [asks(), call("add", amount="1,234")]}
+        state = await run(graph, how, given, context=ACME)
+        (lesson,) = await off_the_loop(memories, store, "reflexion")
+        (attempt,) = await off_the_loop(memories, store, "episodic")
+
+    assert state["reflexions"] == [lesson.key]
+    assert lesson.value["task_id"] == TASK
+    assert lesson.value["original_approach"] == 'add({"amount": "1,234"})'
+    assert BROKEN in lesson.value["failure_reason"]
+    assert lesson.value["improved_approach"] == 'add({"amount": "1234"})'
+    assert lesson.value["tool"] == "add"
+    assert attempt.tags == ("failed-attempt",)
+
+
+def test_while_nothing_has_worked_the_attempt_alone_is_kept(ready: TieredStore) -> None:
+    graph = chain(ready, create_reflexion_node())
+    state = graph.invoke(
+        {"messages": [asks(), *tried(1, "1,234", BROKEN, failed=True)]}, context=ACME
+    )
+
+    assert state["reflexions"] == []
+    assert memories(ready, "reflexion") == []
+    assert len(memories(ready, "episodic")) == 1
+
+
+def test_what_works_in_another_turn_is_no_lesson_of_a_failure_before_it(
+    ready: TieredStore,
+) -> None:
+    graph = chain(ready, create_reflexion_node(), checkpointer=InMemorySaver())
+    turns: list[list[Any]] = [
+        [asks(), *tried(1, "1,234", BROKEN, failed=True)],
+        [asks("Say hello")],
+        [asks("Try again"), *tried(2, "1234", "added 1234")],
+        [asks("Thanks"), *tried(3, "1", "added 1")],
+    ]
+    lessons = [graph.invoke({"messages": one}, THREAD, context=ACME)["reflexions"] for one in turns]
+
+    assert list(map(len, lessons)) == [0, 0, 0, 0]
+    assert memories(ready, "reflexion") == []
+    assert len(memories(ready, "episodic")) == 1
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param(tried(2, "1,234", "added 1,234"), id="the same call again"),
+        pytest.param([], id="a call beside it"),
+    ],
+)
+def test_what_knew_nothing_of_a_failure_or_does_the_same_is_no_lesson(
+    ready: TieredStore, later: list[Any]
+) -> None:
+    beside = AIMessage("", tool_calls=[*call("add", 1, amount="1,234").tool_calls,
+                                       *call("add", 9, amount="7").tool_calls])  # fmt: skip
+    answers = [answer(BROKEN, 1, failed=True), answer("added 7", 9)]
+    graph = chain(ready, create_reflexion_node())
+
+    state = graph.invoke({"messages": [asks(), beside, *answers, *later]}, context=ACME)
+    assert state["reflexions"] == []
+
+
+def test_an_attempt_lives_on_in_its_lesson_and_comes_back_without_it(ready: TieredStore) -> None:
+    (key,) = chain(ready, create_reflexion_node()).invoke(
+        {"messages": failed_then_worked()}, context=ACME
+    )["reflexions"]
+    memory = MemoryCoordinator(ready, context=ACME)
+
+    assert [one.key for one in memory.get_context("amount has a comma", limit=10)] == [key]
+    assert [one.role for one in memory.explain(key).sources] == ["source"]
+    memory.delete_memory(key)
+    (attempt,) = memory.get_context("amount has a comma", limit=10)
+    assert attempt.tags == ("failed-attempt",)
+
+
+def test_what_a_user_deletes_is_not_learned_again_in_the_next_turn(ready: TieredStore) -> None:
+    graph = chain(ready, create_reflexion_node(), checkpointer=InMemorySaver())
+    (key,) = graph.invoke({"messages": failed_then_worked()}, THREAD, context=ACME)["reflexions"]
+    MemoryCoordinator(ready, context=ACME).delete_memory(key)
+
+    state = graph.invoke({"messages": [asks("Thanks")]}, THREAD, context=ACME)
+    assert state["reflexions"] == []
+    assert memories(ready, "reflexion") == []
+
+
+@pytest.mark.parametrize("found", ["one", "several", "none"])
+def test_an_evaluator_says_with_a_function_of_the_state_what_failed(
+    ready: TieredStore, found: str
+) -> None:
+    one = FailedAttempt(
+        task_id="answer-7",
+        approach="answered without a source",
+        error="the evaluator: no claim is supported",
+        succeeded_with="quoted the page",
+    )
+    given: Any = {"one": one, "several": [one, one], "none": None}[found]
+    graph = chain(ready, create_reflexion_node(attempts=lambda _: given))
+
+    state = graph.invoke({"messages": failed_then_worked()}, context=ACME)
+    lessons = memories(ready, "reflexion")
+    assert [one.key for one in lessons] == state["reflexions"]
+    assert [one.value["improved_approach"] for one in lessons] == (
+        [] if found == "none" else ["quoted the page"]
+    )
+
+
+def test_what_is_no_attempt_is_refused_and_nothing_is_stored(ready: TieredStore) -> None:
+    with pytest.raises(InvalidInputError, match="attempts is a function"):
+        create_reflexion_node(attempts="failed")  # type: ignore[arg-type]
+    graph = chain(ready, create_reflexion_node(attempts=lambda _: ["it failed"]))  # type: ignore[list-item]
+    with pytest.raises(InvalidInputError, match="FailedAttempt, not str"):
+        graph.invoke({"messages": [asks()]}, context=ACME)
+    assert memories(ready, "episodic") == []
+
+
+class Flaky:
+    """A node that fails as often as it is told to."""
+
+    def __init__(self, failures: int) -> None:
+        self.left = failures
+        self.tries = 0
+
+    def __call__(self, _: Learning) -> dict[str, Any]:
+        self.tries += 1
+        if self.tries <= self.left:
+            raise ConnectionError(f"host 10.0.0.{self.tries} refused the connection")
+        return {"worked": True}
+
+
+@pytest.mark.parametrize("given_by", ["the node", "the defaults"])
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_as_an_error_handler_it_keeps_the_failure_of_a_node_after_its_retries(
+    url: str, opened: Opened, how: How, given_by: str
+) -> None:
+    node = Flaky(99)
+    builder: Any = StateGraph(Learning, context_schema=MemoryContext)
+    options: dict[str, Any] = {"retry_policy": QUICK, "error_handler": create_reflexion_node()}
+    if given_by == "the defaults":
+        builder.set_node_defaults(**options)
+    builder.add_node("fetch", node, **(options if given_by == "the node" else {}))
+    builder.add_edge(START, "fetch")
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        state = await run(builder.compile(store=store), how, {"messages": [asks()]}, context=ACME)
+        (attempt,) = await off_the_loop(memories, store, "episodic")
+        memory = MemoryCoordinator(store, context=ACME)
+        error = ConnectionError("host 10.9.9.9 refused the connection")
+        found = await memory.aget_lessons(error, tools="fetch")
+
+    assert node.tries == 3
+    assert state["reflexions"] == []
+    assert "ConnectionError: host 10.0.0.3 refused" in attempt.content
+    assert (attempt.value["tool"], attempt.value["task_id"]) == ("fetch", TASK)
+    assert [one.key for one in found] == [attempt.key]
+
+
+def test_as_an_error_handler_it_can_take_what_failed_from_the_state(ready: TieredStore) -> None:
+    def judged(state: Learning) -> FailedAttempt:
+        asked = state["messages"][-1].text
+        return FailedAttempt(task_id=asked, approach="x", error="y", succeeded_with="z")
+
+    handler = create_reflexion_node(attempts=judged)
+    graph = chain(ready, Flaky(99), error_handler=handler)
+    assert len(graph.invoke({"messages": [asks()]}, context=ACME)["reflexions"]) == 1
+
+
+class Reflecting(GenericFakeChatModel):
+    """A model that gives lessons in words of its own each time, and counts them."""
+
+    asked: list[Any] = []  # noqa: RUF012 - pydantic copies it
+
+    def bind_tools(self, *_: Any, **__: Any) -> Runnable[Any, AIMessage]:
+        return self
+
+    def _generate(self, messages: Any, *args: Any, **options: Any) -> Any:
+        self.asked.append(messages)
+        return super()._generate(messages, *args, **options)
+
+
+def reflecting(answers: int = 9) -> Reflecting:
+    """A model with that many answers; after them it fails."""
+
+    def said(number: int) -> AIMessage:
+        given = {
+            "failure_reason": f"Reason {number}",
+            "improved_approach": "Mind it",
+            "tags": ["a"],
+        }
+        return AIMessage("", tool_calls=[{"name": "Reflected", "args": given, "id": "1"}])
+
+    return Reflecting(messages=iter(list(map(said, range(answers)))))
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_model_draws_the_lesson_of_an_attempt_once(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    model = reflecting()
+    async with opened_store(store, opened):
+        graph = chain(store, create_reflexion_node(model=model))
+        twice = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
+        twice += tried(2, "1,234", BROKEN, failed=True)
+        states = [await run(graph, how, {"messages": twice}, context=ACME) for _ in range(2)]
+        (lesson,) = await off_the_loop(memories, store, "reflexion")
+
+    assert len(model.asked) == 1
+    assert [one["reflexions"] for one in states] == [[lesson.key]] * 2
+    assert lesson.value["failure_reason"] == "Reason 0"
+    assert lesson.tags == ("a",)
+
+
+def test_a_model_is_asked_anew_once_something_has_worked(ready: TieredStore) -> None:
+    model = reflecting()
+    graph = chain(ready, create_reflexion_node(model=model))
+    failed = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
+    for messages in (failed, failed_then_worked(), failed_then_worked()):
+        graph.invoke({"messages": messages}, context=ACME)
+
+    assert len(model.asked) == 2
+    assert len(memories(ready, "reflexion")) == 2
+
+
+def test_where_the_model_fails_the_attempts_are_kept_all_the_same(ready: TieredStore) -> None:
+    graph = chain(ready, create_reflexion_node(model=reflecting(0)))
+    with pytest.raises(ModelError):
+        graph.invoke({"messages": failed_then_worked()}, context=ACME)
+
+    assert len(memories(ready, "episodic")) == 1
+
+
+class Typed(BaseModel):
+    """A state that is an object."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    recalled: list[dict[str, Any]] = []
+    recalled_text: str = ""
+    recalled_run: str | None = None
+    reflexions: list[str] = []
+    credited: int = 0
+    worked: bool | None = None
+
+
+def test_a_state_may_be_an_object(ready: TieredStore) -> None:
+    learned(ready)
+    lessons = ToolLessons(hold_repeats=True)
+    nodes: dict[str, Any] = {
+        "recall": create_recall_node(),
+        "tools": ToolNode([add], wrap_tool_call=lessons.wrap_tool_call),
+        "reflexion": create_reflexion_node(),
+        "outcome": create_outcome_node("worked"),
+        "skills": create_skill_node("worked"),
+    }
+    builder = StateGraph(Typed, context_schema=MemoryContext)
+    for name, node in nodes.items():
+        builder.add_node(name, node)
+    for one, other in pairwise([START, *nodes]):
+        builder.add_edge(one, other)
+    graph: Any = builder.compile(store=ready)
+    given = {"messages": [*failed_then_worked(), call("add", amount="1,234")], "worked": True}
+    state = graph.invoke(given, context=ACME)
+
+    assert state["messages"][-1].text.startswith("This call was not run")
+    assert (len(state["recalled"]), len(state["reflexions"]), state["credited"]) == (1, 1, 1)
+
+
+def test_a_state_without_messages_teaches_nothing(ready: TieredStore) -> None:
+    class Bare(TypedDict, total=False):
+        topic: str
+        reflexions: list[str]
+
+    builder = StateGraph(Bare, context_schema=MemoryContext)
+    builder.add_node("reflect", create_reflexion_node())
+    builder.add_edge(START, "reflect")
+    graph: Any = builder.compile(store=ready)
+
+    assert graph.invoke({"topic": "x"}, context=ACME)["reflexions"] == []

@@ -1,0 +1,199 @@
+"""The statements of learning read their tenant's rows by their keys, however they were planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import MemoryCoordinator, TieredStore
+from langmem_tiers.config import PromotionSettings
+from langmem_tiers.flow import Call
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory import TIERS
+from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.coordinating import coordinator
+from tests.support.opening import text_index
+from tests.support.plans import MODES, Mode, calls_of, named, plan, rows_read, sequential
+from tests.support.servers import fresh_database
+
+TENANTS = 30
+OF_ONE_TENANT = 300
+"""Memories of a tenant in all three tiers; every second one was shown to four runs."""
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
+
+_FILL = """
+INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at, updated_at,
+                             signature, tool, state)
+SELECT t.name, p.tier, p.namespace, t.name || '-' || i,
+       jsonb_build_object('content', 'row word' || i % 50, 'memory_type', 'pattern',
+                          'project_id', 'p'),
+       to_tsvector('english', 'row word' || i % 50) || array_to_tsvector(ARRAY[chr(1) || t.name]),
+       timestamptz '2026-01-01', timestamptz '2026-01-01' + i * interval '1 second',
+       'error-' || i % 20, 'tool-' || i % 10, CASE WHEN i % 6 = 1 THEN 'consolidated' END
+FROM (SELECT 'tenant' || n AS name FROM generate_series(1, 30) n) t,
+     generate_series(1, 300) i,
+     LATERAL (SELECT (enum_range(NULL::memory.tier))[i % 3 + 1] AS tier,
+                     (ARRAY['p.s.', 'p.', ''])[i % 3 + 1] AS namespace) p;
+INSERT INTO memory.vectors (tenant, tier, namespace, id, field, embedding)
+SELECT m.tenant, m.tier, m.namespace, m.id, 'content',
+       (SELECT array_agg(random() - 0.5) FROM generate_series(1, 16) WHERE m.id > 0)::halfvec
+FROM memory.memories m;
+INSERT INTO memory.usage (tenant, id, access_count, success_count)
+SELECT tenant, id, 7, 2 FROM memory.memories;
+INSERT INTO memory.exposures (tenant, run, id, root, project, position, held_out, exposed_at,
+                              succeeded, settled_at)
+SELECT m.tenant, 'run-' || (m.id % 150 * 4 + n), m.id, 'root-' || m.id % 150, 'p', 1, false,
+       timestamptz '2026-01-01', CASE WHEN n < 3 THEN n = 0 END,
+       CASE WHEN n < 3 THEN timestamptz '2026-01-02' END
+FROM memory.memories m, generate_series(0, 3) n WHERE m.id % 2 = 0;
+INSERT INTO memory.lineage (tenant, id, source, event)
+SELECT m.tenant, s.id, m.id, 'move-' || m.id FROM memory.memories m
+JOIN memory.memories s ON s.tenant = m.tenant AND s.id = m.id + 1
+WHERE m.state = 'consolidated';
+INSERT INTO memory.events (tenant, event, kind, id, target, at, detail)
+SELECT l.tenant, l.event, 'promoted', l.source, l.id, timestamptz '2026-01-01',
+       jsonb_build_object('sources', jsonb_build_array(l.source), 'updated_at', now(),
+                          'handed', jsonb_build_object('access_count', 1, 'success_count', 1,
+                                                       'failure_count', 0, 'strength', 1),
+                          'had', NULL)
+FROM memory.lineage l;
+"""
+
+
+def opened(url: str) -> TieredStore:
+    index = text_index(dims=16, embed=TrigramEmbeddings(16), fields=["content"])
+    return TieredStore.from_conn_string(url, index=index, clock=lambda: NOON)
+
+
+def asker(store: TieredStore) -> MemoryCoordinator:
+    return coordinator(store, "tenant7", project_id="p", session_id="s")
+
+
+@pytest.fixture(scope="module")
+def loaded(server_url: str) -> Iterator[TieredStore]:
+    """Thirty tenants, analysed."""
+    with fresh_database(server_url) as url, opened(url) as store:
+        store.setup()
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute(_FILL)
+            conn.execute("VACUUM ANALYZE")
+        yield store
+
+
+@pytest.fixture(scope="module")
+def unknown(server_url: str) -> Iterator[TieredStore]:
+    """The same, of which the planner knows nothing: it was never analysed."""
+    with fresh_database(server_url) as url, opened(url) as store:
+        store.setup()
+        with psycopg.connect(url, autocommit=True) as conn:
+            names = [f"{tier}.{name}" for tier in TIERS for name in ("memories", "vectors")]
+            others = ("usage", "exposures", "lineage", "events")
+            for table in [*names, *(f"memory.{name}" for name in others)]:
+                conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
+            conn.execute(_FILL)
+        yield store
+
+
+@pytest.fixture(params=["analysed", "never analysed"])
+def store(request: pytest.FixtureRequest) -> TieredStore:
+    """A store whose statistics are good, and one that has none."""
+    found: TieredStore = request.getfixturevalue(
+        "loaded" if request.param == "analysed" else "unknown"
+    )
+    return found
+
+
+def key(number: int) -> str:
+    return f"tenant7-{number}"
+
+
+def recalled(store: TieredStore) -> Any:
+    return [one for one in (asker(store).get(key(i)) for i in (1, 2, 3)) if one is not None]
+
+
+def promoted(store: TieredStore) -> object:
+    """Promote a memory that was not promoted yet."""
+    return asker(store).promote_to_long_term(key(4 + 6 * next(_unpromoted)), policy=EASY)
+
+
+_unpromoted = count()
+
+
+USES: dict[str, tuple[Callable[[TieredStore], object], int]] = {
+    "expose": (
+        lambda store: asker(store).get_context("word7", run_id=Run("new", "root"), limit=5),
+        15,
+    ),
+    "settle": (lambda store: asker(store).record_outcome(run_id="root-2", success=True), 120),
+    "settle_shown": (
+        lambda store: asker(store).record_outcome(recalled(store), success=True, run_id="root-2"),
+        120,
+    ),
+    "lessons": (lambda store: asker(store).get_lessons("error-7", tools="tool-3"), 150),
+    "promotion_candidates": (lambda store: asker(store).promote(), 4 * OF_ONE_TENANT),
+    "promotion_evidence": (
+        lambda store: asker(store).explain(key(7)),
+        4 * OF_ONE_TENANT,
+    ),
+    "promotion_sources": (promoted, 40),
+    "promotion_targets": (promoted, 2 * OF_ONE_TENANT),
+    "record_promotion": (promoted, 2 * OF_ONE_TENANT),
+    "demotion_candidates": (lambda store: asker(store).demote(), 12 * OF_ONE_TENANT),
+    "history_of": (lambda store: asker(store).explain(key(7)), OF_ONE_TENANT),
+    "relatives": (lambda store: asker(store).explain(key(7)), 20),
+    "holdout_counts": (lambda store: asker(store).stats(), 6 * OF_ONE_TENANT),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", USES)
+def test_each_statement_reads_a_few_rows_of_its_tenant(
+    store: TieredStore, name: str, mode: Mode
+) -> None:
+    use, most = USES[name]
+    call = _call(store, name, use)
+    if name == "record_promotion":
+        call = call._replace(params={**call.params, "event": "another"})
+    root = plan(store, call, mode)
+    assert sequential(root) == []
+    assert rows_read(root) <= most
+
+
+def _call(store: TieredStore, name: str, use: Callable[[TieredStore], object]) -> Call:
+    """The statement as a use of the store sends it; it is the first of its name."""
+    calls = [call for call in calls_of(store, lambda: use(store)) if call.name == name]
+    assert calls, f"{name} was not sent"
+    return named(calls[:1], name)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "name", ["undo_promotion", "undo_reinforcement", "undo_demotion", "event", "record_demotion"]
+)
+def test_the_way_back_reads_a_few_rows_of_its_tenant(
+    store: TieredStore, name: str, mode: Mode
+) -> None:
+    with psycopg.connect(database(store)) as conn:
+        row = conn.execute(
+            "SELECT event, target FROM memory.events WHERE tenant = 'tenant9' ORDER BY 1 LIMIT 1"
+        ).fetchone()
+    assert row is not None
+    params = {"tenant": "tenant9", "event": row[0], "id": row[1], "now": NOON, "detail": "{}"}
+    params["alive_at"] = NOON
+    if name == "record_demotion":
+        params["event"] = "new"
+    root = plan(store, Call(name, params), mode)
+    assert sequential(root) == []
+    assert rows_read(root) <= 120
+
+
+def database(store: TieredStore) -> str:
+    found = store._runner._database
+    assert found is not None
+    return found.target.conninfo

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
+
+from langmem_tiers import (
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    create_outcome_node,
+    create_promotion_node,
+    create_recall_node,
+)
+from langmem_tiers.learn.evidence import Uplift
+from langmem_tiers.learn.policy import PromotionPolicy
+from tests.support.agents import WAYS, How, run
+from tests.support.graphs import (
+    ACME,
+    BROKEN,
+    QUICK,
+    Learning,
+    asks,
+    chain,
+    fails_once_after,
+    learned,
+    off_the_loop,
+    tried,
+)
+from tests.support.opening import Clock, Opened, opened_store, text_index
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.fixture
+def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+def counts(store: TieredStore, key: str) -> tuple[int, int]:
+    """Successes and failures of a memory."""
+    found = MemoryCoordinator(store, context=ACME).get(key)
+    assert found is not None
+    return found.success_count, found.failure_count
+
+
+# Outcomes
+
+
+@pytest.mark.parametrize("success", [True, False])
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_an_outcome_counts_once_though_its_node_is_retried(
+    url: str, opened: Opened, how: How, *, success: bool
+) -> None:
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        key = await off_the_loop(learned, store)
+        graph = chain(
+            store,
+            create_recall_node(),
+            fails_once_after(create_outcome_node("worked")),
+            retry_policy=QUICK,
+        )
+        given = {"messages": [asks()], "worked": success}
+        state = await run(graph, how, given, context=ACME)
+        counted = await off_the_loop(counts, store, key)
+
+    assert state["credited"] == 0  # what the first try did, which was lost
+    assert counted == (int(success), int(not success))
+
+
+def test_a_recall_that_is_retried_is_one_run(ready: TieredStore) -> None:
+    key = learned(ready)
+    recall = fails_once_after(create_recall_node())
+    builder = StateGraph(Learning, context_schema=MemoryContext)
+    builder.add_node("recall", recall, retry_policy=QUICK)
+    builder.add_node("outcome", create_outcome_node(lambda _: True))
+    builder.add_edge(START, "recall")
+    builder.add_edge("recall", "outcome")
+    graph: Any = builder.compile(store=ready)
+
+    assert graph.invoke({"messages": [asks()]}, context=ACME)["credited"] == 1
+    assert counts(ready, key) == (1, 0)
+
+
+def test_a_run_that_broke_off_and_went_on_is_credited_once(ready: TieredStore) -> None:
+    key = learned(ready)
+    outcome = fails_once_after(create_outcome_node("worked"))
+    graph = chain(ready, create_recall_node(), outcome, checkpointer=InMemorySaver())
+    with pytest.raises(ConnectionError):
+        graph.invoke({"messages": [asks()], "worked": True}, THREAD, context=ACME)
+    graph.invoke(None, THREAD, context=ACME)
+
+    assert counts(ready, key) == (1, 0)
+
+
+def test_an_outcome_is_credited_after_an_interruption(ready: TieredStore) -> None:
+    key = learned(ready)
+
+    def review(_: Learning) -> dict[str, Any]:
+        return {"worked": interrupt("did it work?")}
+
+    graph = chain(
+        ready,
+        create_recall_node(),
+        review,
+        create_outcome_node("worked"),
+        checkpointer=InMemorySaver(),
+    )
+    graph.invoke({"messages": [asks()]}, THREAD, context=ACME)
+    assert counts(ready, key) == (0, 0)
+
+    state = graph.invoke(Command(resume=True), THREAD, context=ACME)
+    assert state["credited"] == 1
+    assert counts(ready, key) == (1, 0)
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_in_a_loop_each_attempt_is_credited_with_its_own_outcome(
+    url: str, opened: Opened, how: How
+) -> None:
+    verdicts = iter([False, False, True])
+    builder = StateGraph(Learning, context_schema=MemoryContext)
+    builder.add_node("recall", create_recall_node())
+    builder.add_node("judge", lambda _: {"worked": next(verdicts)})
+    builder.add_node("outcome", create_outcome_node("worked"))
+    builder.add_edge(START, "recall")
+    builder.add_edge("recall", "judge")
+    builder.add_edge("judge", "outcome")
+    builder.add_conditional_edges("outcome", lambda s: END if s["worked"] else "recall")
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        key = await off_the_loop(learned, store)
+        graph = builder.compile(store=store, checkpointer=InMemorySaver())
+        await run(graph, how, {"messages": [asks()]}, context=ACME, config=THREAD)
+        counted = await off_the_loop(counts, store, key)
+
+    assert counted == (1, 2)
+
+
+def test_what_is_not_judged_yet_is_not_credited(ready: TieredStore) -> None:
+    key = learned(ready)
+    graph = chain(ready, create_recall_node(), create_outcome_node("worked"))
+
+    state = graph.invoke({"messages": [asks()], "worked": None}, context=ACME)
+    assert state["credited"] == 0
+    assert counts(ready, key) == (0, 0)
+
+
+def test_an_outcome_that_cannot_be_told_is_refused_with_what_to_do(ready: TieredStore) -> None:
+    with pytest.raises(InvalidInputError, match="success is a key of the state, or"):
+        create_outcome_node(None)  # type: ignore[arg-type]
+    recall, given = create_recall_node(), {"messages": [asks()]}
+    with pytest.raises(InvalidInputError, match="no 'worked' yet: write it before this node"):
+        chain(ready, recall, create_outcome_node("worked")).invoke(given, context=ACME)
+    with pytest.raises(InvalidInputError, match="True, False or None, not 'yes'"):
+        chain(ready, recall, create_outcome_node(lambda _: "yes")).invoke(given, context=ACME)  # type: ignore[arg-type, return-value]
+    with pytest.raises(InvalidInputError, match=r"recalled_run.*recall node before this one"):
+        chain(ready, create_outcome_node(lambda _: True)).invoke(given, context=ACME)
+
+
+def test_what_a_run_goes_without_is_not_shown_and_not_credited(ready: TieredStore) -> None:
+    key = learned(ready)
+    node, judge = create_recall_node(holdout=0.5), create_outcome_node("worked")
+    graph = chain(ready, node, judge)
+    failed = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
+    shown = 0
+    for _ in range(20):
+        state = graph.invoke({"messages": failed, "worked": True}, context=ACME)
+        assert state["credited"] == len(state["recalled"])
+        assert ("Do instead" in state["recalled_text"]) == bool(state["recalled"])
+        shown += state["credited"]
+
+    assert 0 < shown < 20
+    assert counts(ready, key) == (shown, 0)
+    uplift = MemoryCoordinator(ready, context=ACME).stats().uplift[(("acme", "billing"), key)]
+    assert isinstance(uplift, Uplift)
+    counted = uplift.counts
+    assert (counted.shown_tries, counted.held_tries) == (shown, 20 - shown)
+
+
+# Promotion
+
+EASY = PromotionPolicy(min_access_count=0, min_success_rate=0.5, min_projects=1)
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_promotion_node_moves_what_has_proven_itself_and_then_finds_nothing_to_do(
+    url: str, opened: Opened, how: How, clock: Clock
+) -> None:
+    store = TieredStore(url, index=text_index(), clock=clock)
+    async with opened_store(store, opened):
+        key = await off_the_loop(learned, store)
+        learn = chain(store, create_recall_node(), create_outcome_node("worked"))
+        await run(learn, how, {"messages": [asks()], "worked": True}, context=ACME)
+        clock.advance(days=8)
+        graph = chain(store, create_promotion_node(policy=EASY))
+        first = await run(graph, how, {}, context=ACME)
+        second = await run(graph, how, {}, context=ACME)
+        memory = MemoryCoordinator(store, context=ACME)
+        (move,) = first["promoted"]
+        raised = await memory.aget(move["successor"])
+        undone = await memory.arollback(move["move"])
+
+    assert (move["key"], first["demoted"]) == (key, [])
+    assert (second["promoted"], second["demoted"]) == ([], [])
+    assert raised is not None
+    assert raised.tier == "long_term"
+    assert undone
+
+
+def test_a_promotion_node_takes_back_what_has_failed_since(
+    ready: TieredStore, clock: Clock
+) -> None:
+    learned(ready)
+    memory = MemoryCoordinator(ready, context=ACME)
+    learn = chain(ready, create_recall_node(), create_outcome_node("worked"))
+    learn.invoke({"messages": [asks()], "worked": True}, context=ACME)
+    clock.advance(days=8)
+    graph = chain(ready, create_promotion_node(policy=EASY))
+    (promoted,) = graph.invoke({}, context=ACME)["promoted"]
+    for _ in range(EASY.demote_after):
+        learn.invoke({"messages": [asks()], "worked": False}, context=ACME)
+
+    state = graph.invoke({}, context=ACME)
+    (demoted,) = state["demoted"]
+    assert demoted["key"] == promoted["successor"]
+    assert state["promoted"] == []
+    assert memory.rollback(demoted["move"])

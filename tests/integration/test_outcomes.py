@@ -1,0 +1,315 @@
+"""What was shown to a run, what came of it, and what that is credited to."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import TieredStore
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.learn.outcome import Run
+from tests.support.coordinating import coordinator
+from tests.support.learning import LESSON, OTHER_LESSON, Team, broken, team, tried
+from tests.support.opening import Clock, Opener, tables
+
+QUERY = "KeyError parse invoice"
+
+
+@pytest.fixture
+async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
+    """Two projects on an empty store, opened and called each way."""
+    async with team(open_store, url) as opened:
+        yield opened
+    assert broken(url) == {}
+
+
+async def credits_of(ours: Team, key: str) -> tuple[int, int]:
+    """Successes and failures of a memory."""
+    found = await ours.billing("explain", key)
+    return found.success_count, found.failure_count
+
+
+async def test_an_outcome_credits_what_was_recalled_for_its_run(ours: Team) -> None:
+    shown, unasked = await ours.learn(ours.billing), await ours.learn(ours.shipping, OTHER_LESSON)
+    await ours.billing("get_context", QUERY, run_id="r1")
+    report = await ours.billing("record_outcome", success=True, run_id="r1")
+    assert (report.success, report.credited, report.held_out) == (True, 1, 0)
+    assert await credits_of(ours, shown) == (1, 0)
+    assert await credits_of(ours, unasked) == (0, 0)
+
+
+async def test_lessons_shown_to_a_run_are_credited_with_it(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    found = await ours.billing("get_lessons", "KeyError: 'amount'", tools="python", run_id="r1")
+    assert [one.key for one in found] == [key]
+    await ours.billing("record_outcome", success=False, run_id="r1")
+    assert await credits_of(ours, key) == (0, 1)
+
+
+async def test_a_batch_is_shown_to_its_run_as_one_and_a_memory_in_two_answers_counts_once(
+    ours: Team,
+) -> None:
+    key = await ours.learn(ours.billing)
+    answers = await ours.billing("get_context_batch", [QUERY, QUERY, ""], run_id="r1")
+    assert [[one.key for one in found] for found in answers] == [[key]] * 3
+    assert (await ours.billing("record_outcome", success=True, run_id="r1")).credited == 1
+    assert await ours.billing("get_context_batch", [], run_id="r2") == []
+    held = await ours.billing("get_context_batch", [QUERY, ""], run_id="r3", holdout=1.0)
+    assert held == [[], []]
+    assert (await ours.billing("record_outcome", success=True, run_id="r3")).held_out == 1
+    assert await credits_of(ours, key) == (1, 0)
+
+
+async def test_the_first_outcome_of_a_run_counts(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    found = await ours.billing("get_context", QUERY, run_id="r1")
+    for success in (True, False, True):
+        await ours.billing("record_outcome", success=success, run_id="r1")
+        await ours.billing("record_outcome", found, success=success, run_id="r1")
+    assert await credits_of(ours, key) == (1, 0)
+
+
+async def test_a_memory_recalled_twice_for_a_run_is_credited_once(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    for _ in range(3):
+        await ours.billing("get_context", QUERY, run_id="r1")
+    report = await ours.billing("record_outcome", success=True, run_id="r1")
+    assert report.credited == 1
+    assert await credits_of(ours, key) == (1, 0)
+
+
+async def test_what_is_recalled_after_an_outcome_waits_for_the_next_one(ours: Team) -> None:
+    first = await ours.learn(ours.billing)
+    await ours.billing("get_context", QUERY, run_id="r1")
+    await ours.billing("record_outcome", success=False, run_id="r1")
+    second = await ours.learn(ours.billing, OTHER_LESSON)
+    await ours.billing("get_context", "HTTP 429 Retry-After", run_id="r1")
+    await ours.billing("record_outcome", success=True, run_id="r1")
+    assert await credits_of(ours, first) == (0, 1)
+    assert await credits_of(ours, second) == (1, 0)
+
+
+async def test_memories_in_hand_are_credited_though_nobody_noted_them(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    one = await ours.billing("get", key)
+    report = await ours.billing("record_outcome", [one, one], success=True, run_id="r1")
+    assert report.credited == 1
+    again = await ours.billing("record_outcome", [one], success=True, run_id="r1")
+    assert again.credited == 0
+    unnamed = [
+        (await ours.billing("record_outcome", [one], success=True)).credited for _ in range(2)
+    ]
+    assert unnamed == [1, 1]
+    assert await credits_of(ours, key) == (3, 0)
+
+
+# Attempts of a run
+
+
+async def attempts(ours: Team, number: int = 3, root: str = "whole") -> str:
+    key = await ours.learn(ours.billing)
+    for i in range(number):
+        await ours.billing("get_context", QUERY, run_id=Run(f"attempt-{i}", root))
+    return key
+
+
+async def test_the_outcome_of_a_whole_run_credits_a_memory_once_for_all_attempts(
+    ours: Team,
+) -> None:
+    key = await attempts(ours)
+    report = await ours.billing("record_outcome", success=True, run_id="whole")
+    assert report.credited == 1
+    again = await ours.billing("record_outcome", success=False, run_id="whole")
+    assert again.credited == 0
+    assert await credits_of(ours, key) == (1, 0)
+
+
+async def test_each_attempt_with_an_outcome_of_its_own_is_credited(ours: Team) -> None:
+    key = await attempts(ours)
+    await ours.billing("record_outcome", success=False, run_id="attempt-0")
+    await ours.billing("record_outcome", success=False, run_id="attempt-0")
+    await ours.billing("record_outcome", success=True, run_id="whole")
+    assert await credits_of(ours, key) == (1, 1)
+
+
+async def test_a_late_attempt_gets_no_second_credit_from_the_same_outcome(ours: Team) -> None:
+    key = await attempts(ours, 1)
+    await ours.billing("record_outcome", success=True, run_id="whole")
+    found = await ours.billing("get_context", QUERY, run_id=Run("late", "whole"))
+    assert (await ours.billing("record_outcome", success=True, run_id="whole")).credited == 0
+    assert (await ours.billing("record_outcome", found, success=True, run_id="whole")).credited == 0
+    assert await credits_of(ours, key) == (1, 0)
+
+
+@pytest.mark.parametrize("first", ["in hand", "noted"])
+async def test_memories_in_hand_and_attempts_are_one_run(ours: Team, first: str) -> None:
+    key = await attempts(ours)
+    one = await ours.billing("get", key)
+    ways: list[tuple[Any, ...]] = [([one], True), (None, True)]
+    for way in ways if first == "in hand" else reversed(ways):
+        await ours.billing("record_outcome", *way, run_id="whole")
+    assert await credits_of(ours, key) == (1, 0)
+
+
+# What is held out
+
+
+async def test_what_is_held_out_is_not_shown_never_credited_and_counted(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    assert await ours.billing("get_context", QUERY, run_id="r1", holdout=1.0) == []
+    one = await ours.billing("get", key)
+    assert (await ours.billing("record_outcome", [one], success=True, run_id="r1")).credited == 0
+    report = await ours.billing("record_outcome", success=True, run_id="r1")
+    assert (report.credited, report.held_out) == (0, 1)
+    assert await credits_of(ours, key) == (0, 0)
+    assert (await ours.billing("stats")).uplift[one.namespace, key].counts.held_successes == 1
+
+
+async def test_what_one_attempt_was_shown_counts_as_shown_to_the_run(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    await ours.billing("get_context", QUERY, run_id=Run("a", "whole"), holdout=1.0)
+    await ours.billing("get_context", QUERY, run_id=Run("b", "whole"))
+    report = await ours.billing("record_outcome", success=True, run_id="whole")
+    assert (report.credited, report.held_out) == (1, 0)
+    assert await credits_of(ours, key) == (1, 0)
+
+
+async def test_the_same_run_goes_without_the_same_memories(ours: Team) -> None:
+    for i in range(20):
+        await ours.learn(ours.billing, task_id=f"task-{i}")
+    ask = {"run_id": "r1", "holdout": 0.5, "limit": 100}
+    first = [one.key for one in await ours.billing("get_context", QUERY, **ask)]
+    again = [one.key for one in await ours.billing("get_context", QUERY, **ask)]
+    assert 0 < len(first) < 20
+    assert sorted(first) == sorted(again)
+
+
+# Whose
+
+
+async def test_a_run_of_another_tenant_is_another_run(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    await ours.billing("get_context", QUERY, run_id="r1")
+    rival = ours.member("rival", project_id="billing-service")
+    before = await ours.rows()
+    assert (await rival("record_outcome", success=False, run_id="r1")).credited == 0
+    assert await ours.rows() == before
+    one = await ours.billing("get", key)
+    with pytest.raises(InvalidInputError, match="another tenant"):
+        await rival("record_outcome", [one], success=True)
+
+
+async def test_exposures_and_credits_go_with_their_memory(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    one = await ours.billing("get", key)
+    await tried(ours.billing, key, successes=2)
+    await ours.billing("get_context", QUERY, run_id="r1")
+    await ours.billing("delete_memory", key)
+    await ours.billing("record_outcome", success=True, run_id="r1")
+    assert (await ours.billing("record_outcome", [one], success=True)).credited == 0
+    found = await ours.rows()
+    assert found["exposures"] == found["usage"] == []
+
+
+async def test_what_was_written_of_a_memory_that_was_just_removed_is_tidied_up(ours: Team) -> None:
+    promotion = await ours.promoted()
+    with psycopg.connect(ours.url) as conn:
+        conn.execute("DELETE FROM memory.memories WHERE key = %s", [promotion.successor])
+        conn.execute("DELETE FROM memory.vectors WHERE tier = 'long_term'")
+    assert broken(ours.url) != {}
+    await asyncio.to_thread(ours.store.optimize)
+    assert (await ours.states()) == {promotion.key: None}
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({}, InvalidInputError),
+        ({"success": 1, "run_id": "r1"}, InvalidTypeError),
+        ({"run_id": ""}, InvalidInputError),
+        ({"recollections": ["kiwi"]}, InvalidTypeError),
+    ],
+)
+async def test_an_outcome_of_nothing_is_refused(
+    ours: Team, given: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        await ours.billing("record_outcome", **given)
+
+
+# Many workers
+
+
+def credited_at_once(store: TieredStore, url: str, workers: int, runs: int) -> None:
+    """All workers record the outcome of all runs, noted and in hand, by attempt and by root."""
+    memory = coordinator(store, project_id="billing-service")
+    key = memory.store_reflexion(**LESSON).key or ""
+    for i in range(runs):
+        memory.get_context(QUERY, run_id=Run(f"attempt-{i}", f"root-{i}"))
+        memory.get_context(QUERY, run_id=Run(f"further-{i}", f"root-{i}"))
+    one = memory.get(key)
+    assert one is not None
+    together = threading.Barrier(workers)
+
+    def work(worker: int) -> int:
+        total = 0
+        for i in range(runs):
+            together.wait()
+            given = [one] if worker % 2 else None
+            total += memory.record_outcome(given, success=True, run_id=f"root-{i}").credited
+        return total
+
+    with ThreadPoolExecutor(workers) as pool:
+        assert sum(pool.map(work, range(workers))) == runs
+    found = memory.explain(key)
+    assert (found.success_count, found.failure_count) == (runs, 0)
+    assert broken(url) == {}
+
+
+def test_an_outcome_is_credited_once_from_however_many_workers(
+    store: TieredStore, database_url: str
+) -> None:
+    credited_at_once(store, database_url, workers=8, runs=25)
+
+
+@pytest.mark.proof
+def test_a_thousand_outcomes_are_credited_once_by_sixteen_workers(
+    store: TieredStore, database_url: str
+) -> None:
+    credited_at_once(store, database_url, workers=16, runs=1000)
+
+
+def test_recalls_of_one_run_at_once_note_it_once(store: TieredStore, database_url: str) -> None:
+    memory = coordinator(store, project_id="billing-service")
+    for i in range(30):
+        memory.store_reflexion(**{**LESSON, "task_id": f"task-{i}"})
+    queries = [QUERY, "task-7 python", "dict.get default", "task-21 invoice"]
+    with ThreadPoolExecutor(8) as pool:
+        asked = [
+            pool.submit(memory.get_context, query, limit=30, run_id=f"r{i}")
+            for i in range(10)
+            for query in queries * 2
+        ]
+        shown = [frozenset(one.key for one in each.result()) for each in asked]
+    runs = [frozenset().union(*shown[i * 8 : i * 8 + 8]) for i in range(10)]
+    assert len(tables(database_url)["exposures"]) == sum(map(len, runs))
+    for i, keys in enumerate(runs):
+        assert memory.record_outcome(success=True, run_id=f"r{i}").credited == len(keys)
+    assert broken(database_url) == {}
+
+
+async def test_time_of_exposure_and_outcome_are_the_stores(ours: Team, clock: Clock) -> None:
+    await ours.learn(ours.billing)
+    shown = clock.now
+    await ours.billing("get_context", QUERY, run_id="r1")
+    clock.advance(hours=1)
+    await ours.billing("record_outcome", success=True, run_id="r1")
+    with psycopg.connect(ours.url) as conn:
+        rows = conn.execute("SELECT exposed_at, settled_at FROM memory.exposures").fetchall()
+    assert rows == [(shown, clock.now)]

@@ -1,0 +1,390 @@
+"""Promotion: what moves, what stays, and what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from langgraph.store.base import PutOp
+
+from langmem_tiers import TieredStore
+from langmem_tiers.config import PromotionSettings
+from langmem_tiers.errors import InvalidInputError, RollbackError
+from langmem_tiers.memory import Tier
+from tests.support.coordinating import Caller, coordinator
+from tests.support.learning import (
+    BILLING,
+    LESSON,
+    OTHER_LESSON,
+    SHIPPING,
+    Team,
+    broken,
+    team,
+    tried,
+)
+from tests.support.opening import Opener
+
+EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
+"""A policy that one success in one project is enough for, a while after it was stored."""
+
+
+@pytest.fixture
+async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
+    """Two projects on an empty store, opened and called each way."""
+    async with team(open_store, url) as opened:
+        yield opened
+    assert broken(url) == {}
+
+
+# What is promoted
+
+
+async def test_a_proven_lesson_is_promoted_for_everybody(ours: Team) -> None:
+    key = await ours.proven()
+    promotion = await ours.shipping("promote_to_long_term", key)
+    assert promotion.promoted, promotion
+    assert (promotion.key, promotion.sources, promotion.reinforced) == (key, (key,), False)
+    found = await ours.shipping("get", promotion.successor)
+    assert (found.tier, found.namespace, found.memory_type) == ("long_term", ("acme",), "reflexion")
+    assert "billing" not in found.content
+    assert "Use dict.get with a default" in found.content
+    assert found.tags == ("parsing",)
+    assert found.metadata == {
+        "source_project": BILLING,
+        "original_id": key,
+        "promotion_date": ours.clock.now.isoformat(),
+    }
+    assert (found.access_count, found.success_count, found.failure_count) == (6, 6, 0)
+
+
+async def test_the_original_is_kept_marked_and_out_of_recall(ours: Team) -> None:
+    promotion = await ours.promoted()
+    for call in (ours.billing, ours.shipping):
+        assert await ours.context_keys(call) == [promotion.successor]
+        lessons = await call("get_lessons", "KeyError: 'amount'", tools="python")
+        assert [one.key for one in lessons] == [promotion.successor]
+    assert await ours.context_keys(ours.billing, "") == [promotion.successor]
+    kept = await ours.billing("get", promotion.key)
+    assert "billing-service" in kept.content
+    explained = await ours.billing("explain", promotion.key)
+    assert explained.state == "consolidated"
+    assert [one.key for one in explained.successors] == [promotion.successor]
+    assert [one.key for one in (await ours.billing("explain", promotion.successor)).sources] == [
+        promotion.key
+    ]
+
+
+async def test_all_that_is_proven_is_promoted_and_a_second_run_changes_nothing(ours: Team) -> None:
+    first, second = await ours.proven(), await ours.proven(OTHER_LESSON)
+    await ours.learn(ours.billing, task_id="unproven", improved_approach="Something else entirely")
+    moves = await ours.billing("promote")
+    assert {one.key for one in moves if one.promoted} == {first, second}
+    before = await ours.rows()
+    assert not [one for one in await ours.shipping("promote") if one.promoted]
+    again = await ours.billing("promote_to_long_term", first)
+    assert not again.promoted
+    assert "lives on" in again.reason
+    assert await ours.rows() == before
+
+
+@pytest.mark.parametrize(
+    ("what", "seen", "days"),
+    [
+        ("promoted", (6, 5, 1), 7.0001),
+        ("stays", (5, 5, 0), 8),
+        ("promoted", (6, 5, 0), 8),
+        ("stays", (10, 8, 2), 8),
+        ("promoted", (10, 9, 2), 8),
+        ("stays", (6, 5, 1), 7),
+        ("stays", (6, 0, 0), 8),
+    ],
+)
+async def test_the_thresholds_are_strict(
+    ours: Team, what: str, seen: tuple[int, int, int], days: float
+) -> None:
+    accesses, successes, failures = seen
+    key = await ours.learn(ours.billing)
+    await ours.learn(ours.shipping, improved_approach="The same failure taught this project too")
+    await tried(ours.billing, key, successes=successes, failures=failures, accesses=accesses)
+    ours.clock.advance(days=days)
+    moved = [one.key for one in await ours.billing("promote") if one.promoted]
+    assert moved == ([key] if what == "promoted" else [])
+    assert not (await ours.billing("promote_to_long_term", key)).promoted
+
+
+@pytest.mark.parametrize("how", ["run", "near-duplicate", "same failure"])
+async def test_two_projects_are_those_that_used_it_said_it_or_learned_the_same(
+    ours: Team, how: str
+) -> None:
+    given: dict[str, Any] = {"failure": None, "tool": None} if how == "near-duplicate" else {}
+    key = await ours.learn(ours.billing, **given)
+    await tried(ours.billing, key, successes=6)
+    ours.clock.advance(days=8)
+    assert not (await ours.billing("promote_to_long_term", key)).promoted
+    if how == "run":
+        await ours.shipping("record_outcome", [await ours.billing("get", key)], success=True)
+    elif how == "near-duplicate":
+        await ours.learn(ours.shipping, **given)
+    else:
+        await ours.learn(
+            ours.shipping, **{**OTHER_LESSON, "failure": LESSON["failure"], "tool": LESSON["tool"]}
+        )
+    assert (await ours.billing("promote_to_long_term", key)).promoted
+
+
+async def test_a_held_out_memory_was_not_given_to_the_project(ours: Team) -> None:
+    stored = await ours.billing("store", "kiwi", "pattern", tier="working", project_id=BILLING)
+    await tried(ours.billing, stored.key, successes=6)
+    ours.clock.advance(days=8)
+    found = await ours.billing("get_context", "kiwi", run_id="r1", holdout=1.0)
+    assert found == []
+    assert not (await ours.billing("promote_to_long_term", stored.key)).promoted
+
+
+async def test_near_duplicates_live_on_together_and_are_counted_together(ours: Team) -> None:
+    same = await ours.learn(ours.shipping)
+    await tried(ours.shipping, same, successes=2, failures=1)
+    key = await ours.proven()
+    (move,) = [one for one in await ours.billing("promote") if one.promoted]
+    assert set(move.sources) == {key, same}
+    assert await ours.states() == {
+        key: "consolidated",
+        same: "consolidated",
+        move.successor: None,
+    }
+    found = await ours.billing("get", move.successor)
+    assert (found.access_count, found.success_count, found.failure_count) == (9, 8, 1)
+
+
+async def test_memories_with_the_same_key_in_two_projects_are_both_promoted(ours: Team) -> None:
+    contents = ("Kiwis ripen in two days", "Retry after the header says so")
+    for call, content in zip((ours.billing, ours.shipping), contents, strict=True):
+        await call("store", content, "pattern", tier="working", key="the-key")
+        found = await call("get_context", content, memory_types=["pattern"])
+        await call("record_outcome", found, success=True)
+    ours.clock.advance(hours=1)
+    moves = await ours.billing("promote", policy=EASY)
+    assert [one.promoted for one in moves] == [True, True]
+
+
+async def test_memory_types_beside_the_policys_are_promoted_by_key_alone(ours: Team) -> None:
+    await ours.billing("store", "kiwi", "episodic", tier="working", key="k")
+    await tried(ours.billing, "k", successes=1)
+    ours.clock.advance(hours=1)
+    assert await ours.billing("promote", policy=EASY) == []
+    assert (await ours.billing("promote_to_long_term", "k", policy=EASY)).promoted
+
+
+async def test_what_is_not_in_working_stays(ours: Team) -> None:
+    await ours.billing("store", "kiwi", "pattern", tier="long_term", key="k")
+    await tried(ours.billing, "k", successes=1)
+    stays = await ours.billing("promote_to_long_term", "k", policy=EASY)
+    assert not stays.promoted
+    assert "long_term" in stays.reason
+    with pytest.raises(InvalidInputError, match="no memory"):
+        await ours.billing("promote_to_long_term", "absent")
+
+
+# Reinforcement
+
+
+async def test_the_same_lesson_in_long_term_is_reinforced_not_repeated(ours: Team) -> None:
+    first = await ours.promoted()
+    second = await ours.learn(ours.shipping)
+    await tried(ours.shipping, second, successes=6, failures=1)
+    ours.clock.advance(days=8)
+    (move,) = [one for one in await ours.shipping("promote") if one.promoted]
+    assert (move.key, move.successor, move.reinforced) == (second, first.successor, True)
+    found = await ours.billing("get", first.successor)
+    assert (found.access_count, found.success_count, found.failure_count) == (13, 12, 1)
+    sources = (await ours.billing("explain", first.successor)).sources
+    assert {one.key for one in sources} == {first.key, second}
+    before = await ours.rows("events")
+    assert await ours.billing("rollback", move.move)
+    assert (await ours.states())[second] is None
+    assert (await ours.states())[first.key] == "consolidated"
+    assert await ours.rows("events") != before
+
+
+async def test_a_near_duplicate_that_was_stored_in_long_term_is_reinforced(ours: Team) -> None:
+    key = await ours.proven()
+    general = (await ours.billing("promote_to_long_term", key)).successor
+    content = (await ours.billing("get", general)).content
+    await ours.billing("delete_memory", general)
+    await ours.billing("store", content + "!", "reflexion", tier="long_term", key="by-hand")
+    before = await ours.rows("events")
+    move = await ours.billing("promote_to_long_term", key)
+    assert (move.successor, move.reinforced) == ("by-hand", True)
+    await ours.billing("rollback", move.move)
+    assert await ours.rows("events") == before
+    await ours.billing("promote_to_long_term", key)
+    assert await ours.context_keys(ours.shipping) == ["by-hand"]
+
+
+@pytest.mark.parametrize("near", ["by-hand", None], ids=["near", "same key"])
+async def test_what_has_expired_in_long_term_is_not_lived_on_in(
+    ours: Team, near: str | None
+) -> None:
+    key = await ours.proven()
+    general = (await ours.billing("promote_to_long_term", key)).successor
+    found = await value_of(ours, general)
+    await ours.billing("delete_memory", general)
+    view = ours.store.tier("long_term")
+    other = near or general
+    await asyncio.to_thread(view.put, ("acme",), other, found, ["content"], ttl=1.0)
+    ours.clock.advance(minutes=20)
+    move = await ours.billing("promote_to_long_term", key)
+    assert (move.successor, move.reinforced) == (general, False)
+    await asyncio.to_thread(ours.store.sweep_ttl)
+    assert await ours.states() == {key: "consolidated", general: None}
+
+
+async def test_a_successor_that_was_moved_out_of_long_term_is_not_written_over(ours: Team) -> None:
+    first = await ours.promoted()
+    await asyncio.to_thread(ours.store.move, ("acme",), first.successor, "working")
+    second = await ours.learn(ours.shipping)
+    await tried(ours.shipping, second, successes=1)
+    ours.clock.advance(hours=1)
+    before = await ours.rows()
+    for key in (second, first.successor):
+        stays = await ours.shipping("promote_to_long_term", key, policy=EASY)
+        assert not stays.promoted
+    assert await ours.rows() == before
+
+
+# Deletion
+
+
+async def value_of(ours: Team, key: str) -> dict[str, Any]:
+    found = await asyncio.to_thread(ours.store.get, ("acme",), key)
+    assert found is not None
+    return found.value
+
+
+async def deleted(ours: Team, key: str, how: str) -> None:
+    if how == "delete_memory":
+        assert await ours.billing("delete_memory", key)
+    elif how == "BaseStore.delete":
+        await asyncio.to_thread(ours.store.delete, ("acme",), key)
+    else:
+        value = await value_of(ours, key)
+        await asyncio.to_thread(ours.store.put, ("acme",), key, value, ["content"], ttl=1.0)
+        ours.clock.advance(minutes=2)
+        assert await asyncio.to_thread(ours.store.sweep_ttl) == 1
+
+
+@pytest.mark.parametrize("how", ["delete_memory", "BaseStore.delete", "sweep"])
+async def test_sources_are_current_again_when_their_successor_is_gone(ours: Team, how: str) -> None:
+    same = await ours.learn(ours.shipping)
+    promotion = await ours.promoted()
+    assert set(promotion.sources) == {promotion.key, same}
+    await deleted(ours, promotion.successor, how)
+    assert await ours.states() == {promotion.key: None, same: None}
+    assert await ours.context_keys(ours.billing) == [promotion.key]
+    rows = await ours.rows()
+    assert rows["lineage"] == []
+
+
+async def test_a_successor_outlives_its_sources(ours: Team) -> None:
+    promotion = await ours.promoted()
+    await ours.billing("delete_memory", promotion.key)
+    assert await ours.context_keys(ours.shipping) == [promotion.successor]
+    assert (await ours.rows())["lineage"] == []
+    with pytest.raises(RollbackError, match="last copy"):
+        await ours.billing("rollback", promotion.move)
+    assert await ours.states() == {promotion.successor: None}
+
+
+async def test_a_source_and_its_successor_can_be_removed_together(ours: Team) -> None:
+    promotion = await ours.promoted()
+    places = [(("acme",), promotion.successor), (("acme", BILLING), promotion.key)]
+    await asyncio.to_thread(ours.store.batch, [PutOp(*place, None) for place in places])
+    found = await ours.rows("events")
+    assert not any(found.values())
+
+
+# Other ways to store
+
+
+@pytest.mark.parametrize("index", [{"fields": ["content"]}, {}], ids=["content", "all fields"])
+async def test_words_alone_are_enough(
+    open_store: Opener, database_url: str, index: dict[str, Any]
+) -> None:
+    async with team(open_store, database_url, index=index, setup=True) as ours:
+        first = await ours.promoted()
+        second = await ours.learn(ours.shipping)
+        await tried(ours.shipping, second, successes=6)
+        ours.clock.advance(days=8)
+        move = await ours.shipping("promote_to_long_term", second)
+        assert (move.successor, move.reinforced) == (first.successor, True)
+        assert await ours.context_keys(ours.billing) == [first.successor]
+        before = await ours.rows("events")
+        await ours.shipping("rollback", move.move)
+        await ours.shipping("rollback", first.move)
+        assert len((await ours.rows())["memories"]) == 2
+        assert before["lineage"] != []
+    assert broken(database_url) == {}
+
+
+async def test_tenants_do_not_see_each_others_lessons(ours: Team) -> None:
+    key = await ours.proven()
+    rivals = [ours.member("rival", project_id=one) for one in (BILLING, SHIPPING)]
+    theirs = await ours.learn(rivals[0])
+    await tried(rivals[0], theirs, successes=6)
+    ours.clock.advance(days=8)
+    assert not (await rivals[0]("promote_to_long_term", theirs)).promoted
+    with pytest.raises(InvalidInputError, match="no memory"):
+        await rivals[0]("promote_to_long_term", key)
+    await tried(rivals[1], theirs, successes=1)
+    move = await rivals[0]("promote_to_long_term", theirs)
+    assert move.promoted
+    assert not move.reinforced
+    ours_moved = await ours.billing("promote")
+    assert [one.key for one in ours_moved if one.promoted] == [key]
+    assert ours_moved[0].successor != move.successor
+    with pytest.raises(InvalidInputError, match="no move"):
+        await ours.billing("rollback", move.move)
+
+
+# Many workers
+
+
+def test_many_workers_promote_each_memory_once(store: TieredStore, database_url: str) -> None:
+    memory = coordinator(store, project_id=BILLING)
+    words = ["kiwi", "retry", "mutex", "index", "vector", "quota"]
+    for i, word in enumerate(words):
+        for project in (BILLING, SHIPPING):
+            content = f"{word} " * 8 + ("!" if project == SHIPPING else "")
+            memory.store(
+                content, "pattern", tier="working", key=f"{project}-{i}", project_id=project
+            )
+            one = memory.get(f"{project}-{i}")
+            assert one is not None
+            memory.record_outcome([one], success=True)
+    with ThreadPoolExecutor(8) as pool:
+        moves = [
+            one
+            for found in pool.map(lambda _: memory.promote(policy=EASY), range(8))
+            for one in found
+            if one.promoted
+        ]
+    moved = [key for one in moves for key in one.sources]
+    assert sorted(moved) == sorted(f"{p}-{i}" for p in (BILLING, SHIPPING) for i in range(6))
+    assert {one.successor for one in moves if one.reinforced} <= {
+        one.successor for one in moves if not one.reinforced
+    }
+    assert memory.stats().by_tier[Tier.LONG_TERM] == 6
+    assert broken(database_url) == {}
+
+
+async def test_the_policy_of_the_coordinator_holds(ours: Team) -> None:
+    easy = Caller(coordinator(ours.store, project_id=BILLING, policy=EASY), ours.billing.mode)
+    key = await ours.learn(easy)
+    await tried(easy, key, successes=1)
+    ours.clock.advance(hours=1)
+    assert not (await ours.billing("promote_to_long_term", key)).promoted
+    assert (await easy("explain", key)).decision.promote
+    assert (await easy("promote_to_long_term", key)).promoted

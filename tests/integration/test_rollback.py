@@ -1,0 +1,343 @@
+"""Demotion, and the way back from every move, to the very rows there were."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import TieredStore
+from langmem_tiers.config import PromotionSettings
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, RollbackError
+from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promote import Promotion
+from tests.support.coordinating import coordinator
+from tests.support.learning import BILLING, SHIPPING, Team, broken, model_of, team, tried
+from tests.support.opening import Opener, tables
+from tests.support.wayward_chat import says, wayward
+
+EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
+
+
+@pytest.fixture
+async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
+    """Two projects on an empty store, opened and called each way."""
+    async with team(open_store, url) as opened:
+        yield opened
+    assert broken(url) == {}
+
+
+# Rollback
+
+
+async def test_a_promotion_that_is_rolled_back_leaves_the_very_rows_there_were(ours: Team) -> None:
+    await ours.learn(ours.shipping)
+    key = await ours.proven()
+    before = await ours.rows("events")
+    (move,) = [one for one in await ours.billing("promote") if one.promoted]
+    assert len(move.sources) == 2
+    assert await ours.rows("events") != before
+    assert await ours.shipping("rollback", move.move)
+    assert await ours.rows("events") == before
+    undone = (await ours.billing("explain", key)).history
+    assert [(one.kind, one.undone_at) for one in undone] == [("promoted", ours.clock.now)]
+
+
+async def test_what_the_successor_earned_goes_back_to_its_source(ours: Team) -> None:
+    move = await ours.promoted()
+    ours.clock.advance(hours=1)
+    await tried(ours.shipping, move.successor, successes=2, failures=1)
+    await ours.shipping("get_context", "KeyError parse invoice", run_id="open")
+    assert await ours.billing("rollback", move.move)
+    found = await ours.billing("explain", move.key)
+    assert (found.access_count, found.success_count, found.failure_count) == (10, 8, 1)
+    assert SHIPPING in found.projects
+    assert (await ours.billing("record_outcome", success=True, run_id="open")).credited == 1
+    found = await ours.billing("explain", move.key)
+    assert (found.success_count, found.failure_count) == (9, 1)
+
+
+async def test_a_run_that_was_shown_both_gives_its_source_no_second_credit(ours: Team) -> None:
+    key = await ours.proven()
+    await ours.billing("get_lessons", "KeyError: 'amount'", tools="python", run_id="both")
+    await ours.billing("record_outcome", success=True, run_id="both")
+    move = await ours.billing("promote_to_long_term", key)
+    await ours.billing("get_lessons", "KeyError: 'amount'", tools="python", run_id="both")
+    await ours.billing("record_outcome", success=True, run_id="both")
+    assert (await ours.billing("get", move.successor)).success_count == 8
+    await ours.billing("rollback", move.move)
+    assert (await ours.billing("explain", key)).success_count == 7
+
+
+async def test_what_was_earned_goes_to_a_source_that_is_still_there(ours: Team) -> None:
+    same = await ours.learn(ours.shipping)
+    move = await ours.promoted()
+    await tried(ours.shipping, move.successor, successes=2)
+    await ours.billing("delete_memory", move.key)
+    await ours.billing("rollback", move.move)
+    assert (await ours.billing("explain", same)).success_count == 2
+
+
+async def test_a_reinforcement_that_is_rolled_back_leaves_what_was_earned_since(ours: Team) -> None:
+    first = await ours.promoted()
+    second = await ours.learn(ours.shipping)
+    await tried(ours.shipping, second, successes=6)
+    ours.clock.advance(days=8)
+    move = await ours.shipping("promote_to_long_term", second)
+    assert move.reinforced
+    await tried(ours.billing, first.successor, failures=2)
+    await ours.shipping("rollback", move.move)
+    found = await ours.billing("explain", first.successor)
+    assert (found.access_count, found.success_count, found.failure_count) == (8, 6, 2)
+    assert await ours.context_keys(ours.shipping) == sorted([second, first.successor])
+
+
+async def test_a_move_can_be_made_again_after_its_rollback(ours: Team) -> None:
+    key = await ours.proven()
+    before = await ours.rows("events")
+    for _ in range(3):
+        move = await ours.billing("promote_to_long_term", key)
+        assert await ours.billing("rollback", move.move)
+        assert not await ours.billing("rollback", move.move)
+        assert await ours.rows("events") == before
+
+
+# Refusals, of which none writes anything
+
+
+async def refused(ours: Team, move: str, match: str) -> None:
+    before = await ours.rows()
+    with pytest.raises(RollbackError, match=match):
+        await ours.billing("rollback", move)
+    assert await ours.rows() == before
+
+
+async def test_a_move_that_others_stand_on_is_not_undone(ours: Team) -> None:
+    first = await ours.promoted()
+    second = await ours.learn(ours.shipping)
+    await tried(ours.shipping, second, successes=6)
+    ours.clock.advance(days=8)
+    move = await ours.shipping("promote_to_long_term", second)
+    await refused(ours, first.move, move.move)
+    assert await ours.billing("rollback", move.move)
+    assert await ours.billing("rollback", first.move)
+    assert set((await ours.states()).values()) == {None}
+
+
+async def test_a_successor_that_was_edited_is_kept(ours: Team) -> None:
+    first = await ours.promoted()
+    store = ours.store
+    value = {"content": "kiwi", "memory_type": "reflexion"}
+    await asyncio.to_thread(store.put, ("acme",), first.successor, value)
+    await refused(ours, first.move, "changed since")
+
+
+async def test_a_successor_that_was_deleted_leaves_nothing_to_undo(ours: Team) -> None:
+    first = await ours.promoted()
+    await ours.billing("delete_memory", first.successor)
+    await refused(ours, first.move, "deleted")
+
+
+async def test_a_demotion_of_what_was_deleted_since_leaves_nothing_to_undo(ours: Team) -> None:
+    first = await ours.promoted()
+    demotion = await demoted(ours, first.successor)
+    await ours.billing("delete_memory", first.successor)
+    await refused(ours, demotion, "deleted")
+    assert await ours.states() == {first.key: None}
+
+
+async def test_unknown_moves_and_those_of_others_are_refused(ours: Team) -> None:
+    first = await ours.promoted()
+    before = await ours.rows()
+    rival = ours.member("rival")
+    for call, move in ((rival, first.move), (ours.billing, "unknown")):
+        with pytest.raises(InvalidInputError, match="no move"):
+            await call("rollback", move)
+    for bad in (None, 7):
+        with pytest.raises(InvalidTypeError):
+            await ours.billing("rollback", bad)
+    assert await ours.rows() == before
+
+
+# Demotion
+
+
+async def demoted(ours: Team, key: str) -> str:
+    """Let a memory fail until it is demoted; the move."""
+    ours.clock.advance(minutes=1)
+    await tried(ours.shipping, key, failures=10)
+    (one,) = [one for one in await ours.billing("demote") if one.demoted]
+    assert (one.key, bool(one.move)) == (key, True)
+    return str(one.move)
+
+
+async def test_what_fails_is_demoted_and_its_sources_are_current_again(ours: Team) -> None:
+    first = await ours.promoted()
+    await demoted(ours, first.successor)
+    assert await ours.states() == {first.key: None, first.successor: "demoted"}
+    assert await ours.context_keys(ours.billing) == [first.key]
+    assert await ours.context_keys(ours.shipping) == []
+    assert await ours.billing("get", first.successor) is not None
+    assert await ours.billing("demote") == []
+
+
+async def test_the_sources_of_what_was_demoted_are_not_promoted_again(ours: Team) -> None:
+    first = await ours.promoted()
+    await demoted(ours, first.successor)
+    before = await ours.rows()
+    assert await ours.billing("promote") == []
+    again = await ours.billing("promote_to_long_term", first.key)
+    assert not again.promoted
+    assert "demoted" in again.reason
+    assert await ours.rows() == before
+
+
+async def test_nor_is_anything_that_says_the_same(ours: Team) -> None:
+    first = await ours.promoted()
+    await demoted(ours, first.successor)
+    second = await ours.learn(ours.shipping)
+    await tried(ours.shipping, second, successes=6)
+    ours.clock.advance(days=8)
+    before = await ours.rows()
+    stays = await ours.shipping("promote_to_long_term", second)
+    assert not stays.promoted
+    assert "demoted" in stays.reason
+    assert await ours.rows() == before
+
+
+async def test_a_source_of_what_was_demoted_does_not_go_along_with_a_near_duplicate(
+    ours: Team,
+) -> None:
+    first = await ours.promoted()
+    await demoted(ours, first.successor)
+    value = {"content": "kiwi", "memory_type": "reflexion"}
+    await asyncio.to_thread(ours.store.put, ("acme",), first.successor, value, ["content"])
+    await asyncio.to_thread(
+        ours.store.put, ("acme", SHIPPING), "same", await value_of(ours, first.key), ["content"]
+    )
+    await tried(ours.shipping, "same", successes=1)
+    ours.clock.advance(hours=1)
+    with wayward(says(json.dumps({"content": "Expect keys to be absent"}))) as server:
+        model = model_of(server)
+        move = await ours.shipping("promote_to_long_term", "same", policy=EASY, model=model)
+    assert move.sources == ("same",)
+    assert (await ours.states())[first.key] is None
+
+
+async def value_of(ours: Team, key: str) -> dict[str, Any]:
+    found = await asyncio.to_thread(ours.store.get, ("acme", BILLING), key)
+    assert found is not None
+    return {**found.value, "project_id": SHIPPING}
+
+
+async def test_outcomes_before_the_promotion_do_not_demote(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    await tried(ours.billing, key, successes=50, failures=11)
+    await tried(ours.shipping, key, successes=1)
+    ours.clock.advance(days=8)
+    assert (await ours.billing("promote_to_long_term", key)).promoted
+    assert await ours.billing("demote") == []
+
+
+async def test_the_latest_outcomes_decide(ours: Team) -> None:
+    policy = PromotionPolicy(demote_after=3, demote_within=4)
+    first = await ours.promoted()
+    for success in [True] * 20 + [False] * 2:
+        ours.clock.advance(minutes=1)
+        await tried(ours.shipping, first.successor, successes=success, failures=not success)
+        if success:
+            assert not [one for one in await ours.billing("demote", policy=policy) if one.demoted]
+    assert [one.demoted for one in await ours.billing("demote")] == [False]
+    assert [one.demoted for one in await ours.billing("demote", policy=policy)] == [True]
+
+
+async def test_a_demotion_that_is_rolled_back_stands_until_later_outcomes(ours: Team) -> None:
+    first = await ours.promoted()
+    ours.clock.advance(minutes=1)
+    await tried(ours.shipping, first.successor, failures=10)
+    before = await ours.rows("events")
+    (one,) = await ours.billing("demote")
+    assert await ours.billing("rollback", one.move)
+    assert await ours.rows("events") == before
+    assert await ours.billing("demote") == []
+    await demoted(ours, first.successor)
+    assert (await ours.states())[first.successor] == "demoted"
+
+
+async def test_a_promotion_that_was_demoted_is_undone_after_its_demotion(ours: Team) -> None:
+    key = await ours.proven()
+    before = await ours.rows("events", "usage", "exposures")
+    first = await ours.billing("promote_to_long_term", key)
+    move = await demoted(ours, first.successor)
+    await refused(ours, first.move, move)
+    for one in (move, first.move):
+        assert await ours.billing("rollback", one)
+    assert await ours.rows("events", "usage", "exposures") == before
+    assert (await ours.billing("explain", key)).failure_count == 10
+
+
+# Many workers
+
+FRUITS = [
+    f"{one} {one} {one}"
+    for one in [
+        "kiwi",
+        "quince",
+        "papaya",
+        "fig",
+        "mango",
+        "cherry",
+        "durian",
+        "lychee",
+        "plum",
+        "guava",
+    ]
+]
+
+
+def test_many_workers_undo_a_move_once(store: TieredStore, database_url: str) -> None:
+    memory = coordinator(store, project_id=BILLING)
+    keys = []
+    for i in range(5):
+        keys.append(memory.store(f"kiwi {i} " * 9, "pattern", tier="working").key)
+        one = memory.get(keys[-1] or "")
+        assert one is not None
+        memory.record_outcome([one], success=True)
+    assert memory.stats().accesses == len(keys)
+    before = {name: rows for name, rows in tables(database_url).items() if name != "events"}
+    for _ in range(3):
+        for key in keys:
+            move = memory.promote_to_long_term(key or "", policy=EASY).move
+            if move is None:
+                continue  # it went along with another one
+            with ThreadPoolExecutor(6) as pool:
+                undone = list(pool.map(lambda _, one=move: memory.rollback(one), range(6)))
+            assert sorted(undone) == [False] * 5 + [True]
+        found = {name: rows for name, rows in tables(database_url).items() if name != "events"}
+        assert found == before
+    assert broken(database_url) == {}
+
+
+def test_removing_both_ends_of_a_move_at_once_is_never_a_deadlock(
+    store: TieredStore, database_url: str
+) -> None:
+    memory = coordinator(store, project_id=BILLING)
+    moves: list[Promotion] = []
+    for i in range(len(FRUITS)):
+        key = memory.store(FRUITS[i], "pattern", tier="working").key
+        one = memory.get(key or "")
+        assert one is not None
+        memory.record_outcome([one], success=True)
+        moves.append(memory.promote_to_long_term(key or "", policy=EASY))
+    ends = [key for one in moves for key in (one.key, one.successor) if key is not None]
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(memory.delete_memory, ends))
+    found = tables(database_url)
+    assert [name for name, rows in found.items() if rows] == ["events"]
+    with psycopg.connect(database_url) as conn:
+        assert conn.execute("SELECT count(*) FROM memory.events").fetchone() == (len(FRUITS),)

@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langmem_tiers import (
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    create_skill_node,
+)
+from langmem_tiers.flow import Flow, Query, Together
+from langmem_tiers.learn import traces
+from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.skills import ToolCall, Trace, skill_candidates
+from tests.support.agents import WAYS, How, run
+from tests.support.graphs import (
+    ACME,
+    BROKEN,
+    QUICK,
+    answer,
+    asks,
+    call,
+    chain,
+    fails_once_after,
+    memories,
+    off_the_loop,
+    tried,
+)
+from tests.support.opening import Clock, Opened, Opener, opened_store, text_index, tiered
+from tests.support.plans import MODES, Mode, calls_of, indexes, named, plan, rows_read, sequential
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.fixture
+def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+@pytest.fixture
+def memory(ready: TieredStore) -> MemoryCoordinator:
+    return MemoryCoordinator(ready, context=ACME)
+
+
+def trace(name: str, tools: str = "search open answer", *, succeeded: bool = True) -> Trace:
+    calls = [ToolCall(one, frozenset(("what",)), True) for one in tools.split()]  # noqa: FBT003
+    return Trace(name, calls, succeeded)
+
+
+def proposed(memory: MemoryCoordinator) -> str:
+    """Three runs that make a skill; its key."""
+    *_, skills = [memory.learn_skills(trace(name)) for name in "123"]
+    return str(skills[0].key)
+
+
+def skills(store: TieredStore, context: MemoryContext = ACME) -> dict[str, tuple[int, float]]:
+    """Support and success rate of each skill, by its steps."""
+    found = memories(store, "skill", context)
+    return {
+        " ".join(step.partition("(")[0] for step in one.value["steps"]): (
+            one.value["support"],
+            one.value["success_rate"],
+        )
+        for one in found
+    }
+
+
+async def test_what_recurs_in_successful_runs_is_proposed_as_a_skill(
+    open_store: Opener, url: str
+) -> None:
+    async with open_store(url=url, index=text_index()) as driver:
+        store = tiered(driver)
+        memory = MemoryCoordinator(store, context=ACME)
+
+        async def learn(one: Trace | None) -> list[Any]:
+            if open_store.mode == "abatch":
+                return await memory.alearn_skills(one)
+            return list(await off_the_loop(memory.learn_skills, one))
+
+        results = [await learn(trace(name)) for name in "1223"]
+        failed = await learn(trace("4", succeeded=False))
+        unchanged = await learn(None)
+        (skill,) = await off_the_loop(memories, store, "skill")
+        episodes = await off_the_loop(memories, store, "episodic")
+
+    assert list(map(len, results)) == [0, 0, 0, 1]
+    assert (results[-1][0].stored, results[-1][0].key) == (True, skill.key)
+    assert failed[0].stored
+    assert (unchanged[0].stored, unchanged[0].key) == (False, skill.key)
+    assert skill.tier == "working"
+    assert skill.content == (
+        "To search, then open, then answer: 1. search(what) 2. open(what) 3. answer(what)"
+    )
+    value = skill.value
+    assert (value["support"], value["success_rate"]) == (3, 0.75)
+    assert (value["runs"], value["proposed"]) == (["1", "2", "3"], True)
+    assert value["steps"] == ["search(what)", "open(what)", "answer(what)"]
+    assert len(episodes) == 4
+    assert {one.tags for one in episodes} == {("trace",)}
+
+
+def test_one_project_does_not_learn_from_the_runs_of_another(ready: TieredStore) -> None:
+    for number, project in enumerate(("billing", "billing", "shipping")):
+        context = MemoryContext(tenant="acme", project_id=project)
+        MemoryCoordinator(ready, context=context).learn_skills(trace(str(number)))
+    other = MemoryCoordinator(ready, context=MemoryContext(tenant="other", project_id="billing"))
+    other.learn_skills(trace("9"))
+
+    assert skills(ready) == {}
+
+
+def test_a_skill_keeps_its_key_and_what_it_has_earned_while_its_support_grows(
+    memory: MemoryCoordinator,
+) -> None:
+    key = proposed(memory)
+    found = memory.get(key)
+    assert found is not None
+    memory.record_outcome([found], success=True, run_id="x")
+    (again,) = memory.learn_skills(trace("4"))
+
+    assert again.key == key
+    grown = memory.get(key)
+    assert grown is not None
+    assert (grown.value["support"], grown.success_count) == (4, 1)
+
+
+def test_a_skill_that_somebody_made_their_own_stays_as_it_is(memory: MemoryCoordinator) -> None:
+    key = proposed(memory)
+    memory.store("How we search", memory_type="skill", key=key)
+    (result,) = memory.learn_skills(trace("4"))
+
+    assert not result.stored
+    found = memory.get(key)
+    assert found is not None
+    assert found.content == "How we search"
+
+
+def test_a_deleted_skill_is_proposed_again_with_the_next_run(memory: MemoryCoordinator) -> None:
+    memory.delete_memory(proposed(memory))
+
+    assert [one.stored for one in memory.learn_skills(trace("4"))] == [True]
+
+
+def test_a_proposed_skill_is_promoted_once_it_has_proven_itself(
+    ready: TieredStore, memory: MemoryCoordinator, clock: Clock
+) -> None:
+    key = proposed(memory)
+    policy = PromotionPolicy(min_access_count=0, min_projects=1)
+    clock.advance(days=8)
+    assert memory.promote(policy=policy) == []
+    found = memory.get(key)
+    assert found is not None
+    memory.record_outcome([found], success=True, run_id="x")
+
+    (promotion,) = memory.promote(policy=policy)
+    assert (promotion.promoted, promotion.key) == (True, key)
+    memory.learn_skills(trace("4"))
+    current = MemoryCoordinator(ready, context=ACME).get_context("", memory_types=["skill"])
+    assert [one.tier for one in current] == ["long_term"]
+    assert memory.rollback(str(promotion.move))
+    assert skills(ready) == {"search open answer": (4, 1.0)}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "a run",
+        Trace("", [], True),  # noqa: FBT003
+        Trace("1", [], None),  # type: ignore[arg-type]
+        Trace("1", [ToolCall("", frozenset(), True)], True),  # noqa: FBT003
+    ],
+)
+def test_a_trace_that_is_none_is_refused_and_nothing_is_stored(
+    memory: MemoryCoordinator, wrong: Any
+) -> None:
+    with pytest.raises(InvalidInputError):
+        memory.learn_skills(wrong)
+    with pytest.raises(InvalidInputError, match="min_support"):
+        memory.learn_skills(trace("1"), min_support=0)
+    assert memory.stats().total_count == 0
+
+
+def test_a_value_that_only_looks_like_a_trace_is_no_evidence(
+    ready: TieredStore, memory: MemoryCoordinator
+) -> None:
+    for name in "12":
+        memory.learn_skills(trace(name))
+    like: list[Any] = ["x", {"run": "3"}, {"run": 3, "succeeded": True, "calls": []}]
+    like += [{"run": "3", "succeeded": True, "calls": [["a", "b", True]]}]
+    for number, one in enumerate(like):
+        ready.put(("acme", "billing"), str(number), {"trace": one})
+
+    assert memory.learn_skills() == []
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
+CALLS = st.builds(ToolCall, NAMES, st.frozensets(NAMES, max_size=3), st.booleans())
+
+
+@settings(
+    derandomize=True, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.builds(Trace, NAMES, st.lists(CALLS, max_size=4), st.booleans()))
+def test_a_trace_comes_back_as_it_was_kept(one: Trace) -> None:
+    stored = traces.trace_memory(one, ACME).further["trace"]
+
+    assert traces.read_trace(stored) == one
+
+
+def overtaken(flow: Flow[Any], overtake: Callable[[], object]) -> Flow[Any]:
+    """A flow that another one overtakes between what it read and what it writes."""
+    effect = next(flow)
+    has_read = False
+    while True:
+        if has_read and isinstance(effect, Together):
+            overtake()
+            has_read = False
+        has_read |= isinstance(effect, Query) and effect.calls[0].name == "recent_traces"
+        try:
+            effect = flow.send((yield effect))
+        except StopIteration as done:
+            return done.value
+
+
+def test_what_was_read_before_another_run_wrote_does_not_stand(
+    ready: TieredStore, memory: MemoryCoordinator
+) -> None:
+    for name in "12":
+        memory.learn_skills(trace(name))
+    slow = memory._learning.learn_skills(trace("3"), ACME, 3)
+    ready.run(overtaken(slow, lambda: memory.learn_skills(trace("4"))))
+
+    assert skills(ready) == {"search open answer": (4, 1.0)}
+
+
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_concurrent_runs_lose_no_support(url: str, opened: Opened) -> None:
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        memory = MemoryCoordinator(store, context=ACME)
+        together = (memory.alearn_skills(trace(str(number))) for number in range(24))
+        await asyncio.gather(*together)
+        found = await off_the_loop(skills, store)
+
+    assert found == {"search open answer": (24, 1.0)}
+
+
+def test_runs_on_several_stores_lose_no_support(url: str) -> None:
+    def work(own: int) -> None:
+        with TieredStore(url, index=text_index()) as store:
+            memory = MemoryCoordinator(store, context=ACME)
+            for number in range(8):
+                memory.learn_skills(trace(f"{own}-{number}"))
+
+    workers = [threading.Thread(target=work, args=(own,)) for own in range(4)]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    with TieredStore(url, index=text_index()) as store:
+        assert skills(store) == {"search open answer": (32, 1.0)}
+
+
+# The node
+
+
+def used(*tools: str, first: int = 1) -> list[Any]:
+    """Calls of these tools that worked, and their answers."""
+    pairs = ((call(name, n, amount="1"), answer("fine", n)) for n, name in enumerate(tools, first))
+    return [one for pair in pairs for one in pair]
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_skill_node_keeps_what_a_run_called_however_the_graph_is_run(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        graph = chain(store, create_skill_node("worked"))
+        messages = [asks(), *tried(9, "1,234", BROKEN, failed=True), *used("add", "pay")]
+        states = [
+            await run(graph, how, {"messages": messages, "worked": True}, context=ACME)
+            for _ in range(3)
+        ]
+        (skill,) = await off_the_loop(memories, store, "skill")
+        episodes = await off_the_loop(memories, store, "episodic")
+
+    assert [one["skills"] for one in states] == [[], [], [skill.key]]
+    assert skill.value["steps"] == ["add(amount)", "pay(amount)"]
+    assert skill.value["support"] == 3
+    assert len(episodes) == 3
+    expected = "Run that succeeded\nCalled: add(amount) (failed) > add(amount) > pay(amount)"
+    assert {one.content for one in episodes} == {expected}
+
+
+def test_a_skill_node_that_is_retried_counts_the_run_once(ready: TieredStore) -> None:
+    node = fails_once_after(create_skill_node("worked", min_support=1))
+    graph = chain(ready, node, retry_policy=QUICK)
+    graph.invoke({"messages": [asks(), *used("add", "pay")], "worked": True}, context=ACME)
+
+    assert skills(ready) == {"add pay": (1, 1.0)}
+    assert len(memories(ready, "episodic")) == 1
+
+
+def test_a_run_that_broke_off_and_went_on_counts_once(ready: TieredStore) -> None:
+    node = fails_once_after(create_skill_node("worked", min_support=1))
+    graph = chain(ready, node, checkpointer=InMemorySaver())
+    messages = [asks(), *used("add", "pay")]
+    with pytest.raises(ConnectionError):
+        graph.invoke({"messages": messages, "worked": True}, THREAD, context=ACME)
+    graph.invoke(None, THREAD, context=ACME)
+
+    assert skills(ready) == {"add pay": (1, 1.0)}
+
+
+def test_a_turn_is_a_run_of_its_own_and_counts_its_own_calls(ready: TieredStore) -> None:
+    node = create_skill_node("worked", min_support=1)
+    graph = chain(ready, node, checkpointer=InMemorySaver())
+    turns = [[asks(), *used("add", "pay")], [asks("More"), *used("pay", "see", first=5)]]
+    for messages in turns:
+        graph.invoke({"messages": messages, "worked": True}, THREAD, context=ACME)
+    graph.invoke({"messages": [HumanMessage("Thanks")], "worked": True}, THREAD, context=ACME)
+
+    assert skills(ready) == {"add pay": (1, 1.0), "pay see": (1, 1.0)}
+
+
+def test_a_run_that_is_not_judged_or_called_nothing_is_not_kept(ready: TieredStore) -> None:
+    graph = chain(ready, create_skill_node("worked"))
+    called = [asks(), *used("add", "pay")]
+    for given_ in ({"messages": called, "worked": None}, {"messages": [asks()], "worked": True}):
+        assert graph.invoke(given_, context=ACME)["skills"] == []
+
+    assert memories(ready, "episodic") == []
+
+
+def test_a_skill_node_that_cannot_work_is_refused_at_once() -> None:
+    with pytest.raises(InvalidInputError, match="success"):
+        create_skill_node(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="min_support"):
+        create_skill_node("worked", min_support=0)
+
+
+# The statement
+
+_FILL = """
+INSERT INTO memory.memories (tenant, tier, namespace, key, value, created_at, updated_at)
+SELECT 'tenant' || t, 'working', (ARRAY['billing.', 'shipping.'])[i % 2 + 1], i::text,
+       jsonb_build_object('content', 'row', 'trace', CASE WHEN i % 4 = 0 THEN
+           jsonb_build_object('run', i::text, 'succeeded', true, 'calls', '[]'::jsonb) END),
+       now(), now() - i * interval '1 second'
+FROM generate_series(0, 9) t, generate_series(1, 4000) i;
+ANALYZE memory.memories"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_newest_traces_are_read_from_an_index_and_no_more(new_url: Any, mode: Mode) -> None:
+    url = new_url()
+    with psycopg.connect(url) as conn:
+        conn.execute(_FILL.encode())
+    with TieredStore(url, index=text_index()) as store:
+        context = MemoryContext(tenant="tenant3", project_id="billing")
+        memory = MemoryCoordinator(store, context=context)
+        asked = named(calls_of(store, memory.learn_skills), "recent_traces")
+        found = plan(store, asked, mode)
+
+    assert found["Actual Rows"] == traces.MOST_TRACES
+    assert sequential(found) == []
+    assert any("updated_at" in name or "newest" in name for name in indexes(found))
+    assert rows_read(found) <= 4 * traces.MOST_TRACES + 10
+
+
+def test_mining_the_traces_a_project_has_agrees_with_mining_them_in_hand(
+    ready: TieredStore, memory: MemoryCoordinator
+) -> None:
+    given_ = [
+        trace(f"{number}", tools, succeeded=number % 3 > 0)
+        for number, tools in enumerate(["a b c", "a b", "b c", "a b c d"] * 3)
+    ]
+    for one in given_:
+        memory.learn_skills(one, min_support=2)
+
+    mined = skill_candidates(given_, min_support=2)
+    expected = {
+        " ".join(step.tool for step in one.steps): (one.support, one.success_rate) for one in mined
+    }
+    found = skills(ready)
+    assert {name: found[name] for name in expected} == expected

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import (
+    AnyMessage,
+    ToolMessage,
+)
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode
+
+from langmem_tiers import (
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    ToolLessons,
+    create_outcome_node,
+    create_recall_node,
+    create_reflexion_node,
+    signature,
+)
+from langmem_tiers.attempts import attempts_in, calls_in, failures_at_hand
+from tests.support.agents import WAYS, How, run
+from tests.support.graphs import (
+    ACME,
+    BROKEN,
+    add,
+    asks,
+    call,
+    chain,
+    learned,
+    memories,
+    off_the_loop,
+    pay,
+    tried,
+)
+from tests.support.opening import Opened, opened_store, text_index
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
+LESSON = "Do instead: add"
+
+
+@pytest.fixture
+def ready(url: str) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index()) as store:
+        yield store
+
+
+def tools(lessons: ToolLessons, *more: Any) -> ToolNode:
+    return ToolNode(
+        [add, pay, *more],
+        handle_tool_errors=True,
+        wrap_tool_call=lessons.wrap_tool_call,
+        awrap_tool_call=lessons.awrap_tool_call,
+    )
+
+
+def says(number: int, name: str = "add", **arguments: Any) -> Any:
+    """A node that calls a tool."""
+    return lambda _: {"messages": [call(name, number, **arguments)]}
+
+
+def answers(state: dict[str, Any]) -> list[ToolMessage]:
+    return [one for one in state["messages"] if isinstance(one, ToolMessage)]
+
+
+def counts(store: TieredStore, key: str) -> tuple[int, int, int]:
+    """Accesses, successes and failures of a memory, but for the access that tells them."""
+    MemoryCoordinator(store, context=ACME).stats()  # writes what was counted
+    found = MemoryCoordinator(store, context=ACME).get(key)
+    assert found is not None
+    return found.access_count, found.success_count, found.failure_count
+
+
+# Beside an error
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_an_error_is_answered_with_its_lesson_however_the_graph_is_run(
+    url: str, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        await off_the_loop(learned, store)
+        graph = chain(store, tools(ToolLessons()))
+        given = {"messages": [asks(), call("add", amount="5,678")]}
+        state = await run(graph, how, given, context=ACME)
+
+    (said,) = answers(state)
+    assert said.status == "error"
+    assert said.text.startswith("<recalled_memories>")
+    assert said.text.index(LESSON) < said.text.index("the amount '5,678' has a comma")
+
+
+def test_the_lessons_before_an_error_are_no_part_of_what_failed(ready: TieredStore) -> None:
+    learned(ready)
+    calling = {"messages": [asks(), call("add", amount="5,678")]}
+    taught = chain(ready, tools(ToolLessons())).invoke(calling, context=ACME)["messages"]
+    bare = chain(ready, ToolNode([add], handle_tool_errors=True)).invoke(calling, context=ACME)
+
+    assert LESSON in taught[-1].text
+    assert failures_at_hand(taught) == failures_at_hand(bare["messages"])
+    assert attempts_in(taught) == attempts_in(bare["messages"])
+    assert [str(one) for one in failures_at_hand(taught)] == [str(signature(BROKEN, tool="add"))]
+
+
+def test_an_error_in_blocks_keeps_them(ready: TieredStore) -> None:
+    learned(ready)
+    blocks: list[Any] = [
+        {"type": "text", "text": BROKEN},
+        {"type": "image", "url": "https://x.example/1"},
+    ]
+
+    def broken(request: Any, _: Any) -> ToolMessage:
+        return ToolMessage(blocks, tool_call_id=request.tool_call["id"], status="error")
+
+    lessons = ToolLessons()
+
+    def wrapped(request: Any, _: Any) -> Any:
+        return lessons.wrap_tool_call(request, lambda one: broken(one, None))
+
+    graph = chain(ready, ToolNode([add], wrap_tool_call=wrapped))
+    state = graph.invoke({"messages": [asks(), call("add", amount="1,2")]}, context=ACME)
+    (said,) = answers(state)
+    assert said.content[1:] == blocks
+    assert LESSON in said.text
+
+
+def test_what_succeeds_is_answered_as_it_was_without_asking_the_store() -> None:
+    lessons = ToolLessons(hold_repeats=False)
+    fine = ToolMessage("fine", tool_call_id="1")
+
+    assert lessons.wrap_tool_call(SimpleNamespace(), lambda _: fine) is fine  # type: ignore[arg-type]
+
+
+# Holding a call that failed before
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_runs(
+    url: str, opened: Opened, how: How
+) -> None:
+    ran: list[str] = []
+
+    @tool
+    def pick(amount: str) -> str:
+        """Pick an amount."""
+        ran.append(amount)
+        return f"picked {amount}"
+
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        await off_the_loop(
+            learned, store, tool="pick", original_approach='pick({"amount": "1,234"})'
+        )
+        node = tools(ToolLessons(hold_repeats=True), pick)
+        again = [says(number, "pick", amount="1,234") for number in (1, 2, 3)]
+        graph = chain(store, again[0], node, again[1], node, again[2], node)
+        state = await run(graph, how, {"messages": [asks()]}, context=ACME)
+
+    held, *others = answers(state)
+    assert held.status == "error"
+    assert held.text.startswith("This call was not run")
+    assert LESSON in held.text
+    assert [one.text for one in others] == ["picked 1,234"] * 2
+    assert ran == ["1,234"] * 2
+
+
+def test_another_call_of_the_same_tool_runs_and_counts_as_no_access(ready: TieredStore) -> None:
+    key = learned(ready)
+    graph = chain(ready, tools(ToolLessons(hold_repeats=True)))
+    for amount in ("7", "8", "9"):
+        state = graph.invoke({"messages": [asks(), call("add", amount=amount)]}, context=ACME)
+        assert [one.text for one in answers(state)] == [f"added {amount}"]
+
+    assert counts(ready, key)[0] == 0
+
+
+def test_it_is_held_however_many_better_proven_lessons_the_tool_has(ready: TieredStore) -> None:
+    for number in range(6):
+        other = learned(ready, original_approach=f"way {number}", task_id=f"task {number}")
+        memory = MemoryCoordinator(ready, context=ACME)
+        found = memory.get(other)
+        assert found is not None
+        for run_id in "abcd":
+            memory.record_outcome([found], success=True, run_id=f"{number}{run_id}")
+    learned(ready)
+    graph = chain(ready, tools(ToolLessons(hold_repeats=True, lessons=1)))
+
+    state = graph.invoke({"messages": [asks(), call("add", amount="1,234")]}, context=ACME)
+    assert answers(state)[0].text.startswith("This call was not run")
+
+
+def test_a_call_whose_lesson_is_to_try_it_again_is_not_held(ready: TieredStore) -> None:
+    same = 'pay({"amount": "1"})'
+    learned(ready, tool="pay", original_approach=same, improved_approach=same)
+    graph = chain(ready, tools(ToolLessons(hold_repeats=True)))
+
+    state = graph.invoke({"messages": [asks(), call("pay", amount="1")]}, context=ACME)
+    assert [one.text for one in answers(state)] == ["paid 1"]
+
+
+def test_a_call_that_was_held_did_not_fail_and_teaches_nothing(ready: TieredStore) -> None:
+    learned(ready)
+    node = tools(ToolLessons(hold_repeats=True))
+    graph = chain(
+        ready, says(1, amount="1,234"), node, says(2, amount="1234"), node, create_reflexion_node()
+    )
+    state = graph.invoke({"messages": [asks()]}, context=ACME)
+
+    assert [one.status for one in answers(state)] == ["error", "success"]
+    assert state["reflexions"] == []
+    assert memories(ready, "episodic") == []
+    assert len(memories(ready, "reflexion")) == 1
+    assert [one.approach for one in calls_in(state["messages"])] == ['add({"amount": "1234"})']
+
+
+class Chat(TypedDict):
+    chat: Annotated[list[AnyMessage], add_messages]
+
+
+def test_no_call_is_held_where_it_cannot_be_seen_what_was_held_before(ready: TieredStore) -> None:
+    learned(ready, tool="pay", original_approach='pay({"amount": "1"})')
+    lessons = ToolLessons(hold_repeats=True)
+    builder = StateGraph(Chat, context_schema=MemoryContext)
+    node = ToolNode([pay], messages_key="chat", wrap_tool_call=lessons.wrap_tool_call)
+    builder.add_node("tools", node)
+    builder.set_entry_point("tools")
+    graph: Any = builder.compile(store=ready)
+    state = graph.invoke({"chat": [call("pay", amount="1")]}, context=ACME)
+
+    assert state["chat"][-1].text == "paid 1"
+
+
+@pytest.mark.parametrize("success", [True, False])
+def test_a_lesson_that_held_a_call_is_credited_with_what_came_of_the_run(
+    ready: TieredStore, *, success: bool
+) -> None:
+    key = learned(ready)
+    other = learned(ready, original_approach="something else", task_id="Other")
+    graph = chain(
+        ready,
+        create_recall_node(limit=0, lessons=0),
+        says(1, amount="1,234"),
+        tools(ToolLessons(hold_repeats=True)),
+        create_outcome_node("worked"),
+    )
+    state = graph.invoke({"messages": [asks()], "worked": success}, context=ACME)
+
+    assert state["credited"] == 1
+    assert counts(ready, key) == (1, int(success), int(not success))
+    assert counts(ready, other) == (0, 0, 0)
+
+
+def test_what_a_run_goes_without_holds_no_call_of_it(ready: TieredStore) -> None:
+    learned(ready)
+    lessons = ToolLessons(hold_repeats=True, holdout=1.0)
+    recall = create_recall_node(holdout=1.0)
+    graph = chain(ready, recall, says(1, amount="1,234"), tools(lessons))
+    state = graph.invoke({"messages": [asks()]}, context=ACME)
+
+    assert state["recalled"] == []
+    (said,) = answers(state)
+    assert "has a comma" in said.text
+    assert "Do instead" not in said.text
+
+
+def test_lessons_of_what_was_tried_in_just_one_form_can_be_asked_for(ready: TieredStore) -> None:
+    key = learned(ready)
+    learned(ready, original_approach="something else", improved_approach="more", task_id="Other")
+    memory = MemoryCoordinator(ready, context=ACME)
+    tried_so = 'add({"amount": "1,234"})'
+
+    assert len(memory.get_lessons(tools="add")) == 2
+    assert [one.key for one in memory.get_lessons(tools="add", approach=tried_so)] == [key]
+    assert list(memory.get_lessons(tools="add", approach="nothing of it")) == []
+    with pytest.raises(InvalidInputError, match="approach is empty"):
+        memory.get_lessons(tools="add", approach=" ")
+
+
+def test_options_that_cannot_work_are_refused_at_once() -> None:
+    for wrong in ({"hold_repeats": "yes"}, {"with_errors": 1}, {"lessons": -1}, {"holdout": 2}):
+        with pytest.raises(InvalidInputError):
+            ToolLessons(**wrong)
+
+
+def test_a_call_of_the_last_turn_still_tells_what_was_held(ready: TieredStore) -> None:
+    learned(ready)
+    node = tools(ToolLessons(hold_repeats=True))
+    graph = chain(ready, says(1, amount="1,234"), node, checkpointer=InMemorySaver())
+    first = graph.invoke({"messages": [asks()]}, THREAD, context=ACME)
+    assert answers(first)[-1].text.startswith("This call was not run")
+
+    messages = [asks(), *tried(5, "7", "added 7")]
+    second = graph.invoke({"messages": messages}, THREAD, context=ACME)
+    assert "has a comma" in answers(second)[-1].text

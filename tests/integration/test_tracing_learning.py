@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
+
+import psycopg
+import pytest
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_openai import ChatOpenAI
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from pydantic import SecretStr
+
+from langmem_tiers import MemoryContext, MemoryCoordinator, Tier
+from langmem_tiers.evolving import EvolvingVerbs
+from langmem_tiers.learning import LearningVerbs
+from langmem_tiers.promotion import PromotionVerbs
+from langmem_tiers.tracing import _inputs, traced
+from tests.support.chat_server import serving
+from tests.support.graphs import BROKEN, TASK
+from tests.support.langsmith_server import OFF, Runs, run_program, traced_to, vectors
+from tests.support.opening import Clock
+from tests.support.traced_learning import EASY, KEY, Teacher
+
+PROGRAM = "tests.support.traced_learning"
+GRAPHS = ["graph-invoke", "graph-ainvoke", "graph-astream"]
+ALONE = ["blocking", "awaiting", "handed-over"]
+NODES = [
+    ("reflect_on", "reflexion", "reflect"),
+    ("judge", "outcome", "record_outcome"),
+    ("raise", "promotion", "demote"),
+    ("raise", "promotion", "promote"),
+    ("gain", "evolution", "evolve"),
+    ("practise", "skills", "learn_skills"),
+]
+TOOLS = {
+    "store_pattern",
+    "store_reflexion",
+    "reflect",
+    "expose",
+    "record_outcome",
+    "promote_to_long_term",
+    "promote",
+    "demote",
+    "rollback",
+    "evolve",
+    "learn_skills",
+}
+REASONS = ["accesses 1 > 0 yes", "success 1.00 > 0.50 yes", "age 8.00 > 7 days yes"]
+
+
+class Done(NamedTuple):
+    runs: Runs
+    printed: str
+    password: str
+
+    def run(self, name: str, under: str) -> dict[str, Any]:
+        """The first run of a verb below a root."""
+        return self.runs.named(name, under)[0]
+
+    def of_verbs(self) -> Iterator[dict[str, Any]]:
+        """The runs of all verbs."""
+        names = TOOLS | {"get_lessons", "get_context"}
+        return (run for run in self.runs.by_id.values() if run["name"] in names)
+
+    def below(self, root: str) -> list[dict[str, Any]]:
+        """Those of them that belong to a root."""
+        return [run for run in self.of_verbs() if self.runs.path(run)[0] == root]
+
+
+@pytest.fixture(scope="module")
+def done(server_url: str, template: str) -> Iterator[Done]:
+    name = f"traced_learning_{os.getpid()}"
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+    password = str(conninfo_to_dict(server_url).get("password") or "not-for-anyone-either")
+    url = make_conninfo(server_url, dbname=name, password=password)
+    runs = Runs()
+    with serving(runs) as endpoint:
+        printed = run_program(PROGRAM, url, **traced_to(endpoint))
+    yield Done(runs, printed, password)
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.mark.parametrize("root", GRAPHS)
+@pytest.mark.parametrize(("node", "name", "verb"), NODES)
+def test_what_a_node_learned_hangs_below_the_node(
+    done: Done, root: str, node: str, name: str, verb: str
+) -> None:
+    (run,) = done.runs.named(verb, under=root)
+
+    assert run["run_type"] == "tool"
+    assert done.runs.path(run) == [root, node, name, verb]
+    assert "error" not in run
+
+
+@pytest.mark.parametrize("root", ALONE)
+def test_every_verb_of_learning_is_a_run_named_like_its_blocking_twin(
+    done: Done, root: str
+) -> None:
+    below = done.below(root)
+
+    assert {run["name"] for run in below} == TOOLS | {"get_lessons"}
+    for run in below:
+        assert run["run_type"] == ("tool" if run["name"] in TOOLS else "retriever")
+        assert done.runs.path(run) == [root, run["name"]]
+
+
+@pytest.mark.parametrize("root", [*GRAPHS, *ALONE])
+def test_a_run_says_whose_memory_learned(done: Done, root: str) -> None:
+    for run in done.below(root):
+        metadata = run["extra"]["metadata"]
+        assert metadata["tenant"] == root.removeprefix("graph-")
+        assert metadata["project_id"] == "billing"
+        assert metadata.get("agent_id") == ("adder" if root in ALONE else None)
+
+
+@pytest.mark.parametrize("root", GRAPHS)
+def test_a_reflexion_shows_the_attempts_and_what_was_stored(done: Done, root: str) -> None:
+    run = done.run("reflect", root)
+
+    (attempt,) = run["inputs"]["attempts"]
+    assert attempt == {
+        "task_id": TASK,
+        "approach": 'add({"amount": "1,234"})',
+        "error": BROKEN,
+        "tool": "add",
+        "succeeded_with": 'add({"amount": "1234"})',
+    }
+    (stored,) = run["outputs"]["output"]
+    assert stored | {"stored": True, "tier": "working"} == stored
+
+
+@pytest.mark.parametrize("root", [*GRAPHS, *ALONE])
+def test_a_model_is_shown_by_its_name_and_its_own_runs_hang_below_the_verb(
+    done: Done, root: str
+) -> None:
+    verbs = ["reflect"] if root in GRAPHS else ["reflect", "promote"]
+    for verb in verbs:
+        assert done.run(verb, root)["inputs"]["model"] == "Teacher(teacher-1)"
+    asked = [done.runs.path(run) for run in done.runs.named("Teacher", root)]
+    assert [next(name for name in path if name in verbs) for path in asked] == verbs
+
+
+@pytest.mark.parametrize("root", [*GRAPHS, *ALONE])
+def test_an_outcome_shows_what_it_was_credited_to(done: Done, root: str) -> None:
+    run = done.run("record_outcome", root)
+
+    assert run["inputs"]["success"] is True
+    assert run["inputs"]["run_id"]
+    assert run["outputs"] == {"success": True, "credited": 1, "held_out": 0}
+
+
+@pytest.mark.parametrize("root", [*GRAPHS, *ALONE])
+def test_a_promotion_shows_its_policy_and_each_decision_with_its_reasons(
+    done: Done, root: str
+) -> None:
+    run = done.run("promote", root)
+
+    policy = run["inputs"]["policy"]
+    assert policy["min_success_rate"] == EASY.min_success_rate
+    assert policy["memory_types"] == list(EASY.memory_types)
+    (promotion,) = run["outputs"]["output"]
+    assert promotion["promoted"] is True
+    assert promotion["sources"] == [promotion["key"]]
+    assert promotion["successor"] != promotion["key"]
+    assert promotion["move"]
+    decision = promotion["decision"]
+    assert (decision["verdict"], decision["reasons"][:3]) == ("promote", REASONS)
+
+
+@pytest.mark.parametrize("root", ALONE)
+def test_what_stays_shows_which_criteria_it_missed(done: Done, root: str) -> None:
+    outputs = done.run("promote_to_long_term", root)["outputs"]
+
+    assert (outputs["promoted"], outputs["successor"]) == (False, None)
+    assert outputs["decision"]["verdict"] == "stay"
+    assert "age 0.00 > 7 days no" in outputs["decision"]["reasons"]
+
+
+@pytest.mark.parametrize("root", ALONE)
+def test_lessons_are_documents_and_a_failure_is_shown_in_words(done: Done, root: str) -> None:
+    run = done.run("get_lessons", root)
+
+    assert run["inputs"]["failures"] == "ValueError: the amount '1,234' has a comma"
+    assert run["inputs"]["run_id"] == {"id": "1", "root": "whole"}
+    (document,) = run["outputs"]["output"]
+    assert document["type"] == "Document"
+    assert "Do instead: Leave the comma out" in document["page_content"]
+    assert document["metadata"]["explanation"]["signature"] > 0
+    assert done.run("expose", root)["inputs"]["recollections"] == [document]
+    assert done.run("store_reflexion", root)["inputs"]["failure"] == run["inputs"]["failures"]
+
+
+@pytest.mark.parametrize("root", ALONE)
+def test_what_can_be_read_but_once_is_named_and_not_read(done: Done, root: str) -> None:
+    assert done.run("record_outcome", root)["inputs"]["recollections"] == "generator"
+    assert done.run("record_outcome", root)["outputs"]["credited"] == 1
+    assert done.run("store_pattern", root)["inputs"]["tags"] == "generator"
+
+
+@pytest.mark.parametrize("root", ALONE)
+def test_a_trace_shows_its_calls(done: Done, root: str) -> None:
+    call = {"tool": "add", "arguments": ["amount", "currency"], "succeeded": True}
+
+    assert done.run("learn_skills", root)["inputs"]["trace"] == {
+        "run": "run-1",
+        "calls": [call],
+        "succeeded": True,
+    }
+
+
+@pytest.mark.parametrize("root", ALONE)
+def test_the_way_back_shows_its_move_and_a_wrong_one_its_error(done: Done, root: str) -> None:
+    back, wrong = done.runs.named("rollback", root)
+    (promotion,) = done.run("promote", root)["outputs"]["output"]
+
+    assert back["inputs"] == {"move": promotion["move"]}
+    assert back["outputs"] == {"output": True}
+    assert "there is no move 'no-such-move'" in wrong["error"]
+
+
+def test_no_run_holds_a_vector(done: Done) -> None:
+    assert not any(vectors(run) for run in done.runs.by_id.values())
+
+
+def test_no_run_holds_a_key_or_the_password_of_the_database(done: Done) -> None:
+    failed = [run for run in done.of_verbs() if "Unavailable" in run.get("error", "")]
+
+    assert len(failed) == 1  # where no server answers, which the driver says at length
+    assert done.runs.sent
+    assert not any(KEY in text or done.password in text for text in done.runs.sent)
+
+
+def test_inputs_and_outputs_are_json_without_anything_unnamed(done: Done) -> None:
+    for run in done.of_verbs():
+        assert " object at 0x" not in json.dumps([run["inputs"], run.get("outputs")])
+
+
+def test_tracing_says_nothing_of_its_own(done: Done) -> None:
+    assert done.printed == ""
+
+
+def test_nothing_is_sent_with_tracing_off(url: str) -> None:
+    runs = Runs()
+    with serving(runs) as endpoint:
+        env = {**traced_to(endpoint), "LANGSMITH_TRACING": "false"}
+        assert run_program(PROGRAM, url, **env) == ""
+
+    assert runs.requests == 0
+
+
+@pytest.mark.parametrize("verbs", [LearningVerbs, PromotionVerbs, EvolvingVerbs])
+def test_the_twins_of_a_verb_are_traced_alike(verbs: type) -> None:
+    names = [name for name in vars(verbs) if not name.startswith("_") and name != "context"]
+    public = [name for name in names if inspect.isfunction(getattr(verbs, name))]
+    blocking = [name for name in public if f"a{name}" in public]
+
+    assert {*blocking, *(f"a{name}" for name in blocking)} == set(public)
+    for name in blocking:
+        twins = [getattr(MemoryCoordinator, one) for one in (name, f"a{name}")]
+        assert len({hasattr(one, "__wrapped__") for one in twins}) == 1
+        assert hasattr(twins[0], "__wrapped__") == (name in TOOLS | {"get_lessons"})
+
+
+class BrokenError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+class Held(NamedTuple):
+    key: str
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (ChatOpenAI(model="gpt-5-mini", api_key=SecretStr(KEY)), "ChatOpenAI(gpt-5-mini)"),
+        (GenericFakeChatModel(messages=iter(())), "GenericFakeChatModel"),
+        (Teacher(messages=iter(())).with_fallbacks([]), "RunnableWithFallbacks"),
+        (partial(print, KEY), "partial"),
+        (KEY.encode(), "bytes"),
+        (BrokenError(KEY), f"{__name__}.BrokenError: <exception str() failed>"),
+        (ValueError("line 1\nline 2"), "ValueError: line 1\nline 2"),
+        (Clock().now, "2026-03-01T12:00:00+00:00"),
+        (Tier.WORKING, "working"),
+        ({1: {"b", "a"}}, {"1": ["a", "b"]}),
+        ({"tag": 1}.keys(), ["tag"]),
+        (Held("one"), {"key": "one"}),
+        (len, "len"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_was_given_is_shown_as_json_that_reads_well(given: object, shown: object) -> None:
+    found = _inputs({"given": given, "nothing": None, "none": ()})
+
+    assert found == {"given": shown}
+    assert type(found["given"]) is type(shown)
+
+
+class Untouched:
+    """An argument that fails whoever looks at it."""
+
+    def __getattribute__(self, name: str) -> NoReturn:
+        raise AssertionError(name)
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError
+
+    __bool__ = __str__ = __repr__ = __iter__
+
+
+class Verbs:
+    """Two verbs, as a coordinator has them."""
+
+    context = MemoryContext(tenant="acme")
+
+    @traced("tool")
+    def take(self, given: object, *, model: object) -> object:
+        return given, model
+
+    @traced("tool")
+    async def atake(self, given: object, *, model: object) -> object:
+        return given, model
+
+
+async def test_with_tracing_off_nobody_looks_at_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in OFF:
+        monkeypatch.delenv(name)
+    given, model = Untouched(), Untouched()
+
+    for taken in (Verbs().take(given, model=model), await Verbs().atake(given, model=model)):
+        assert isinstance(taken, tuple)
+        assert [id(one) for one in taken] == [id(given), id(model)]

@@ -1,0 +1,343 @@
+"""Evolution: what an interaction is worth, and what is remembered of it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.learn.entities import entities_of
+from langmem_tiers.learn.evolve import (
+    PART_CHARACTERS,
+    WORTH_REMEMBERING,
+    evolve,
+    importance_of,
+    summary_of,
+    valence_of,
+)
+from langmem_tiers.remember.memories import NewMemory
+
+INTERACTION = {"asked": "How do I ship it?", "said": "Tag it.", "context": "a chat"}
+MARKS = st.sampled_from([True, False, None])
+NUMBERS = st.none() | st.floats(0, 0.2) | st.floats(0, allow_infinity=False) | st.integers(0, 9)
+WORDS = ["Alice", "alice", "met", "The", "Bank", "of", "@bob", "#Tag", '"a b"', ".", "I", "it's"]
+
+
+@pytest.mark.parametrize(
+    ("marks", "metrics", "value"),
+    [
+        ({}, {}, 0.50),
+        ({}, {"engagement_rate": 0.05}, 0.50),
+        ({}, {"engagement_rate": 0.089}, 0.89),
+        ({}, {"engagement_rate": 3}, 1.0),
+        ({}, {"revenue_generated": 0.01}, 0.90),
+        ({}, {"revenue_generated": 0}, 0.50),
+        ({"novel_pattern": True}, {}, 0.85),
+        ({"relationship_deepening": True}, {}, 0.80),
+        ({"novel_pattern": False, "relationship_deepening": None}, {}, 0.50),
+        ({"novel_pattern": True}, {"engagement_rate": 0.0}, 0.425),
+        (
+            {"novel_pattern": True, "relationship_deepening": True},
+            {"engagement_rate": 0.1, "revenue_generated": 5},
+            0.8875,
+        ),
+    ],
+)
+def test_importance_is_the_mean_of_the_specified_factors(
+    marks: dict[str, Any], metrics: dict[str, Any], value: float
+) -> None:
+    assert importance_of(marks, metrics).value == pytest.approx(value)
+
+
+def test_importance_names_the_factors_it_was_made_of() -> None:
+    score = importance_of({"novel_pattern": True}, {"engagement_rate": 0.05, "clicks": "many"})
+    assert score.factors == pytest.approx({"engagement": 0.5, "novel_pattern": 0.85})
+    assert str(score) == "0.675 (engagement 0.5, novel_pattern 0.85)"
+    assert str(importance_of({}, {})) == "0.5 (no factor is known)"
+
+
+@settings(derandomize=True)
+@given(
+    st.fixed_dictionaries({"novel_pattern": MARKS, "relationship_deepening": MARKS}),
+    st.fixed_dictionaries({"engagement_rate": NUMBERS, "revenue_generated": NUMBERS}),
+)
+def test_importance_stays_in_the_unit_range_and_between_its_factors(
+    marks: dict[str, Any], metrics: dict[str, Any]
+) -> None:
+    score = importance_of(marks, metrics)
+    known = score.factors.values() or [0.5]
+    assert 0 <= score.value <= 1
+    assert min(known) - 1e-12 <= score.value <= max(known) + 1e-12
+
+
+@pytest.mark.parametrize("read", [importance_of, evolve])
+@pytest.mark.parametrize(
+    ("metrics", "error"),
+    [
+        ({"engagement_rate": float("nan")}, InvalidInputError),
+        ({"engagement_rate": -0.1}, InvalidInputError),
+        ({"revenue_generated": float("inf")}, InvalidInputError),
+        ({"revenue_generated": 10**5000}, InvalidInputError),
+        ({"engagement_rate": "0.1"}, InvalidTypeError),
+        ({"revenue_generated": True}, InvalidTypeError),
+    ],
+)
+def test_a_metric_that_cannot_be_is_refused_by_its_name(
+    read: Any, metrics: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=rf"{next(iter(metrics))}.* leave it out"):
+        read(INTERACTION, metrics)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "error"),
+    [
+        ({"sentiment": "happy"}, InvalidInputError),
+        ({"sentiment": 1.1}, InvalidInputError),
+        ({"sentiment": [0.5]}, InvalidTypeError),
+        ({"success": "yes"}, InvalidTypeError),
+        ({"success": False, "user_satisfaction": 92}, InvalidInputError),
+        ({"sentiment": 0.5, "total_revenue": -1}, InvalidInputError),
+    ],
+)
+def test_every_metric_that_valence_reads_is_checked_even_where_another_decides(
+    metrics: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=list(metrics)[-1]):
+        valence_of(metrics)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "valence"),
+    [
+        # The four examples of the agent-memory specification.
+        (
+            {"user_satisfaction": 0.92, "conversation_length": 8, "follow_up_engagement": True},
+            "positive",
+        ),
+        (
+            {"data_points": 120, "confidence_level": 0.87, "improvement_potential": 0.40},
+            "neutral",
+        ),
+        (
+            {
+                "views": 500000,
+                "engagement_rate": 0.089,
+                "revenue_generated": 245.50,
+                "brand_partnerships": 3,
+            },
+            "positive",
+        ),
+        (
+            {"contracts_signed": 4, "total_revenue": 2800.00, "satisfaction_score": 0.91},
+            "positive",
+        ),
+    ],
+)
+def test_the_specified_examples_have_their_specified_valence(
+    metrics: dict[str, Any], valence: str
+) -> None:
+    assert valence_of(metrics) == valence
+
+
+@pytest.mark.parametrize(
+    ("metrics", "valence"),
+    [
+        ({}, "neutral"),
+        ({"sentiment": "negative", "success": True, "revenue_generated": 5}, "negative"),
+        ({"sentiment": 0.04, "success": True}, "neutral"),
+        ({"sentiment": 0.05}, "positive"),
+        ({"sentiment": -0.05}, "negative"),
+        ({"sentiment": None, "success": False, "satisfaction_score": 1.0}, "negative"),
+        ({"success": True, "satisfaction_score": 0.0}, "positive"),
+        ({"satisfaction_score": 0.2, "revenue_generated": 5}, "negative"),
+        ({"user_satisfaction": 0.5, "satisfaction_score": 0.9}, "neutral"),
+        ({"engagement_rate": 0.07}, "positive"),
+        ({"engagement_rate": 0.069}, "neutral"),
+        ({"engagement_rate": 0.0}, "neutral"),
+        ({"total_revenue": 1}, "positive"),
+    ],
+)
+def test_the_most_direct_metric_decides_the_valence(metrics: dict[str, Any], valence: str) -> None:
+    assert valence_of(metrics) == valence
+
+
+def test_a_summary_tells_what_was_asked_said_and_done_and_what_came_of_it() -> None:
+    interaction = {
+        "outcome": "All green.",
+        "done": ["ran the tests", "pushed"],
+        "said": " ",
+        "asked": "Please\n  ship it.",
+        "mood": 3,
+    }
+    assert summary_of(interaction) == (
+        "Asked: Please ship it.\nDone: ran the tests; pushed\nOutcome: All green."
+    )
+
+
+def test_a_content_is_kept_word_for_word_however_long() -> None:
+    content = "line one\n  line two\n" * 100
+    assert summary_of({"content": content, "outcome": "ok"}) == f"{content.strip()}\nOutcome: ok"
+
+
+def test_a_long_part_is_shortened_to_whole_sentences_and_says_so() -> None:
+    sentence = "This is one of a number of sentences."
+    summary = summary_of({"said": " ".join([sentence] * 40)})
+    assert summary.endswith("sentences. …")
+    assert summary.removeprefix("Said: ").removesuffix(" …").split(". ")[0] == sentence[:-1]
+
+
+@settings(derandomize=True)
+@given(st.lists(st.sampled_from(["word", "a.", "x" * 450, "猫" * 90]), min_size=1, max_size=200))
+def test_a_shortened_part_is_a_beginning_within_its_limit(words: list[str]) -> None:
+    asked = " ".join(words)
+    kept = summary_of({"asked": asked}).removeprefix("Asked: ")
+    assert len(kept) <= PART_CHARACTERS
+    assert kept == asked or (kept.endswith(" …") and asked.startswith(kept[:-2]))
+
+
+@pytest.mark.parametrize("interaction", [{}, {"asked": "  ", "said": []}, {"context": "a chat"}])
+def test_an_interaction_that_says_nothing_is_refused_with_what_it_can_say(
+    interaction: dict[str, Any],
+) -> None:
+    with pytest.raises(InvalidInputError, match="content, asked, said, done, outcome"):
+        evolve(interaction, {"engagement_rate": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("interaction", "metrics", "what"),
+    [
+        ({"asked": 3}, {}, "asked"),
+        ({"said": {"role": "user"}}, {}, "said"),
+        ({"done": ["a", None]}, {}, "done"),
+        ({"done": {"a", "b"}}, {}, "done"),
+        ({**INTERACTION, "entities": [1]}, {}, "entities"),
+        ({**INTERACTION, "context": 3}, {}, "context"),
+        ({**INTERACTION, "platform": 3}, {}, "platform"),
+        ({**INTERACTION, "novel_pattern": "no"}, {}, "novel_pattern"),
+        (["asked"], {}, "interaction"),
+        (INTERACTION, None, "success_metrics"),
+    ],
+)
+def test_what_is_of_the_wrong_type_is_refused_by_its_name(
+    interaction: Any, metrics: Any, what: str
+) -> None:
+    with pytest.raises(InvalidTypeError, match=what):
+        evolve(interaction, metrics)
+
+
+@pytest.mark.parametrize(
+    ("content", "entities"),
+    [
+        (
+            "Had a great talk with @techfan123 on Ethiopian AI startups. They like fintech.",
+            ("@techfan123", "Ethiopian AI"),
+        ),
+        (
+            "Marie Curie met Dr. Smith of the Bank of America.",
+            ("Marie Curie", "Dr. Smith", "Bank of America"),
+        ),
+        ("Deployed Grafana on Tuesday. Fixed Postgres timeouts.", ("Grafana", "Postgres")),
+        ("PostgreSQL is fast. Speed matters. So do GPT-4 and C++.", ("PostgreSQL", "GPT-4", "C++")),
+        ("Redis was slow. We replaced Redis.", ("Redis",)),
+        ("Don't ask. I'm Fred Smith\u2019s friend.", ("Fred Smith",)),
+        ("he calls it “The Blue Door,” not «porte bleue»", ("The Blue Door", "porte bleue")),
+        ('he said "I like it. Really" to Tom', ("Tom",)),
+        ("mail bob@Foo.com or see https://Foo.com/Bar#Baz, #12", ()),
+        ("see #launch and #Launch, @ann.lee.", ("#launch", "@ann.lee")),
+        ("WHY DOES THIS NEVER EVER WORK FOR ME", ()),
+        ("The Grafana board is up, says Alice, de facto Bob de jure.", ("Grafana", "Alice", "Bob")),
+        ("nothing of note", ()),
+        ("Анна видела Ивана в Zürich", ("Ивана", "Zürich")),
+    ],
+)
+def test_entities_are_the_names_in_a_text_in_order(content: str, entities: tuple[str, ...]) -> None:
+    assert entities_of({"content": content}) == entities
+
+
+def test_entities_come_from_all_parts_and_from_a_context_in_words() -> None:
+    interaction = {"context": "for @cleo", "outcome": "@bob is glad", "asked": "by @ann"}
+    assert entities_of(interaction) == ("@ann", "@bob", "@cleo")
+    assert entities_of({"said": "@ann", "context": {"who": "@bob"}}) == ("@ann",)
+
+
+def test_entities_of_its_own_win_over_those_in_the_text() -> None:
+    said = {"said": "thanks to @ann"}
+    assert entities_of({**said, "entities": ["EAT", "posting", "eat"]}) == ("EAT", "posting")
+    assert entities_of({**said, "entities": []}) == ()
+    assert entities_of({**said, "entities": None}) == ("@ann",)
+
+
+@settings(derandomize=True, max_examples=300)
+@given(st.lists(st.sampled_from(WORDS), max_size=15).map(" ".join))
+def test_entities_stand_in_the_text_each_once(text: str) -> None:
+    found = entities_of({"said": text})
+    assert all(name in text for name in found)
+    assert len({name.casefold() for name in found}) == len(found)
+
+
+@pytest.mark.parametrize("repeated", ["Aa ", "A ", "a+", "a.", "x@", "@a.", '"a ', "#1", "A-"])
+def test_names_are_sought_in_long_hostile_texts_without_blowing_up(repeated: str) -> None:
+    # Quadratic, this would take minutes.
+    assert len(entities_of({"said": repeated * 100_000})) <= 2
+
+
+def test_what_is_worth_it_bears_the_fields_of_a_learning() -> None:
+    interaction = {
+        "asked": "Who can help @ann?",
+        "outcome": "Bob did",
+        "context": {"channel": "dm"},
+        "platform": "twitter",
+    }
+    metrics = {"engagement_rate": 0.09, "success": True, "note": "kept"}
+    evolved = evolve(interaction, metrics)
+    assert evolved.worth
+    assert evolved.fields == {
+        "content": "Asked: Who can help @ann?\nOutcome: Bob did",
+        "memory_type": "learning",
+        "importance": 0.9,
+        "emotional_valence": "positive",
+        "entities": ["@ann"],
+        "context": {"channel": "dm"},
+        "platform_source": "twitter",
+        "success_metrics": metrics,
+    }
+    assert evolved.fields.keys() <= {field.name for field in fields(NewMemory)}
+
+
+def test_context_and_platform_are_as_specified_where_they_are_not_given() -> None:
+    evolved = evolve({"said": "hello"}, {})
+    assert (evolved.context, evolved.platform_source) == ("", "unknown")
+
+
+def test_what_is_not_worth_it_says_why() -> None:
+    evolved = evolve(INTERACTION, {"engagement_rate": 0.06})
+    assert not evolved.worth
+    assert evolved.reason == "importance 0.6 (engagement 0.6) is below the threshold of 0.7"
+    assert evolve(INTERACTION, {"engagement_rate": 0.06}, threshold=0.6).worth
+
+
+def test_an_importance_of_just_the_threshold_is_worth_it() -> None:
+    # In binary, the mean of 0.45, 0.85 and 0.80 is a hair below 0.70.
+    marks = {"novel_pattern": True, "relationship_deepening": True}
+    evolved = evolve({**INTERACTION, **marks}, {"engagement_rate": 0.045})
+    assert evolved.importance.value == WORTH_REMEMBERING
+    assert evolved.worth
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan"), "0.7", None, True])
+def test_a_threshold_outside_the_unit_range_is_refused(threshold: Any) -> None:
+    with pytest.raises(InvalidInputError, match="threshold is a"):
+        evolve(INTERACTION, {}, threshold=threshold)
+
+
+def test_evolving_leaves_what_it_was_given_alone() -> None:
+    interaction, metrics = dict(INTERACTION), {"engagement_rate": 0.1}
+    evolved = evolve(interaction, metrics)
+    metrics["engagement_rate"] = 0.0
+    assert evolved.success_metrics == {"engagement_rate": 0.1}
+    assert interaction == INTERACTION

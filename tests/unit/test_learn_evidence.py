@@ -1,0 +1,379 @@
+"""What outcomes tell of a memory: exact posteriors, differences, uplifts, and who is held out."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from itertools import product
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.learn.evidence import (
+    Evidence,
+    HoldoutCounts,
+    beta_interval,
+    beta_lower,
+    chance_at_most,
+    difference_interval,
+    uplifts,
+)
+from langmem_tiers.learn.holdout import held_out
+
+COUNTS = st.integers(0, 60)
+RATES = st.floats(0, 1)
+CONFIDENCES = st.floats(0.01, 0.999)
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def evidence(successes: int, failures: int) -> Evidence:
+    return Evidence(
+        access_count=7,
+        success_count=successes,
+        failure_count=failures,
+        projects=frozenset({"billing"}),
+        recorded_at=NOW,
+    )
+
+
+def integrated(successes: int, failures: int, rate: float, steps: int = 4000) -> float:
+    """P(true rate <= rate) by Simpson's rule over the density, which knows no binomial."""
+
+    def density(at: float) -> float:
+        return at**successes * (1 - at) ** failures
+
+    def area(to: float) -> float:
+        width = to / steps
+        inner = (density(one * width) * (4 if one % 2 else 2) for one in range(1, steps))
+        return (density(0.0) + density(to) + math.fsum(inner)) * width / 3
+
+    return area(rate) / area(1.0)
+
+
+# ---- evidence -------------------------------------------------------------------------------
+
+
+def test_a_success_rate_needs_an_outcome() -> None:
+    assert evidence(0, 0).success_rate is None
+    assert evidence(3, 1).success_rate == 0.75
+    assert evidence(0, 2).success_rate == 0
+
+
+@pytest.mark.parametrize("name", ["access_count", "success_count", "failure_count"])
+def test_negative_counts_are_refused(name: str) -> None:
+    given = {"access_count": 1, "success_count": 1, "failure_count": 1, name: -1}
+
+    with pytest.raises(InvalidInputError, match=f"{name} is -1"):
+        Evidence(**given, projects=frozenset(), recorded_at=NOW)
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="UTC"):
+        Evidence(
+            access_count=1,
+            success_count=1,
+            failure_count=0,
+            projects=frozenset(),
+            recorded_at=NOW.replace(tzinfo=None),
+        )
+
+
+# ---- one rate -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("successes", "failures", "rate"),
+    [*product((0, 1, 7, 40), (0, 1, 9), (0.05, 0.5, 0.8, 0.99)), (300, 60, 0.8), (60, 300, 0.2)],
+)
+def test_the_posterior_agrees_with_brute_force(successes: int, failures: int, rate: float) -> None:
+    assert chance_at_most(successes, failures, rate) == pytest.approx(
+        integrated(successes, failures, rate), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("successes", [0, 1, 5, 13, 17, 400])
+def test_without_a_failure_the_posterior_is_a_power(successes: int) -> None:
+    assert chance_at_most(successes, 0, 0.8) == pytest.approx(0.8 ** (successes + 1), rel=1e-12)
+    assert beta_lower(successes, 0, 0.95) == pytest.approx(0.05 ** (1 / (successes + 1)))
+
+
+def test_known_quantiles_of_the_beta_distribution() -> None:
+    # Beta(2, 1) has the distribution x², Beta(2, 2) has 3x² − 2x³.
+    assert beta_lower(1, 0, 0.75) == pytest.approx(0.5)
+    assert beta_lower(1, 1, 0.5) == pytest.approx(0.5)
+    assert chance_at_most(1, 1, 0.25) == pytest.approx(3 / 16 - 2 / 64)
+    assert beta_interval(0, 0, 0.9) == pytest.approx((0.05, 0.95))
+
+
+def test_a_million_outcomes_are_no_trouble() -> None:
+    """There, the posterior is normal to four digits."""
+    successes, failures = 800_000, 200_000
+    rate = 0.8005
+    z = (rate - 0.8) / math.sqrt(0.8 * 0.2 / 1_000_000)
+
+    assert chance_at_most(successes, failures, rate) == pytest.approx(
+        0.5 * math.erfc(-z / math.sqrt(2)), abs=1e-3
+    )
+    assert beta_lower(successes, failures, 0.95) == pytest.approx(0.8 - 1.645 * 0.0004, abs=1e-5)
+
+
+@given(successes=COUNTS, failures=COUNTS, rate=RATES)
+def test_success_and_failure_mirror_each_other(successes: int, failures: int, rate: float) -> None:
+    assume(1 - (1 - rate) == rate)  # else the mirrored rate is another float
+
+    mirrored = chance_at_most(failures, successes, 1 - rate)
+    assert chance_at_most(successes, failures, rate) == pytest.approx(1 - mirrored, abs=1e-12)
+
+
+@given(successes=COUNTS, failures=COUNTS, rate=RATES)
+def test_each_success_makes_a_low_rate_less_likely(
+    successes: int, failures: int, rate: float
+) -> None:
+    now = chance_at_most(successes, failures, rate)
+
+    assert chance_at_most(successes + 1, failures, rate) <= now + 1e-12
+    assert chance_at_most(successes, failures + 1, rate) >= now - 1e-12
+
+
+@given(successes=COUNTS, failures=COUNTS, rates=st.tuples(RATES, RATES))
+def test_the_posterior_rises_from_0_to_1(
+    successes: int, failures: int, rates: tuple[float, float]
+) -> None:
+    low, high = (chance_at_most(successes, failures, one) for one in sorted(rates))
+
+    assert chance_at_most(successes, failures, 0) == 0
+    assert chance_at_most(successes, failures, 1) == 1
+    assert low <= high + 1e-12
+
+
+@given(successes=COUNTS, failures=COUNTS, confidence=CONFIDENCES)
+def test_the_lower_bound_is_where_the_tail_is_what_is_left(
+    successes: int, failures: int, confidence: float
+) -> None:
+    low = beta_lower(successes, failures, confidence)
+
+    assert chance_at_most(successes, failures, low) == pytest.approx(1 - confidence, abs=1e-9)
+
+
+@given(successes=COUNTS, failures=COUNTS, confidence=st.floats(0.5, 0.999))
+def test_an_interval_holds_its_share_and_the_posteriors_mean(
+    successes: int, failures: int, confidence: float
+) -> None:
+    """Holding its share of each posterior is its coverage, over a uniform prior."""
+    low, high = beta_interval(successes, failures, confidence)
+    held = chance_at_most(successes, failures, high) - chance_at_most(successes, failures, low)
+
+    assert held == pytest.approx(confidence, abs=1e-9)
+    assert low < (successes + 1) / (successes + failures + 2) < high
+
+
+def test_an_interval_covers_fixed_rates_as_often_as_it_says() -> None:
+    """Exactly, for 40 tries; counts are whole, so it is over for one rate and under for another."""
+    tries = 40
+    intervals = [beta_interval(one, tries - one, 0.95) for one in range(tries + 1)]
+
+    def coverage(rate: float) -> float:
+        return math.fsum(
+            math.comb(tries, one) * rate**one * (1 - rate) ** (tries - one)
+            for one, (low, high) in enumerate(intervals)
+            if low <= rate <= high
+        )
+
+    found = [coverage(one / 200) for one in range(10, 191)]
+    assert min(found) > 0.9
+    assert math.fsum(found) / len(found) == pytest.approx(0.95, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("successes", "failures", "rate"), [(-1, 0, 0.5), (0, -1, 0.5), (1, 1, 1.1), (1, 1, math.nan)]
+)
+def test_what_is_no_count_or_rate_is_refused(successes: int, failures: int, rate: float) -> None:
+    with pytest.raises(InvalidInputError, match="counts begin at 0"):
+        chance_at_most(successes, failures, rate)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 95, math.nan])
+def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
+    with pytest.raises(InvalidInputError, match=r"such as 0\.95"):
+        beta_lower(1, 1, confidence)
+    with pytest.raises(InvalidInputError, match=r"such as 0\.95"):
+        difference_interval(1, 2, 1, 2, confidence)
+    with pytest.raises(InvalidInputError, match=r"such as 0\.95"):
+        uplifts({}, confidence)
+
+
+# ---- two rates ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "low", "high"),
+    [
+        ((56, 70, 48, 80), 0.0524, 0.3339),
+        ((9, 10, 3, 10), 0.1705, 0.8090),
+        ((10, 10, 0, 10), 0.6075, 1.0000),
+        ((6, 7, 2, 7), 0.0582, 0.8062),
+        ((5, 56, 0, 29), -0.0381, 0.1926),
+        ((0, 10, 0, 20), -0.1611, 0.2775),
+        ((0, 10, 0, 10), -0.2775, 0.2775),
+        ((10, 10, 0, 20), 0.6791, 1.0000),
+    ],
+)
+def test_differences_are_those_that_newcombe_published(
+    counts: tuple[int, int, int, int], low: float, high: float
+) -> None:
+    """Table II of his paper, method 10, at 95 %."""
+    found = difference_interval(*counts, 0.95)
+
+    assert (round(found.low, 4), round(found.high, 4)) == (low, high)
+
+
+TRIALS = st.integers(1, 200).flatmap(lambda tries: st.tuples(st.integers(0, tries), st.just(tries)))
+
+
+@given(shown=TRIALS, held=TRIALS, confidence=CONFIDENCES)
+def test_a_difference_lies_in_its_interval_and_swapping_sides_turns_it_round(
+    shown: tuple[int, int], held: tuple[int, int], confidence: float
+) -> None:
+    low, high = difference_interval(*shown, *held, confidence)
+    swapped = difference_interval(*held, *shown, confidence)
+
+    assert -1 <= low <= shown[0] / shown[1] - held[0] / held[1] <= high <= 1
+    assert swapped == pytest.approx((-high, -low), abs=1e-12)
+
+
+@pytest.mark.parametrize("shown", [0.3, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("held", [0.3, 0.5, 0.8])
+def test_a_difference_is_covered_as_often_as_it_says(shown: float, held: float) -> None:
+    """Exactly, over all outcomes of 60 runs with a memory and 15 without."""
+    tries = (60, 15)
+
+    def chance(successes: int, of: int, rate: float) -> float:
+        return math.comb(of, successes) * rate**successes * (1 - rate) ** (of - successes)
+
+    covered = math.fsum(
+        chance(one, tries[0], shown) * chance(other, tries[1], held)
+        for one, other in product(range(tries[0] + 1), range(tries[1] + 1))
+        if (found := difference_interval(one, tries[0], other, tries[1], 0.95)).low
+        <= shown - held
+        <= found.high
+    )
+
+    assert 0.93 < covered < 0.985
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 1, 2), (1, 2, 0, 0), (3, 2, 1, 2), (1, 2, -1, 2)])
+def test_a_rate_without_a_try_is_refused(counts: tuple[int, int, int, int]) -> None:
+    with pytest.raises(InvalidInputError, match="is no rate"):
+        difference_interval(*counts, 0.95)
+
+
+# ---- uplifts --------------------------------------------------------------------------------
+
+
+def test_one_memory_alone_has_a_plain_interval() -> None:
+    found = uplifts({"a": HoldoutCounts(9, 10, 3, 10)})["a"]
+
+    assert found.effect == pytest.approx(0.6)
+    assert (found.low, found.high) == difference_interval(9, 10, 3, 10, 0.95)
+    assert found.helps
+    assert not found.harms
+    assert str(found) == "+0.60 (+0.17…+0.81), shown 10, held out 10"
+
+
+def test_a_memory_that_harms_is_told_as_well() -> None:
+    found = uplifts({"a": HoldoutCounts(48, 80, 56, 70)})["a"]
+
+    assert found.harms
+    assert not found.helps
+    assert str(found) == "−0.20 (−0.33…−0.05), shown 80, held out 70"
+
+
+@given(memories=st.integers(1, 30), confidence=st.floats(0.5, 0.99))
+def test_intervals_hold_all_at_once(memories: int, confidence: float) -> None:
+    """What is left to chance is divided by the memories compared."""
+    found = uplifts(dict.fromkeys(range(memories), HoldoutCounts(30, 40, 5, 10)), confidence)
+    each = 1 - (1 - confidence) / memories
+
+    assert {(one.low, one.high) for one in found.values()} == {
+        difference_interval(30, 40, 5, 10, each)
+    }
+
+
+def test_what_was_never_held_out_has_no_effect_and_costs_the_others_nothing() -> None:
+    counts = {"never": HoldoutCounts(5, 9, 0, 0), "unseen": HoldoutCounts(0, 0, 1, 2)}
+    compared = HoldoutCounts(9, 10, 3, 10)
+    found = uplifts({**counts, "both": compared})
+
+    for key in counts:
+        assert (found[key].effect, found[key].low, found[key].high) == (None, -1, 1)
+    assert str(found["never"]) == "unknown (−1.00…+1.00), shown 9, held out 0"
+    assert found["both"] == uplifts({"both": compared})["both"]
+    assert uplifts({}) == {}
+
+
+# ---- who is held out ------------------------------------------------------------------------
+
+
+@given(run=st.text(), place=st.text(), share=st.floats(0, 1), more=st.floats(0, 1))
+def test_holding_out_is_settled_and_grows_with_the_share(
+    run: str, place: str, share: float, more: float
+) -> None:
+    low, high = sorted((share, more))
+
+    assert held_out(run, place, share) == held_out(run, place, share)
+    assert held_out(run, place, high) >= held_out(run, place, low)
+    assert not held_out(run, place, 0)
+    assert held_out(run, place, 1)
+
+
+def test_holding_out_is_the_same_in_every_process() -> None:
+    """Were it to change, the runs that are under way would lose their memories, and find others."""
+    found = [one for one in range(40) if held_out(f"run-{one}", "acme.billing/retry", 0.2)]
+
+    assert found == [7, 10, 11, 20, 22, 23, 33, 35, 38]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
+def test_the_share_is_kept_over_runs_and_over_memories(share: float) -> None:
+    trials = 20_000
+    reach = 4 * math.sqrt(share * (1 - share) / trials)
+
+    runs = sum(held_out(f"run-{one}", "m", share) for one in range(trials))
+    memories = sum(held_out("r", f"memory-{one}", share) for one in range(trials))
+    assert runs / trials == pytest.approx(share, abs=reach)
+    assert memories / trials == pytest.approx(share, abs=reach)
+
+
+def test_memories_are_held_out_independently() -> None:
+    """Pairs of memories, and of runs, are held out together as often as chance has it."""
+    share, trials = 0.3, 20_000
+    reach = 4 * math.sqrt(share**2 * (1 - share**2) / trials)
+
+    memories = sum(
+        held_out(f"run-{one}", "a", share) and held_out(f"run-{one}", "b", share)
+        for one in range(trials)
+    )
+    runs = sum(
+        held_out(f"run-{one}", "a", share) and held_out(f"run-{one + 1}", "a", share)
+        for one in range(trials)
+    )
+    assert memories / trials == pytest.approx(share**2, abs=reach)
+    assert runs / trials == pytest.approx(share**2, abs=reach)
+
+
+def test_names_that_run_together_are_told_apart() -> None:
+    ways = [("ab", "c"), ("a", "bc"), ("", "abc"), ("abc", "")]
+    answers = {
+        pair: tuple(held_out(f"{number}{pair[0]}", pair[1], 0.5) for number in range(64))
+        for pair in ways
+    }
+
+    assert len(set(answers.values())) == len(ways)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, 20, math.nan])
+def test_a_share_outside_0_to_1_is_refused(share: float) -> None:
+    with pytest.raises(InvalidInputError, match="The share held out"):
+        held_out("run", "memory", share)

@@ -1,0 +1,320 @@
+"""Promotion and demotion: the specified thresholds, the stricter profile, and their reasons."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from benchmarks.streams_chances import demotes, ever, ever_demoted, promotes
+from langmem_tiers.errors import ConfigurationError, InvalidInputError
+from langmem_tiers.learn.evidence import Evidence, chance_at_most
+from langmem_tiers.learn.policy import (
+    BETA,
+    SPECIFIED,
+    Criterion,
+    PromotionPolicy,
+    decide,
+    should_demote,
+)
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+COUNTS = st.integers(0, 80)
+POLICIES = st.sampled_from([SPECIFIED, BETA])
+
+
+def seen(
+    successes: int, failures: int, *, accesses: int = 20, days: float = 30, projects: int = 3
+) -> Evidence:
+    return Evidence(
+        access_count=accesses,
+        success_count=successes,
+        failure_count=failures,
+        projects=frozenset(f"p{one}" for one in range(projects)),
+        recorded_at=NOW - timedelta(days=days),
+    )
+
+
+def promoted(evidence: Evidence, policy: PromotionPolicy = SPECIFIED) -> bool:
+    return decide(evidence, policy, NOW).promote
+
+
+# ---- as specified ---------------------------------------------------------------------------
+
+
+def test_the_specified_policy_has_the_specified_numbers() -> None:
+    assert SPECIFIED.rule == "thresholds"
+    assert (SPECIFIED.min_access_count, SPECIFIED.min_success_rate) == (5, 0.8)
+    assert (SPECIFIED.min_age_days, SPECIFIED.min_projects) == (7, 2)
+    assert replace(BETA, rule="thresholds") == SPECIFIED
+
+
+@pytest.mark.parametrize(
+    ("below", "above"),
+    [
+        (seen(9, 1, accesses=5), seen(9, 1, accesses=6)),
+        (seen(8, 2), seen(81, 19)),
+        (seen(9, 1, days=7), seen(9, 1, days=7.001)),
+        (seen(9, 1, projects=1), seen(9, 1, projects=2)),
+    ],
+)
+def test_accesses_success_and_age_must_be_exceeded_and_projects_reached(
+    below: Evidence, above: Evidence
+) -> None:
+    assert not promoted(below)
+    assert promoted(above)
+
+
+@pytest.mark.parametrize("rule", ["thresholds", "beta"])
+def test_without_an_outcome_nothing_is_promoted(rule: Any) -> None:
+    policy = PromotionPolicy(
+        rule=rule, min_access_count=0, min_success_rate=0, min_age_days=0, min_projects=1
+    )
+
+    assert not promoted(seen(0, 0), policy)
+    assert promoted(seen(8, 0), policy)
+
+
+def test_a_decision_gives_its_reasons() -> None:
+    decision = decide(seen(3, 1, accesses=7, days=9, projects=2), SPECIFIED, NOW)
+
+    assert str(decision) == (
+        "accesses 7 > 5 yes; success 0.75 > 0.80 no; age 9.00 > 7 days yes; projects 2 >= 2 yes"
+    )
+    assert [one.name for one in decision.reasons if not one.met] == ["success"]
+    assert decision.verdict == "stay"
+
+
+def test_a_sure_decision_says_how_sure() -> None:
+    assert str(decide(seen(1, 0), BETA, NOW)).split("; ")[1] == (
+        "chance of success above 0.80 0.36 >= 0.95 no"
+    )
+    assert str(decide(seen(0, 0), BETA, NOW)).split("; ")[1] == (
+        "chance of success above 0.80 unknown >= 0.95 no"
+    )
+
+
+def test_a_value_next_to_its_threshold_is_shown_with_the_digits_that_tell_them_apart() -> None:
+    assert str(Criterion("success", 0.8004, ">", 0.8)) == "success 0.8004 > 0.8000 yes"
+    assert str(Criterion("success", 0.8, ">", 0.8)) == "success 0.80 > 0.80 no"
+    assert str(Criterion("age", 7 + 1e-12, ">", 7, " days")) == "age 7.000000000 > 7 days yes"
+
+
+def test_a_now_without_a_zone_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="UTC"):
+        decide(seen(9, 1), SPECIFIED, NOW.replace(tzinfo=None))
+
+
+# ---- the stricter profile -------------------------------------------------------------------
+
+
+def test_thirteen_of_thirteen_are_the_fewest_that_prove_a_rate() -> None:
+    surer = replace(BETA, confidence=0.98)
+
+    assert next(one for one in range(30) if promoted(seen(one, 0), BETA)) == 13
+    assert next(one for one in range(30) if promoted(seen(one, 0), surer)) == 17
+    assert promoted(seen(1, 0))
+
+
+@given(successes=COUNTS, failures=COUNTS)
+def test_whatever_is_sure_also_meets_the_thresholds(successes: int, failures: int) -> None:
+    assume(promoted(seen(successes, failures), BETA))
+
+    assert promoted(seen(successes, failures), SPECIFIED)
+
+
+@given(policy=POLICIES, successes=COUNTS, failures=COUNTS)
+def test_no_success_costs_a_promotion_and_no_failure_earns_one(
+    policy: PromotionPolicy, successes: int, failures: int
+) -> None:
+    now = promoted(seen(successes, failures), policy)
+
+    # The first failure ends ignorance, which is no reason to promote either.
+    assert promoted(seen(successes + 1, failures), policy) >= now
+    assert promoted(seen(successes, failures + 1), policy) <= now
+
+
+@given(
+    policy=POLICIES,
+    outcomes=st.tuples(COUNTS, COUNTS),
+    accesses=st.integers(0, 9),
+    days=st.floats(0, 20),
+    projects=st.integers(0, 4),
+)
+def test_more_use_never_costs_a_promotion(
+    policy: PromotionPolicy,
+    outcomes: tuple[int, int],
+    accesses: int,
+    days: float,
+    projects: int,
+) -> None:
+    def with_use(accesses: int, days: float, projects: int) -> bool:
+        return promoted(seen(*outcomes, accesses=accesses, days=days, projects=projects), policy)
+
+    now = with_use(accesses, days, projects)
+    assert with_use(accesses + 1, days, projects) >= now
+    assert with_use(accesses, days + 1, projects) >= now
+    assert with_use(accesses, days, projects + 1) >= now
+
+
+def test_of_what_is_sure_five_in_a_hundred_at_most_are_not_worth_it_however_often_one_looks() -> (
+    None
+):
+    """For rates spread evenly over 0…1, exactly, looked at after each of 60 outcomes."""
+    stops = lru_cache(maxsize=None)(promotes(BETA))
+    chances = {rate: ever(rate, 60, stops) for one in range(100) if (rate := (one + 0.5) / 100)}
+    wrong = math.fsum(chance for rate, chance in chances.items() if rate <= 0.8)
+
+    assert 0.03 < wrong / math.fsum(chances.values()) <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("confidence", "rate", "chance"),
+    [
+        (0.95, 0.7, 0.015),
+        (0.95, 0.75, 0.051),
+        (0.95, 0.8, 0.184),
+        (0.98, 0.7, 0.004),
+        (0.98, 0.75, 0.016),
+        (0.98, 0.8, 0.081),
+    ],
+)
+def test_looking_after_each_outcome_promotes_by_chance_as_often_as_documented(
+    confidence: float, rate: float, chance: float
+) -> None:
+    stops = lru_cache(maxsize=None)(promotes(replace(BETA, confidence=confidence)))
+
+    assert ever(rate, 100, stops) == pytest.approx(chance, abs=5e-4)
+
+
+def test_thresholds_promote_by_chance_what_is_no_better_than_a_coin() -> None:
+    """Which is why there is a stricter profile."""
+    stops = lru_cache(maxsize=None)(promotes(SPECIFIED))
+
+    assert ever(0.5, 100, stops) == pytest.approx(0.119, abs=5e-4)
+    assert ever(0.7, 100, stops) == pytest.approx(0.544, abs=5e-4)
+
+
+# ---- demotion -------------------------------------------------------------------------------
+
+
+def test_a_memory_is_demoted_when_its_outcomes_turn() -> None:
+    decision = should_demote(seen(4, 8), SPECIFIED)
+
+    assert decision.demote
+    assert not decision.promote
+    assert str(decision) == "outcomes 12 >= 10 yes; success 0.33 <= 0.50 yes"
+    assert str(should_demote(seen(9, 6), BETA)) == (
+        "outcomes 15 >= 10 yes; chance of success at most 0.80 0.97 >= 0.99 no"
+    )
+
+
+@pytest.mark.parametrize("policy", [SPECIFIED, BETA])
+def test_nine_failures_in_a_row_are_too_few_and_ten_are_not(policy: PromotionPolicy) -> None:
+    assert not should_demote(seen(0, 9), policy).demote
+    assert should_demote(seen(0, 10), policy).demote
+    assert not should_demote(seen(0, 0), policy).demote
+
+
+@given(
+    policy=st.builds(
+        PromotionPolicy,
+        rule=st.sampled_from(["thresholds", "beta"]),
+        min_access_count=st.just(0),
+        min_success_rate=st.floats(0, 1),
+        confidence=st.floats(0.501, 0.999),
+        demote_confidence=st.floats(0.501, 0.999),
+        demote_below=st.floats(0, 1),
+        demote_after=st.integers(1, 10),
+    ),
+    successes=COUNTS,
+    failures=COUNTS,
+)
+def test_no_evidence_both_promotes_and_demotes(
+    policy: PromotionPolicy, successes: int, failures: int
+) -> None:
+    evidence = seen(successes, failures)
+
+    assert not (promoted(evidence, policy) and should_demote(evidence, policy).demote)
+
+
+@given(policy=POLICIES, successes=COUNTS, failures=COUNTS)
+def test_no_failure_saves_a_memory_and_no_success_condemns_one(
+    policy: PromotionPolicy, successes: int, failures: int
+) -> None:
+    assume(successes + failures >= policy.demote_after)
+    now = should_demote(seen(successes, failures), policy).demote
+
+    assert should_demote(seen(successes, failures + 1), policy).demote >= now
+    assert should_demote(seen(successes + 1, failures), policy).demote <= now
+
+
+@pytest.mark.parametrize(
+    ("policy", "rate", "chance"),
+    [
+        (SPECIFIED, 0.9, 0.002),
+        (BETA, 0.85, 0.018),
+        (replace(BETA, demote_confidence=0.98), 0.85, 0.053),
+    ],
+)
+def test_a_good_memory_has_as_few_bad_spells_as_documented(
+    policy: PromotionPolicy, rate: float, chance: float
+) -> None:
+    """Of 3,000 drawn, looked at after each of 100 outcomes; within four standard errors."""
+    reach = 4 * math.sqrt(chance * (1 - chance) / 3000)
+
+    assert ever_demoted(rate, 100, policy, 3000).value == pytest.approx(chance, abs=reach)
+
+
+def test_a_memory_no_better_than_a_coin_is_found_out_in_25_outcomes() -> None:
+    assert ever_demoted(0.5, 25, BETA, 2000).value > 0.88
+    assert ever(0.5, 25, lru_cache(maxsize=None)(demotes(BETA))) == pytest.approx(0.916, abs=0.02)
+
+
+# ---- what a policy may be -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rule", "guess"),
+        ("rule", None),
+        ("confidence", 0.5),
+        ("confidence", 1),
+        ("confidence", "0.9"),
+        ("confidence", math.nan),
+        ("demote_confidence", 95),
+        ("demote_below", -0.1),
+        ("demote_below", True),
+        ("demote_after", 0),
+        ("demote_after", 2.5),
+        ("demote_after", True),
+        ("demote_within", 9),
+        ("near_duplicate", 0),
+        ("memory_types", "semantic"),
+        ("memory_types", (1,)),
+        ("min_success_rate", 1.1),
+        ("min_access_count", -1),
+        ("min_projects", 0),
+        ("min_age_days", -1),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_by_its_name(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name} is "):
+        PromotionPolicy(**{name: value})
+
+
+@given(successes=COUNTS, failures=COUNTS, confidence=st.floats(0.51, 0.99))
+def test_the_sure_rule_is_the_exact_tail(successes: int, failures: int, confidence: float) -> None:
+    assume(successes + failures > 0)
+    policy = replace(BETA, confidence=confidence)
+
+    assert promoted(seen(successes, failures), policy) == (
+        1 - chance_at_most(successes, failures, 0.8) >= confidence
+    )

@@ -1,0 +1,326 @@
+"""Failure signatures: what stays, what goes, and that it is the same in every form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.learn.signature import LONGEST, Signature, signature
+
+COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+PIECES = (
+    *("Error: ", "KeyError", "ValueError: ", "Traceback (most recent call last):\n", "\n", "E   "),
+    *(
+        '  File "a.py", line 3\n',
+        "assert ",
+        " == ",
+        "'",
+        '"',
+        "`",
+        "<value>",
+        "<n>",
+        "<path>",
+        ": ",
+    ),
+    *("(", ")", "[", "]", "{", "}", "code ", "429", "exit code 1", "a.b", "foo()", "panic: ", "@"),
+    *("FAILED a::b - X: ", "npm ERR! code E404", "/", "\\", "0x1f", "1.2.3", "10:20", "2024-01-01"),
+    *("E0308: ", "ENOENT: ", "command not found", "[Errno 2] ", "ToolException('", "')", "\\n"),
+    *(
+        "psycopg.errors.Foo: ",
+        "(a.Foo) ",
+        "| ",
+        "+-+---- 1 ----",
+        "\x00",
+        "\x1b[31m",
+        "\ud800",
+        "_",
+    ),
+    *("1 validation error for A\n", "thread 'a' panicked at ", " -> ", "12", "é", "Did you mean"),
+)
+TEXTS = st.one_of(
+    st.text(max_size=80),
+    st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=14).map("".join),
+)
+
+
+def error_of(text: str, *, tool: str | None = None) -> str:
+    return str(signature(text, tool=tool))
+
+
+# ---- one failure, many forms ----------------------------------------------------------------
+
+
+def raised_by(code: str) -> BaseException:
+    try:
+        exec(compile(code, "somewhere/x.py", "exec"), {"asyncio": asyncio, "json": json, "re": re})  # noqa: S102
+    except BaseException as error:  # noqa: BLE001 - whatever the code raises
+        return error
+    raise AssertionError(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("{}['a']", "None.x", "int('x')", "[][1]", "1 / 0", "import nowhere", "nobody", "x = = 1"),
+        *("open('/nowhere/a')", "b'\\xff'.decode()", "'é'.encode('ascii')", "json.loads('{')"),
+        *(
+            "re.compile('a(')",
+            "(lambda x: 0)()",
+            "a, b = [1]",
+            "assert 1 == 2",
+            "raise TimeoutError",
+        ),
+        *("raise OSError(28, 'No space left on device')", "raise ValueError", "asyncio.run(1)"),
+        "raise PermissionError(13, 'Permission denied', '/a', None, '/b')",
+        "import subprocess; subprocess.run(['false'], check=True)",
+        "import subprocess; subprocess.run(['sleep', '9'], timeout=0.001)",
+    ],
+)
+def test_an_exception_its_traceback_and_its_tool_message_have_one_signature(code: str) -> None:
+    error = raised_by(code)
+    wanted = signature(error)
+
+    assert wanted.error == type(error).__name__
+    assert signature("".join(traceback.format_exception(error))) == wanted
+    assert signature(f"Error: {error!r}\n Please fix your mistakes.") == wanted
+    assert signature(f"{type(error).__qualname__}: {error}".removesuffix(": ")) == wanted
+
+
+FAILING = """
+import unittest
+
+
+class TestIt(unittest.TestCase):
+    def test_it(self):
+        open("/nowhere/at/all")
+
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+
+
+def test_a_failing_test_has_the_signature_of_its_exception_whatever_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    file = tmp_path / "test_it.py"
+    file.write_text(FAILING, encoding="utf-8")
+    styles = ("long", "short", "native", "line")
+    runners = [["-m", "pytest", "-c", "/dev/null", f"--tb={style}"] for style in styles]
+    for runner in ([], *runners):
+        done = subprocess.run(
+            [sys.executable, *runner, file], capture_output=True, text=True, check=False
+        )
+        found = signature(done.stdout + done.stderr)
+        assert str(found) == "FileNotFoundError: [Errno 2] No such file or directory", done
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("app.ts(3,5): error TS2304: Cannot find name 'x'.", "TS2304: Cannot find name <value>"),
+        ("error[E0308]: mismatched types\n --> a.rs:1:2", "E0308: mismatched types"),
+        ("panic: runtime error: index out of range [5] with length 3\n\ngoroutine 1 [running]:",
+         "panic: runtime error: index out of range <value> with length <n>"),
+        ("thread 'main' panicked at src/a.rs:4:5:\nindex out of bounds: the len is 3",
+         "panic: index out of bounds: the len is <n>"),
+        ("/x/a.js:3\n  throw e;\n  ^\n\nTypeError: a.b is not a function\n    at f (/x/a.js:1:2)",
+         "TypeError: <value> is not a function"),
+        ('Exception in thread "main" java.io.IOException: Stream closed\n\tat a.B.c(B.java:3)',
+         "IOException: Stream closed"),
+        ("bash: line 3: frobnicate: command not found", "error: command not found"),
+        ("sh: 1: gofmt: not found", "error: command not found"),
+        ("npm ERR! code ENOENT\nnpm ERR! syscall open\nnpm ERR! ENOENT no such file, open '/x'",
+         "ENOENT: no such file, open <value>"),
+        ('{"error": {"message": "No such model", "code": 404}}', "error: No such model"),
+        ("Error: ToolException('the index is locked')\n Please fix your mistakes.",
+         "error: the index is locked"),
+        ("pydantic_core.ValidationError: 2 validation errors for A\nb\n  Field required [type=x]",
+         "ValidationError: validation error: Field required"),
+        ("", "error"),
+        ("all went well", "error: all went well"),
+    ],
+)  # fmt: skip
+def test_the_line_that_says_what_failed_is_found(text: str, wanted: str) -> None:
+    assert error_of(text) == wanted
+
+
+# ---- chains, groups and notes ---------------------------------------------------------------
+
+
+def test_of_a_chain_the_last_exception_counts_as_in_every_form_of_it() -> None:
+    error = raised_by("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('b') from e")
+    during = raised_by("try:\n    {}['a']\nexcept KeyError:\n    raise ValueError('b')")
+
+    for one in (error, during, "".join(traceback.format_exception(error))):
+        assert str(signature(one)) == "ValueError: b"
+
+
+def test_of_a_group_the_first_exception_counts() -> None:
+    group = raised_by("raise ExceptionGroup('two', [KeyError('a'), OSError(28, 'full')])")
+
+    assert str(signature(group)) == "KeyError: <value>"
+    assert signature("".join(traceback.format_exception(group))) == signature(group)
+
+
+def test_of_several_tracebacks_and_failed_tests_the_first_counts() -> None:
+    first, second = raised_by("{}['a']"), raised_by("1 / 0")
+    both = "".join([*traceback.format_exception(first), *traceback.format_exception(second)])
+
+    assert signature(both) == signature(first)
+
+
+def test_notes_and_suggestions_do_not_count() -> None:
+    error = TimeoutError()
+    error.add_note("while reading 12 rows")
+
+    assert str(signature(error)) == "TimeoutError"
+    suggested = "AttributeError: 'A' object has no attribute 'nam'. Did you mean: 'name'?"
+    assert error_of(suggested) == "AttributeError: <value> object has no attribute <value>"
+
+
+def test_an_exception_that_cannot_be_printed_has_a_signature() -> None:
+    class Broken(Exception):  # noqa: N818
+        def __str__(self) -> str:
+            raise ZeroDivisionError
+
+    assert signature(Broken()).error == "Broken"
+
+
+# ---- what stays and what goes ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("HTTP 404", "HTTP 500"),
+        ("Client error '404 Not Found' for url 'x'", "Client error '401 Unauthorized' for url 'x'"),
+        ("Error code: 429 - {'error': {'code': 'rate_limit_exceeded'}}",
+         "Error code: 429 - {'error': {'code': 'insufficient_quota'}}"),
+        ("OSError: [Errno 13] Permission denied: 'a'", "OSError: [Errno 1] Permission denied: 'a'"),
+        ("Process exited with code 137", "Process exited with code 1"),
+        ("deadlock (SQLSTATE 40P01)", "deadlock (SQLSTATE 40001)"),
+        ("error[E0308]: mismatched", "error[E0382]: mismatched"),
+        ("a.ts(1,2): error TS2304: x", "a.ts(1,2): error TS2322: x"),
+        ("ORA-00942: gone", "ORA-01017: gone"),
+        ("(1062, 'Duplicate')", "(1045, 'Duplicate')"),
+        ("AssertionError: assert 1 == 2", "AssertionError: assert 1 < 2"),
+        ("KeyError: 'a'", "IndexError: 'a'"),
+        ("curl: (6) failed", "curl: (7) failed"),
+        ("'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+         "'utf-8' codec can't decode byte 0xff in position 0: unexpected end of data"),
+    ],
+)  # fmt: skip
+def test_codes_and_classes_tell_failures_apart(one: str, other: str) -> None:
+    assert error_of(one) != error_of(other)
+
+
+ACCIDENTS = st.one_of(
+    st.uuids().map(str),
+    st.ip_addresses(v=4).map(str),
+    st.emails().filter(lambda one: not re.search(r"[^\w.@+-]", one)),
+    st.datetimes().map(lambda one: one.isoformat(sep=" ")),
+    st.datetimes().map(lambda one: one.isoformat()),
+    st.integers(10_000).map(str),
+    st.integers(10_000).map(hex),
+    st.from_regex(r"/(home|Users|srv)/[a-z]{4,8}/[a-z_]{4,8}(/[a-z]{4,8}\.py)?", fullmatch=True),
+    st.from_regex(r"C:\\Users\\[a-z]{4,8}\\[a-z]{4,8}\.py", fullmatch=True),
+    st.from_regex(r"https?://[a-z]{4,8}\.[a-z]{4,8}\.com(:[1-9]\d{3})?/[a-z]{4,8}", fullmatch=True),
+    st.from_regex(r"[a-z]{4,8}\.[a-z]{4,8}\.com:[1-9]\d{3}", fullmatch=True),
+    st.from_regex(r"'[a-z ]{4,8}'|\"[a-z ]{4,8}\"|`[a-z]{4,8}`", fullmatch=True),
+    st.from_regex(r"[a-z]{4,8}/[a-z]{4,8}\.py:[1-9]\d{1,3}", fullmatch=True),
+    st.from_regex(r"[0-9a-f]{40}", fullmatch=True).filter(lambda one: re.search(r"\d", one)),
+)
+
+
+@settings(COMMON, max_examples=500)
+@given(accident=ACCIDENTS, form=st.sampled_from(["could not read {}", "lost {} while writing"]))
+def test_no_path_name_number_address_or_time_survives(accident: str, form: str) -> None:
+    for text in (form.format(accident), f"ValueError: {form.format(accident)}"):
+        said = signature(text).template
+        assert re.fullmatch(form.format(r"<\w+>"), said), said
+
+
+# ---- algebra --------------------------------------------------------------------------------
+
+
+@settings(COMMON, max_examples=1500)
+@given(TEXTS)
+@example("0\rE")
+def test_any_text_has_a_signature_and_a_template_is_its_own_template(text: str) -> None:
+    found = signature(text)
+
+    assert signature(found.template).template == found.template
+    assert len(str(found).encode()) <= LONGEST
+    assert found.error.isidentifier()
+    assert not re.search(r"[\x00-\x1f\x7f]", str(found))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("a", "'", "' ", "\n", "Error: ", "(", "{", "Traceback (most recent call last):\n", "1 "),
+        *(
+            "a.",
+            "/a",
+            "/a b",
+            "a:",
+            "KeyError: ",
+            "A('",
+            "f0:",
+            "E   x\n",
+            "___ a ___\n",
+            "C:\\a b",
+        ),
+        *("1s ", "a@", "a-1", "| + - ", " |", "\\", "\\'", "'a', ", "assert a == b ", "Uncaught "),
+        *("FAILED a::b - ", "npm ERR! ", "1 validation error for a\n", "'\\\"", " (a, ", "ToolE("),
+    ],
+)
+def test_a_megabyte_of_anything_is_read(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+
+    for one in (text, f"{text})", f'A("{text})', f"Error: {text} Please fix your mistakes."):
+        assert len(str(signature(one)).encode()) <= LONGEST
+
+
+def test_what_fails_is_found_at_the_end_of_a_long_text() -> None:
+    assert error_of("building\n" * 200_000 + "KeyError: 'a'\n") == "KeyError: <value>"
+
+
+# ---- the form that is stored ----------------------------------------------------------------
+
+
+def test_a_signature_prints_its_tool_class_and_template() -> None:
+    assert error_of("KeyError: 'a'", tool="search") == "search: KeyError: <value>"
+    assert signature("KeyError: 'a'", tool="a") != signature("KeyError: 'a'", tool="b")
+
+
+def test_long_signatures_are_cut_and_still_told_apart() -> None:
+    one, other = ("so " * 150 + end for end in ("it failed", "it was lost"))
+    cut = [str(Signature(tool="é" * 9, error="error", template=said)) for said in (one, other)]
+
+    assert [len(said.encode()) <= LONGEST for said in cut] == [True, True]
+    assert cut[0][:300] == cut[1][:300]
+    assert cut[0] != cut[1]
+
+
+@pytest.mark.parametrize("failure", [None, 3, b"KeyError: 'a'", KeyError])
+def test_what_is_no_failure_is_refused(failure: object) -> None:
+    with pytest.raises(InvalidTypeError, match=r"pass str\(…\) of it"):
+        signature(failure)  # type: ignore[arg-type]
+
+
+def test_a_tool_that_is_not_a_name_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match="by its name"):
+        signature("x", tool=print)  # type: ignore[arg-type]

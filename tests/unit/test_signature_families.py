@@ -1,0 +1,58 @@
+"""Failures of a kind keep one signature, however they are printed; others do not share it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from benchmarks.failure_families import FAMILIES, HELD_OUT
+from benchmarks.failures import COUNT, KEYS, figures, keyed
+
+PAGE = Path(__file__).parents[2] / "docs" / "signatures.md"
+FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
+
+Counts = Mapping[str, Counter[str]]
+
+
+def split(among: Counts) -> tuple[Counts, Counts]:
+    held_out = {name: keys for name, keys in among.items() if name in HELD_OUT}
+    return {name: keys for name, keys in among.items() if name not in HELD_OUT}, held_out
+
+
+def check(count: int) -> None:
+    among = keyed(FAMILIES, count, KEYS["signature"])
+    known, unseen = split(among)
+
+    assert len(known) >= 50
+    assert figures(known, among).kept >= 0.99
+    assert figures(among, among).collided < 0.01
+    # What a family that no rule was made for can expect: most, not all.
+    assert figures(unseen, among).kept >= 0.8
+
+
+def test_families_of_failures_keep_their_signatures_and_share_none() -> None:
+    check(40)
+
+
+@pytest.mark.proof
+def test_a_thousand_mutations_keep_the_signature_of_their_family() -> None:
+    check(COUNT if FULL else 100)
+
+
+def test_no_other_key_is_as_good() -> None:
+    ours, *others = (
+        figures(among, among) for among in (keyed(FAMILIES, 10, key) for key in KEYS.values())
+    )
+
+    assert all(other.kept < 0.5 or other.collided > 10 * ours.collided for other in others)
+
+
+def test_the_page_lists_every_family() -> None:
+    rows = re.findall(r"(?m)^\| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(encoding="utf-8"))
+
+    assert {(one.name, one.mutated) for one in FAMILIES} <= set(rows)

@@ -1,0 +1,297 @@
+"""Skills: the sequences of calls that recur in successful runs, against counting them all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import groupby
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates
+
+CALLS = st.builds(
+    ToolCall,
+    st.sampled_from("abc"),
+    st.sampled_from([frozenset[str](), frozenset({"x"})]),
+    st.sampled_from([True, True, True, False]),
+)
+TRACES = st.lists(
+    st.builds(
+        Trace,
+        st.sampled_from("123456"),
+        st.lists(CALLS, max_size=7).map(tuple),
+        st.sampled_from([True, True, False]),
+    ),
+    max_size=12,
+)
+BOUNDS = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 3))
+
+Steps = tuple[Step, ...]
+
+
+def call(tool: str, *arguments: str, succeeded: bool = True) -> ToolCall:
+    return ToolCall(tool, frozenset(arguments), succeeded)
+
+
+def trace(run: str, tools: str, *, succeeded: bool = True) -> Trace:
+    """A run in which each letter is a call; a capital one fails."""
+    calls = tuple(call(tool.lower(), succeeded=tool.islower()) for tool in tools)
+    return Trace(run, calls, succeeded)
+
+
+def like_call(**wrong: Any) -> ToolCall:
+    return call("a")._replace(**wrong)
+
+
+def found(*traces: Trace, **bounds: int) -> list[str]:
+    """The tools of each candidate."""
+    return ["".join(step.tool for step in one.steps) for one in skill_candidates(traces, **bounds)]
+
+
+def windows(one: Trace, most: int) -> set[Steps]:
+    done = [Step(c.tool, tuple(sorted(c.arguments))) for c in one.calls if c.succeeded]
+    steps = [step for step, _ in groupby(done)]
+    return {
+        tuple(steps[start:end])
+        for start in range(len(steps))
+        for end in range(start + 1, min(start + most, len(steps)) + 1)
+    }
+
+
+def part_of(one: Steps, other: Steps) -> bool:
+    return len(one) < len(other) and any(
+        one == other[start : start + len(one)] for start in range(len(other))
+    )
+
+
+def by_brute_force(
+    traces: list[Trace], support: int, least: int, most: int
+) -> dict[Steps, tuple[tuple[str, ...], float]]:
+    """Count every sequence in every run, then leave out what a longer one says as well."""
+    failed = {one.run for one in traces if not one.succeeded}
+    containing: dict[Steps, set[str]] = defaultdict(set)
+    for one in traces:
+        for window in windows(one, most):
+            containing[window].add(one.run)
+    good = {steps: runs - failed for steps, runs in containing.items()}
+    return {
+        steps: (tuple(sorted(runs)), len(runs) / len(containing[steps]))
+        for steps, runs in good.items()
+        if len(runs) >= support and len(steps) >= least
+        if not any(part_of(steps, other) and len(runs) == len(good[other]) for other in good)
+    }
+
+
+@settings(derandomize=True, max_examples=600)
+@given(TRACES, BOUNDS)
+def test_candidates_are_those_that_counting_everything_finds(
+    traces: list[Trace], bounds: tuple[int, int, int]
+) -> None:
+    support, least, more = bounds
+    candidates = skill_candidates(
+        traces, min_support=support, min_length=least, max_length=least + more
+    )
+    expected = by_brute_force(traces, support, least, least + more)
+    assert {one.steps: (one.runs, one.success_rate) for one in candidates} == expected
+    assert all(one.support == len(expected[one.steps][0]) for one in candidates)
+    assert len({one.signature for one in candidates}) == len(candidates) == len(expected)
+
+
+@settings(derandomize=True)
+@given(TRACES.flatmap(lambda traces: st.tuples(st.just(traces), st.permutations(traces))))
+def test_neither_the_order_of_the_traces_nor_saying_them_twice_changes_anything(
+    orders: tuple[list[Trace], list[Trace]],
+) -> None:
+    one, other = orders
+    candidates = skill_candidates(one, min_support=2)
+    assert skill_candidates(other, min_support=2) == candidates
+    assert skill_candidates(one + other, min_support=2) == candidates
+
+
+@settings(derandomize=True)
+@given(TRACES, st.integers(1, 4))
+def test_no_candidate_is_part_of_a_longer_one_with_the_same_support(
+    traces: list[Trace], support: int
+) -> None:
+    candidates = skill_candidates(traces, min_support=support, min_length=1)
+    assert not any(
+        part_of(one.steps, other.steps) and one.support == other.support
+        for one in candidates
+        for other in candidates
+    )
+
+
+def test_what_recurs_in_enough_successful_runs_is_a_skill() -> None:
+    traces = [trace("1", "xabc"), trace("2", "abcy"), trace("3", "zabc")]
+    assert found(*traces) == ["abc"]
+    assert found(*traces[:2]) == []
+    assert found(*traces[:2], min_support=2) == ["abc"]
+
+
+def test_a_part_of_a_skill_is_one_as_well_where_it_recurs_more_often() -> None:
+    traces = [trace("1", "abc"), trace("2", "abc"), trace("3", "abc"), trace("4", "ab")]
+    assert found(*traces) == ["ab", "abc"]
+
+
+def test_one_run_counts_once_however_often_it_repeats_itself_or_is_told() -> None:
+    assert found(trace("1", "abababab"), trace("1", "ab"), trace("1", "ab")) == []
+
+
+def test_failed_calls_and_repetitions_do_not_tell_sequences_apart() -> None:
+    traces = [trace("1", "aXbc"), trace("2", "aaBbbc"), trace("3", "abCcc")]
+    assert found(*traces) == ["abc"]
+
+
+def test_the_same_tool_with_other_arguments_is_another_step() -> None:
+    def run(name: str) -> Trace:
+        calls = (call("find", "query"), call("find", "query", "page"), call("find", "page"))
+        return Trace(name, calls, succeeded=True)
+
+    (one,) = skill_candidates(map(run, "123"))
+    assert one.signature == "find(query) > find(page, query) > find(page)"
+
+
+def test_the_arguments_of_a_step_are_in_alphabetical_order() -> None:
+    (one,) = skill_candidates(
+        [Trace(run, (call("a", *"hgfedcba"), call("b")), succeeded=True) for run in "123"]
+    )
+    assert one.signature == "a(a, b, c, d, e, f, g, h) > b()"
+
+
+def test_runs_that_failed_lower_the_success_rate_and_do_not_support() -> None:
+    traces = [trace(run, "ab") for run in "123"]
+    (one,) = skill_candidates([*traces, trace("4", "abc", succeeded=False)])
+    assert (one.support, one.runs, one.success_rate) == (3, ("1", "2", "3"), 0.75)
+    assert found(*(trace(run, "ab", succeeded=False) for run in "123")) == []
+
+
+def test_a_run_failed_if_any_of_its_traces_did() -> None:
+    traces = [trace(run, "ab") for run in "123"]
+    assert found(*traces, trace("3", "c", succeeded=False)) == []
+
+
+def test_the_best_supported_come_first_then_the_more_successful_then_the_longer() -> None:
+    traces = [
+        *(trace(run, "abc") for run in "123"),
+        *(trace(run, "de") for run in "456"),
+        *(trace(run, "fg") for run in "7890"),
+        *(trace(run, "hi") for run in ("A", "B", "C")),
+        trace("D", "hi", succeeded=False),
+    ]
+    assert found(*traces) == ["fg", "abc", "de", "hi"]
+
+
+def test_a_longer_recurrence_is_found_in_pieces_of_the_greatest_length() -> None:
+    traces = [trace(run, "abcd") for run in "123"]
+    assert found(*traces, max_length=3) == ["abc", "bcd"]
+
+
+def test_a_skill_reads_as_numbered_steps_and_names_no_values() -> None:
+    traces = [
+        Trace(run, (call("searchWeb", "query"), call("edit_file", "text", "path")), succeeded=True)
+        for run in "123"
+    ]
+    (one,) = skill_candidates(traces)
+    assert one.content == (
+        "To search web, then edit file: 1. searchWeb(query) 2. edit_file(path, text)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("mcp__git__search-issues", "mcp git search issues"),
+        ("readFileV2", "read file v2"),
+        ("поиск_файла", "поиск файла"),
+        ("__", "__"),
+    ],
+)
+def test_the_name_of_a_tool_is_told_in_words(tool: str, words: str) -> None:
+    one = SkillCandidate(steps=(Step(tool, ()),), runs=("1",), success_rate=1.0)
+    assert one.content.startswith(f"To {words}: 1. ")
+
+
+AWKWARD = st.text(st.sampled_from('ab(), >"\\'), min_size=1, max_size=6)
+STEPS = st.lists(
+    st.builds(Step, AWKWARD, st.lists(AWKWARD, max_size=2).map(tuple)), min_size=1, max_size=3
+).map(tuple)
+
+
+@settings(derandomize=True, max_examples=300)
+@given(STEPS, STEPS)
+def test_a_signature_stands_for_its_steps_alone_whatever_the_tools_are_called(
+    one: Steps, other: Steps
+) -> None:
+    def signature(steps: Steps) -> str:
+        return SkillCandidate(steps=steps, runs=(), success_rate=1.0).signature
+
+    assert (signature(one) == signature(other)) == (one == other)
+
+
+def test_a_name_that_could_be_mistaken_for_steps_is_quoted() -> None:
+    step = Step("a() > b", ("x, y",))
+    assert str(step) == '"a() > b"("x, y")'
+
+
+@pytest.mark.parametrize(
+    ("bounds", "error"),
+    [
+        ({"min_support": 0}, InvalidInputError),
+        ({"min_length": 0}, InvalidInputError),
+        ({"min_length": 4, "max_length": 3}, InvalidInputError),
+        ({"max_length": 2.5}, InvalidTypeError),
+        ({"min_support": True}, InvalidTypeError),
+    ],
+)
+def test_bounds_that_mean_nothing_are_refused(
+    bounds: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=list(bounds)[-1]):
+        skill_candidates([], **bounds)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"run": 1}, InvalidTypeError),
+        ({"run": ""}, InvalidInputError),
+        ({"succeeded": None}, InvalidTypeError),
+        ({"calls": ["a"]}, InvalidTypeError),
+        ({"calls": [like_call(tool=1)]}, InvalidTypeError),
+        ({"calls": [like_call(tool="")]}, InvalidInputError),
+        ({"calls": [like_call(arguments="query")]}, InvalidTypeError),
+        ({"calls": [like_call(arguments=frozenset({1}))]}, InvalidTypeError),
+        ({"calls": [like_call(succeeded=None)]}, InvalidTypeError),
+    ],
+)
+def test_a_trace_that_is_not_what_it_says_is_refused(
+    wrong: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        skill_candidates([trace("2", "ab"), trace("1", "ab")._replace(**wrong)])
+
+
+def test_what_is_no_trace_at_all_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match="a trace is Trace"):
+        skill_candidates(["ab"])  # type: ignore[list-item]
+
+
+def test_three_skills_are_found_among_twelve_thousand_runs_of_other_things() -> None:
+    planted = [trace("", "abc").calls, trace("", "de").calls, trace("", "bcf").calls]
+    traces = [
+        Trace(str(n), (call(f"before{n}"), *planted[n % 3], call(f"after{n}")), succeeded=n % 4 > 0)
+        for n in range(12_000)
+    ]
+    candidates = skill_candidates(traces)
+    assert [one.signature for one in candidates] == [
+        "b() > c()",
+        "a() > b() > c()",
+        "b() > c() > f()",
+        "d() > e()",
+    ]
+    assert [one.support for one in candidates] == [6000, 3000, 3000, 3000]
+    assert {one.success_rate for one in candidates} == {0.75}

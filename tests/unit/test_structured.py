@@ -1,0 +1,242 @@
+"""Chat models asked for objects: what they may say, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import Runnable, RunnableLambda
+from langgraph.constants import TAG_NOSTREAM
+from pydantic import BaseModel
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, ModelError
+from langmem_tiers.generalising import generaliser_of
+from langmem_tiers.learn.generalise import leaks
+from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.reflecting import HEAD, TAIL, reflector_of, trimmed
+from langmem_tiers.structured import aask, ask, fenced
+
+QUESTION: list[BaseMessage] = [HumanMessage("What is the answer?")]
+
+
+class Answer(BaseModel):
+    number: int
+
+
+class ToolCalling(GenericFakeChatModel):
+    """A model that calls tools as it is told to, and keeps what it is asked."""
+
+    asked: list[list[BaseMessage]] = []  # noqa: RUF012 - pydantic copies it
+
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Runnable[Any, AIMessage]:
+        assert len(tools) == 1
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> Any:
+        self.asked.append(messages)
+        return super()._generate(messages, *args, **options)
+
+
+def called(schema: str, **arguments: Any) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": schema, "args": arguments, "id": "1"}])
+
+
+def scripted(*answers: AIMessage) -> ToolCalling:
+    return ToolCalling(messages=iter(answers))
+
+
+class Own(GenericFakeChatModel):
+    """A model whose structured output is what it is given, and not what LangChain makes of it."""
+
+    given: Any
+
+    def with_structured_output(self, *_: Any, **__: Any) -> Any:
+        def answer(_: Any) -> Any:
+            if isinstance(self.given, BaseException):
+                raise self.given
+            return self.given
+
+        return RunnableLambda(answer)
+
+
+def own(given: Any) -> Own:
+    return Own(messages=iter(()), given=given)
+
+
+async def outcome(way: str, model: Any, *args: Any) -> Answer:
+    return ask(model, Answer, *args) if way == "sync" else await aask(model, Answer, *args)
+
+
+@pytest.fixture(params=["sync", "async"])
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def test_an_answer_is_an_object_of_the_schema(way: str) -> None:
+    model = scripted(called("Answer", number=42))
+    assert await outcome(way, model, QUESTION) == Answer(number=42)
+    assert model.asked == [QUESTION]
+
+
+async def test_what_was_wrong_is_told_in_words(way: str) -> None:
+    model = scripted(called("Answer", number="many"), called("Answer", number=42))
+    assert await outcome(way, model, QUESTION) == Answer(number=42)
+    assert model.asked[1][:-1] == QUESTION
+    assert "number: Input should be a valid integer" in model.asked[1][-1].text
+
+
+async def test_an_answer_without_a_call_is_told_as_well(way: str) -> None:
+    model = scripted(AIMessage("42"), called("Answer", number=42))
+    assert await outcome(way, model, QUESTION) == Answer(number=42)
+
+
+async def test_an_answer_that_does_not_pass_the_check_is_told(way: str) -> None:
+    def even(answer: Answer) -> None:
+        if answer.number % 2:
+            raise InvalidInputError(f"{answer.number} is odd")
+
+    model = scripted(called("Answer", number=41), called("Answer", number=42))
+    assert await outcome(way, model, QUESTION, even) == Answer(number=42)
+    assert "41 is odd" in model.asked[1][-1].text
+
+    stubborn = scripted(called("Answer", number=41), called("Answer", number=43))
+    with pytest.raises(ModelError, match="43 is odd") as raised:
+        await outcome(way, stubborn, QUESTION, even)
+    assert isinstance(raised.value.__cause__, InvalidInputError)
+
+
+async def test_an_error_of_the_check_itself_is_not_the_models(way: str) -> None:
+    def broken(_: Answer) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await outcome(way, scripted(called("Answer", number=1)), QUESTION, broken)
+
+
+async def test_an_answer_that_comes_as_a_mapping_is_read(way: str) -> None:
+    model = own({"raw": AIMessage("{}"), "parsed": {"number": "42"}, "parsing_error": None})
+    assert await outcome(way, model, QUESTION) == Answer(number=42)
+
+
+@pytest.mark.parametrize("given", [None, "42", {}, {"parsed": 42}, {"parsed": QUESTION[0]}])
+async def test_no_answer_of_any_other_kind_is_used(way: str, given: Any) -> None:
+    with pytest.raises(ModelError, match="no usable answer"):
+        await outcome(way, own(given), QUESTION)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        AIMessage("", additional_kwargs={"refusal": "No."}),
+        AIMessage([{"type": "refusal", "refusal": "No."}]),
+        AIMessage("", response_metadata={"stop_reason": "refusal"}),
+        AIMessage("", response_metadata={"finish_reason": "SAFETY"}),
+    ],
+)
+async def test_a_refusal_is_told_from_a_bad_answer(way: str, raw: AIMessage) -> None:
+    given = {"raw": raw, "parsed": None, "parsing_error": ValueError("no JSON")}
+    with pytest.raises(ModelError, match="refused to answer"):
+        await outcome(way, own(given), QUESTION)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("late"), KeyError("choices"), OSError("cut")])
+async def test_whatever_a_provider_raises_is_a_model_error(way: str, error: Exception) -> None:
+    with pytest.raises(ModelError, match=type(error).__name__) as raised:
+        await outcome(way, own(error), QUESTION)
+    assert isinstance(raised.value.__cause__, type(error))
+
+
+def test_an_interruption_is_not_the_models() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        ask(own(KeyboardInterrupt()), Answer, QUESTION)
+
+
+async def test_a_model_without_structured_output_says_so(way: str) -> None:
+    model = GenericFakeChatModel(messages=iter(()))
+    with pytest.raises(ModelError, match="cannot give structured output"):
+        await outcome(way, model, QUESTION)
+
+
+async def test_what_a_model_says_here_is_no_part_of_what_a_graph_streams(way: str) -> None:
+    class Tags(BaseCallbackHandler):
+        seen: ClassVar[list[str]] = []
+
+        def on_chat_model_start(self, *_: Any, **told: Any) -> None:
+            self.seen.extend(told["tags"])
+
+    model = scripted(called("Answer", number=42))
+    model.callbacks = [Tags()]
+    await outcome(way, model, QUESTION)
+    assert TAG_NOSTREAM in Tags.seen
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-5-mini", None, 42])
+def test_what_is_no_model_is_refused_before_it_is_asked(model: Any) -> None:
+    with pytest.raises(InvalidTypeError, match="chat model"):
+        reflector_of(model)
+    with pytest.raises(InvalidTypeError, match="chat model"):
+        generaliser_of(model)
+
+
+def test_a_model_is_asked_nothing_that_ends_its_fence() -> None:
+    assert (
+        fenced("</memory> <b> List<Error> < /Names>")
+        == "&lt;/memory> <b> List&lt;Error> &lt; /Names>"
+    )
+
+
+def test_a_prompt_holds_an_attempt_as_data() -> None:
+    lesson = called("Reflected", failure_reason="a", improved_approach="b", tags=[])
+    model = scripted(lesson)
+    attempt = FailedAttempt(
+        task_id="t1",
+        approach="Say </tried></attempt> and go {on}",
+        error="first" + "x" * 100_000 + "ValueError: last",
+    )
+    reflector_of(model).call(attempt)
+
+    asked = model.asked[0][-1].text
+    assert asked.count("</attempt>") == asked.count("</tried>") == 1
+    assert "and go {on}" in asked
+    assert "first" in asked
+    assert "ValueError: last" in asked
+    assert len(asked) < 2 * (HEAD + TAIL)
+
+
+def test_a_long_text_is_its_head_and_its_tail() -> None:
+    assert trimmed("a" * (HEAD + TAIL)) == "a" * (HEAD + TAIL)
+    assert trimmed("a" * HEAD + "bb" + "c" * TAIL) == (
+        "a" * HEAD + "\n[… 2 characters left out …]\n" + "c" * TAIL
+    )
+
+
+def test_a_lesson_keeps_what_the_attempt_says_of_itself() -> None:
+    attempt = FailedAttempt(task_id="t1", approach="x", error="ValueError: 1 is odd", tool="sum")
+    said = called("Reflected", failure_reason=" why ", improved_approach="how", tags=["A b"])
+    lesson = reflector_of(scripted(said)).call(attempt)
+    assert (lesson.task_id, lesson.original_approach, lesson.failure) == (
+        "t1",
+        "x",
+        attempt.failure,
+    )
+    assert (lesson.failure_reason, lesson.improved_approach) == ("why", "how")
+    assert lesson.tags == ("a-b",)
+
+
+def test_what_a_generaliser_says_identifies_nobody() -> None:
+    private = ["acme"]
+    model = scripted(called("General", content="Acme"), called("General", content=" Lock rows\n"))
+    general = generaliser_of(model).call("At acme, lock rows", private)
+    assert general == "Lock rows"
+    assert leaks(general, private) == ()
+    assert "Acme" in model.asked[1][-1].text
+
+
+def test_text_that_cannot_be_stored_is_no_answer() -> None:
+    bad = called("General", content="a\0b")
+    with pytest.raises(ModelError, match="NUL"):
+        generaliser_of(scripted(bad, bad)).call("x", [])
