@@ -17,6 +17,7 @@ from benchmarks.context_contenders import (
 )
 from benchmarks.context_data import Question, Talks
 from benchmarks.context_databases import Databases, options
+from benchmarks.raw import LIMIT
 from langmem_tiers import TieredStore
 from langmem_tiers.config import Distance
 from langmem_tiers.flow import Call
@@ -97,7 +98,7 @@ def _python(text: str, overheard: Overheard) -> Iterator[tuple[str, float]]:
     yield BUILD, _timed(memories)
     built, profile = memories(), profile_named(CALIBRATED)
     asked = Asked(now=now, project_id="project", query=text)
-    yield RANK, _timed(lambda: rank(built, profile, asked))
+    yield RANK, _timed(lambda: rank(built, profile, asked, LIMIT))
 
 
 def _timed(work: Callable[[], object]) -> float:

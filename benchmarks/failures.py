@@ -1,0 +1,245 @@
+"""How well failure signatures tell failures apart: families of failures, mutated.
+
+Every family is printed again and again with other paths, names, numbers, ids and times, as an
+exception, as a traceback or a test's output, and as a failed tool's message. Counted is how many
+mutations get the most frequent signature of their family, and how many pairs of families share
+one. What others would key a lesson by is counted on the same stream.
+
+    python -m benchmarks.failures [mutations of each family]
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from benchmarks.failure_families import FAMILIES, HELD_OUT, Failure, Family
+from benchmarks.failure_slots import Slots
+from langmem_tiers.learn.signature import signature
+
+COUNT: Final = 1_000
+SEED: Final = 20
+
+Key = Callable[[Failure], str]
+
+
+class ToolException(Exception):  # noqa: N818 - LangChain's own name
+    """What a tool raises to tell a model what went wrong, as LangChain's class of this name."""
+
+
+def mutations(family: Family, count: int, seed: int = SEED) -> Iterator[Failure]:
+    """The same failure, printed again and again in the forms that it is met in."""
+    rng = random.Random(f"{seed} {family.name}")
+    for _ in range(count):
+        slots = Slots(rng)
+        failure = family.make(slots)
+        forms = _OF_OUTPUT if isinstance(failure, str) else _OF_EXCEPTIONS
+        yield rng.choice(forms)(failure, slots)
+
+
+# ---- forms of a program's output ------------------------------------------------------------
+
+
+def _with_exit_code(failure: Failure, _: Slots) -> str:
+    return f"{failure}\n"
+
+
+def _tool_exception(failure: Failure, _: Slots) -> BaseException:
+    return ToolException(str(failure))
+
+
+def _tool_exception_message(failure: Failure, _: Slots) -> str:
+    return _tool_message(ToolException(str(failure)), _)
+
+
+def _in_terminal_colours(failure: Failure, _: Slots) -> str:
+    first, *rest = str(failure).splitlines()
+    return "\n".join([f"\x1b[31m{first}\x1b[0m", *rest])
+
+
+# ---- forms of an exception ------------------------------------------------------------------
+
+
+def _bare(failure: Failure, slots: Slots) -> Failure:
+    if isinstance(failure, BaseException) and slots.number() % 4 == 0:
+        failure.add_note(f"while handling request {slots.uuid()}")
+    return failure
+
+
+def _grouped(failure: Failure, slots: Slots) -> Failure:
+    if not isinstance(failure, BaseException):
+        return failure
+    return BaseExceptionGroup(f"unhandled errors in {slots.name()}", [failure])
+
+
+def _while_handling(failure: Failure, slots: Slots) -> Failure:
+    if isinstance(failure, BaseException):
+        failure.__context__ = LookupError(slots.said())
+    return failure
+
+
+def _frames(slots: Slots, indent: str = "  ") -> str:
+    return "".join(
+        f'{indent}File "{slots.path()}", line {slots.number(1)}, in {slots.name()}\n'
+        f"{indent}  {slots.name()} = {slots.name()}({slots.said()!r})\n"
+        for _ in range(slots.rng.randint(1, 5))
+    )
+
+
+def _said_last(failure: Failure) -> str:
+    if not isinstance(failure, BaseException):
+        return failure
+    return "".join(traceback.format_exception_only(failure)).rstrip("\n")
+
+
+def _traceback(failure: Failure, slots: Slots) -> str:
+    return f"Traceback (most recent call last):\n{_frames(slots)}{_said_last(failure)}\n"
+
+
+def _chained(failure: Failure, slots: Slots) -> str:
+    first = KeyError(slots.said())
+    handling = "During handling of the above exception, another exception occurred:"
+    return f"{_traceback(first, slots)}\n{handling}\n\n{_traceback(failure, slots)}"
+
+
+def _logged(failure: Failure, slots: Slots) -> str:
+    level = slots.one("ERROR", "CRITICAL")
+    head = f"{slots.time()} {level} {slots.name()}: request {slots.uuid()} failed"
+    return f"{head}\n{_traceback(failure, slots)}"
+
+
+def _pytest(failure: Failure, slots: Slots) -> str:
+    test, file = f"test_{slots.name()}", f"tests/test_{slots.name()}.py"
+    said = _said_last(failure)
+    if isinstance(failure, AssertionError):
+        said = str(failure) if str(failure).startswith("assert ") else said
+    lines = "\n".join(f"E   {line}" for line in said.splitlines())
+    took = f"{slots.number(0, 90)}.{slots.number(10, 99)}s"
+    return (
+        f"{'=' * 35} FAILURES {'=' * 35}\n{'_' * 26} {test} {'_' * 26}\n"
+        f"{file}:{slots.number(1)}: in {test}\n    {slots.name()}({slots.said()!r})\n"
+        f"{slots.path()}:{slots.number(1)}: in {slots.name()}\n    return {slots.name()}\n{lines}\n"
+        f"{'=' * 27} short test summary info {'=' * 27}\n"
+        f"FAILED {file}::{test} - {said.strip().splitlines()[0]}\n"
+        f"1 failed, {slots.number()} passed in {took}"
+    )
+
+
+def _unittest(failure: Failure, slots: Slots) -> str:
+    case = f"{slots.name()} (tests.test_{slots.name()}.{slots.kind()}.{slots.name()})"
+    return (
+        f"{slots.one('F', '.F', 'E..')}\n{'=' * 70}\n{slots.one('FAIL', 'ERROR')}: test_{case}\n"
+        f"{'-' * 70}\n{_traceback(failure, slots)}\n{'-' * 70}\n"
+        f"Ran {slots.number(1)} tests in {slots.number(0, 9)}.{slots.number(100, 999)}s\n\n"
+        "FAILED (failures=1)"
+    )
+
+
+def _tool_message(failure: Failure, _: Slots) -> str:
+    return f"Error: {failure!r}\n Please fix your mistakes."
+
+
+def _tool_execution(failure: Failure, slots: Slots) -> str:
+    return (
+        f"Error executing tool '{slots.name()}' with kwargs {{'{slots.name()}': {slots.said()!r}}} "
+        f"with error:\n {failure!r}\n Please fix the error and try again."
+    )
+
+
+def _one_line(failure: Failure, _: Slots) -> str:
+    kind = type(failure)
+    name = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    return f"{name}: {failure}" if str(failure) else name
+
+
+_OF_OUTPUT: Final = (
+    *(_with_exit_code, _tool_exception, _tool_exception_message, _in_terminal_colours),
+)
+_OF_EXCEPTIONS: Final = (
+    *(_bare, _grouped, _while_handling),
+    *(_traceback, _chained, _logged, _pytest, _unittest),
+    *(_tool_message, _tool_execution, _one_line),
+)
+
+# ---- what is counted ------------------------------------------------------------------------
+
+
+def _text(failure: Failure) -> str:
+    return failure if isinstance(failure, str) else _said_last(failure)
+
+
+def _first_line(failure: Failure) -> str:
+    return _text(failure).strip().partition("\n")[0]
+
+
+def _last_line(failure: Failure) -> str:
+    return _text(failure).strip().rpartition("\n")[2]
+
+
+def _class_only(failure: Failure) -> str:
+    return signature(failure).error
+
+
+def _without_digits(failure: Failure) -> str:
+    return "".join(letter for letter in _last_line(failure) if not letter.isdigit())
+
+
+KEYS: Final[Mapping[str, Key]] = {
+    "signature": lambda failure: str(signature(failure)),
+    "exception class only": _class_only,
+    "first line": _first_line,
+    "last line": _last_line,
+    "last line without digits": _without_digits,
+}
+
+
+class Figures(NamedTuple):
+    """Shares in 0…1 over some families."""
+
+    kept: float
+    """Of the mutations, those with the most frequent key of their family."""
+    collided: float
+    """Of the pairs of families, those whose most frequent keys are the same."""
+
+    def __str__(self) -> str:
+        return f"{self.kept:8.2%} {self.collided:8.2%}"
+
+
+def keyed(families: Iterable[Family], count: int, key: Key) -> dict[str, Counter[str]]:
+    """How often each key was given in each family."""
+    return {one.name: Counter(key(said) for said in mutations(one, count)) for one in families}
+
+
+def figures(counts: Mapping[str, Counter[str]], among: Mapping[str, Counter[str]]) -> Figures:
+    """The figures of some families, whose pairs reach into all of them."""
+    modal = {name: keys.most_common(1)[0] for name, keys in among.items()}
+    pairs = [pair for pair in combinations(among, 2) if counts.keys() & set(pair)]
+    kept = sum(modal[name][1] for name in counts) / sum(keys.total() for keys in counts.values())
+    return Figures(kept, sum(modal[a][0] == modal[b][0] for a, b in pairs) / len(pairs))
+
+
+def main(arguments: Sequence[str]) -> None:
+    count = int(arguments[0]) if arguments else COUNT
+    print(f"{count:,} mutations of each of {len(FAMILIES)} families\n")
+    print(f"{'':26}{'kept':>8} {'collided':>8}")
+    for name, key in KEYS.items():
+        among = keyed(FAMILIES, count, key)
+        print(f"{name:26}{figures(among, among)}")
+        if name == "signature":
+            held_out = {name: keys for name, keys in among.items() if name in HELD_OUT}
+            tuned = {name: keys for name, keys in among.items() if name not in HELD_OUT}
+            print(f"{f'  {len(tuned)} tuned on':26}{figures(tuned, among)}")
+            print(f"{f'  {len(held_out)} held out':26}{figures(held_out, among)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,118 @@
+"""What learning is worth: `python -m benchmarks.learning [--quick]`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import failures, faulty_measure, learning_alfworld, learning_mbpp, learning_report
+from benchmarks import streams as simulated
+from benchmarks.faulty_tools import TASKS, WORLDS
+from benchmarks.learning_data import FOLDER, missing, trials
+from benchmarks.learning_results import Results, bars, key_all
+from benchmarks.results import environment
+from langmem_tiers import EmbeddedPostgres
+
+
+class Size(NamedTuple):
+    """How much of everything is measured."""
+
+    mutations: int = failures.COUNT
+    worlds: int = simulated.WORLDS
+    trials: int = simulated.SEEDS
+    prompts: int | None = None
+    households: int | None = None
+    """Of those that ever failed; None is all, with those that never did."""
+    seeds: Sequence[int] = faulty_measure.SEEDS
+    tasks: int = TASKS
+
+
+FULL = Size()
+QUICK = Size(
+    mutations=50,
+    worlds=simulated.WORLDS // 20,
+    trials=simulated.SEEDS // 20,
+    prompts=20,
+    households=10,
+    seeds=(0,),
+    tasks=100,
+)
+
+
+def main(
+    *,
+    quick: Annotated[bool, typer.Option(help="A sample of everything.")] = False,
+    data: Annotated[Path, typer.Option(help="The logs of real reflexions.")] = FOLDER,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure.")] = None,
+    markdown: Annotated[bool, typer.Option(help="Print the tables as Markdown.")] = False,
+) -> None:
+    """Measure what is learned from failures and outcomes, in one run."""
+    with tempfile.TemporaryDirectory() as directory, EmbeddedPostgres(directory) as server:
+        results = run(server.url, data, QUICK if quick else FULL)
+    if markdown:
+        print(learning_report.markdown(results))
+    else:
+        learning_report.show(results, Console(width=160))
+    if json_file is not None:
+        json_file.write_text(json.dumps(results.as_json(), indent=1), encoding="utf-8")
+    missed = sum(one.passed is False for one in bars(results))
+    Console(stderr=True).print(f"{missed} bars missed")
+
+
+def run(server_url: str, data: Path, size: Size) -> Results:
+    """Measure everything, each part in databases of its own."""
+    started = time.monotonic()
+    results = Results(environment(server_url))
+    with _bar() as bar:
+        task = bar.add_task("signatures", total=None)
+        results.keyed = key_all(size.mutations)
+        bar.update(task, description="streams")
+        _stream(results, size)
+        bar.update(task, description="real logs")
+        real(results, server_url, data, size)
+        steps = len(WORLDS) * len(size.seeds) * len(faulty_measure.WAYS) * size.tasks
+        bar.update(task, description="faulty tools", total=steps)
+        results.runs += faulty_measure.measure(
+            server_url, seeds=size.seeds, count=size.tasks, report=lambda: bar.advance(task)
+        )
+    results.seconds = time.monotonic() - started
+    return results
+
+
+def _stream(results: Results, size: Size) -> None:
+    """Simulate, as `python -m benchmarks.streams` does."""
+    worlds = range(simulated.FIRST_WORLD, simulated.FIRST_WORLD + size.worlds)
+    few = size.trials * simulated.POWER_SEEDS // simulated.SEEDS
+    results.streams = simulated.Results.run(worlds, size.trials)
+    results.limits = [simulated.limits(worlds, few), simulated.power(few)]
+
+
+def real(results: Results, server_url: str, data: Path, size: Size) -> None:
+    """Measure on the real logs, or note why that was left out."""
+    if (reason := missing(data)) is not None:
+        results.left_out.append(f"real reflexions and outcomes, as there is {reason}")
+        return
+    results.programming += learning_mbpp.measure(server_url, data, most=size.prompts)
+    results.logs = learning_alfworld.chosen(trials(data), size.households)
+    results.replays += learning_alfworld.measure(server_url, results.logs)
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
