@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -134,6 +135,7 @@ def main(
     ] = False,
 ) -> None:
     """Tiered memory for LangGraph agents, in one Postgres."""
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # an error says what went wrong, once
 
 
 @app.command(cls=_Command)

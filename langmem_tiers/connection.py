@@ -181,6 +181,14 @@ def register(conn: Connection | AsyncConnection, info: TypeInfo | None) -> None:
     conn.knows_vectors = True
 
 
+def interruption(error: BaseException) -> KeyboardInterrupt | None:
+    """The Ctrl-C that broke a statement off, where the driver raised what ensued instead."""
+    behind = error.__context__
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        behind = behind.__context__
+    return behind
+
+
 def translated(error: psycopg.Error | PoolTimeout) -> DatabaseError:
     """Our error for one of the driver's; raise it from the original, which stays the cause."""
     if isinstance(error, PoolTimeout):

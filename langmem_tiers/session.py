@@ -20,6 +20,7 @@ from langmem_tiers.connection import (
     awhole,
     can_roll_back,
     check_same,
+    interruption,
     is_half_sent,
     is_outcome_unknown,
     is_transient,
@@ -101,7 +102,7 @@ class Session:
                 return self._build(effect)
             return self._query(effect)
         except (psycopg.Error, PoolTimeout) as error:
-            raise translated(error) from error
+            raise interruption(error) or translated(error) from error
 
     def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
@@ -137,6 +138,8 @@ class Session:
                 self._do_past(conn)
                 rows = self._execute(conn, query)
             except psycopg.Error as error:
+                if interruption(error):
+                    raise
                 if isinstance(error, ENDED):
                     conn.close()  # as the server does next
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
@@ -273,7 +276,7 @@ class AsyncSession:
                 return await self._build(effect)
             return await self._query(effect)
         except (psycopg.Error, PoolTimeout) as error:
-            raise translated(error) from error
+            raise interruption(error) or translated(error) from error
 
     async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
@@ -309,6 +312,8 @@ class AsyncSession:
                 await self._do_past(conn)
                 rows = await self._execute(conn, query)
             except psycopg.Error as error:
+                if interruption(error):
+                    raise
                 if isinstance(error, ENDED):
                     await conn.close()  # as the server does next
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
