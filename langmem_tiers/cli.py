@@ -42,6 +42,7 @@ class _Commands(TyperGroup):
     """Turns errors into one line and an exit code, whatever the command."""
 
     def main(self, *args: Any, **options: Any) -> Any:
+        logging.getLogger("psycopg").setLevel(logging.ERROR)  # each error is told once
         try:
             try:
                 return super().main(*args, **options)
@@ -135,7 +136,6 @@ def main(
     ] = False,
 ) -> None:
     """Tiered memory for LangGraph agents, in one Postgres."""
-    logging.getLogger("psycopg").setLevel(logging.ERROR)  # an error says what went wrong, once
 
 
 @app.command(cls=_Command)

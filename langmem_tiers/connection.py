@@ -229,6 +229,8 @@ def is_transient(
 
     That is on another connection if need be, but for a transaction that had begun before.
     """
+    if interruption(error):
+        return False
     if conn.closed:
         return not began_before
     return isinstance(error, _TRANSIENT)
@@ -250,6 +252,8 @@ def is_outcome_unknown(
     A server that ends a session says so, and has then committed nothing of what came in one
     round trip. Where a COMMIT closed a longer transaction it may also say so just after it.
     """
+    if interruption(error):
+        return False  # and whoever interrupts a write knows
     return conn.closed and (began_before or not isinstance(error, ENDED))
 
 

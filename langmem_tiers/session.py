@@ -138,8 +138,6 @@ class Session:
                 self._do_past(conn)
                 rows = self._execute(conn, query)
             except psycopg.Error as error:
-                if interruption(error):
-                    raise
                 if isinstance(error, ENDED):
                     conn.close()  # as the server does next
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
@@ -312,8 +310,6 @@ class AsyncSession:
                 await self._do_past(conn)
                 rows = await self._execute(conn, query)
             except psycopg.Error as error:
-                if interruption(error):
-                    raise
                 if isinstance(error, ENDED):
                     await conn.close()  # as the server does next
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
