@@ -12,6 +12,8 @@
     ├── RollbackError                       a move that cannot be undone as things stand
     ├── ModelError                          a chat model named by the caller gave no usable answer
     ├── ImportFileError                     a file that cannot be read as memories
+    ├── ArchiveError                        an archive that is not what was written
+    ├── LeaseLostError                      somebody else consolidates this tenant by now
     └── DatabaseError                       Postgres refused, or is not there
         ├── DatabaseUnavailableError
         │   └── OutcomeUnknownError         it may have written, or not: the answer was lost
@@ -72,6 +74,14 @@ class ModelError(TieredMemoryError):
 
 class ImportFileError(TieredMemoryError):
     """A file that is not in any format that can be imported."""
+
+
+class ArchiveError(TieredMemoryError):
+    """An archive file that is missing, damaged or not what was written; nothing was changed."""
+
+
+class LeaseLostError(TieredMemoryError):
+    """The lease of a tenant's consolidation is somebody else's; nothing was changed."""
 
 
 class DatabaseError(TieredMemoryError):

@@ -139,6 +139,27 @@ WITH given AS MATERIALIZED (
 )
 SELECT count(*) FILTER (WHERE s.counts), 0::bigint FROM settled s;
 
+-- name: forget_exposures
+-- Remove a batch of exposures that were noted long ago and have no result. The latest of a memory
+-- in a project stays, as promotion counts the projects in which it was shown. Answers the count.
+WITH old AS MATERIALIZED (
+    SELECT e.tenant, e.run, e.id FROM {memory}.exposures e
+    WHERE e.succeeded IS NULL AND e.exposed_at < %(before)s::timestamptz
+      AND (e.held_out OR e.project IS NULL OR EXISTS (
+          SELECT FROM {memory}.exposures o
+          WHERE o.tenant = e.tenant AND o.id = e.id AND o.project = e.project AND NOT o.held_out
+            AND (o.exposed_at, o.run) > (e.exposed_at, e.run)
+      ))
+    ORDER BY e.exposed_at
+    LIMIT 1000
+    FOR UPDATE OF e SKIP LOCKED
+), gone AS (
+    DELETE FROM {memory}.exposures e USING old o
+    WHERE e.tenant = o.tenant AND e.run = o.run AND e.id = o.id
+    RETURNING e.id
+)
+SELECT count(*) FROM gone;
+
 -- leg: lessons
 (
     SELECT m.*

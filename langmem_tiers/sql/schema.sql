@@ -46,11 +46,17 @@ CREATE TABLE {memory}.memories (
     turn        integer,
     speaker     text COLLATE "C",
     occurred_at timestamptz,
-    -- NULL is current; `consolidated` lives on in a successor, `demoted` was one that failed.
+    -- NULL is current; `consolidated` lives on in a successor, `demoted` was one that failed,
+    -- `superseded` was true until `valid_to`, `retracted` never was, and what came from a retracted
+    -- memory is `suspect`.
     state       text COLLATE "C",
     -- Of a failure: what failed without its accidents, and the tool it failed in.
     signature   text COLLATE "C",
     tool        text COLLATE "C",
+    -- When what it says was true, and since when its state has been known.
+    valid_from  timestamptz,
+    valid_to    timestamptz,
+    state_at    timestamptz,
     PRIMARY KEY (tenant, id, tier),
     -- By key first: a memory is also found by its key alone.
     UNIQUE (tenant, key, namespace, tier)
@@ -89,8 +95,10 @@ CREATE TABLE {memory}.usage (
     success_count    integer NOT NULL DEFAULT 0,
     failure_count    integer NOT NULL DEFAULT 0,
     last_accessed_at timestamptz,
-    -- Accesses, each counting half after 30 days, as of the last one.
+    -- Accesses, each counting half after 30 days.
     strength         double precision NOT NULL DEFAULT 0,
+    -- When the strength was last brought up to date: by an access, or by a cycle.
+    strength_at      timestamptz,
     PRIMARY KEY (tenant, id)
 ) WITH (fillfactor = 60);
 
@@ -143,3 +151,40 @@ CREATE INDEX events_memory ON {memory}.events (tenant, id);
 CREATE INDEX events_target ON {memory}.events (tenant, target) WHERE target IS NOT NULL;
 -- Moves that were rolled back, which are not made again by themselves.
 CREATE INDEX events_undone ON {memory}.events (tenant) WHERE undone_at IS NOT NULL;
+
+-- Who may consolidate a tenant, until when. The fence grows with each holder.
+CREATE TABLE {memory}.leases (
+    tenant text COLLATE "C" NOT NULL PRIMARY KEY,
+    holder text COLLATE "C" NOT NULL,
+    fence  bigint NOT NULL,
+    until  timestamptz NOT NULL
+);
+
+-- Up to when each step of consolidation has seen everything.
+CREATE TABLE {memory}.cycles (
+    tenant text COLLATE "C" NOT NULL,
+    step   text COLLATE "C" NOT NULL,
+    seen   timestamptz NOT NULL,
+    PRIMARY KEY (tenant, step)
+);
+
+-- Archive files, and the memories that are in them and nowhere else.
+CREATE TABLE {memory}.archives (
+    tenant      text COLLATE "C" NOT NULL,
+    archive     text COLLATE "C" NOT NULL,
+    url         text NOT NULL,
+    checksum    text NOT NULL,
+    memories    bigint NOT NULL,
+    archived_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, archive)
+);
+CREATE TABLE {memory}.archived (
+    tenant    text COLLATE "C" NOT NULL,
+    id        bigint NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    key       text COLLATE "C" NOT NULL,
+    archive   text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX archived_keys ON {memory}.archived (tenant, key);
+CREATE INDEX archived_files ON {memory}.archived (tenant, archive);

@@ -12,9 +12,7 @@ from langmem_tiers import sql
 from langmem_tiers.config import Distance, StoreOptions, VectorOptions
 
 PACKAGE = Path(langmem_tiers.__file__).parent
-QUERIES = "\n".join(
-    (PACKAGE / "sql" / name).read_text(encoding="utf-8") for name in ("queries.sql", "learning.sql")
-)
+QUERIES = "\n".join((PACKAGE / "sql" / name).read_text(encoding="utf-8") for name in sql._FILES)
 NAMES = sorted(set(re.findall(r"^-- name: (\w+)", QUERIES, re.MULTILINE)))
 
 

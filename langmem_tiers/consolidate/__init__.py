@@ -1,0 +1,1 @@
+"""How memories grow old: rules and flows of consolidation; no framework, no driver."""

@@ -1,0 +1,158 @@
+"""What a cycle of consolidation does, each part of it a policy that can be switched off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from langmem_tiers.errors import ConfigurationError, InvalidTypeError
+from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
+
+_MAX_DAYS = 36_500
+_MAX_COUNT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisePolicy:
+    """What of short_term belongs to the project: it moves to working. Any one of these suffices.
+
+    Raises:
+        ConfigurationError: for a value that cannot work.
+    """
+
+    min_importance: float = 0.6
+    """Importance to reach, in 0…1."""
+    min_access_count: int = 3
+    """Accesses to reach."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        _number(self.min_importance, "min_importance", 1)
+        _count(self.min_access_count, "min_access_count")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePolicy:
+    """What says the same in one namespace lives on in the oldest of it.
+
+    Raises:
+        ConfigurationError: for a value that cannot work.
+    """
+
+    near_duplicate: float = 0.9
+    """The cosine that two memories must reach to be looked at; their words decide."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        _number(self.near_duplicate, "near_duplicate", 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupersedePolicy:
+    """What a newer memory of the same namespace contradicts is true until then, and no longer.
+
+    Raises:
+        ConfigurationError: for a value that cannot work.
+    """
+
+    memory_types: tuple[str, ...] = ("semantic", "learning", "relationship", "prospective")
+    """Types that say how things are. What happened (`episodic`) does not stop having happened."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        if not _are_names(self.memory_types):
+            raise ConfigurationError(
+                f"memory_types is a tuple of names, not {self.memory_types!r:.80}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivalPolicy:
+    """What leaves the database for a file: old, hardly read and unimportant.
+
+    The defaults are the agent-memory specification's, with its strict comparisons.
+
+    Raises:
+        ConfigurationError: for a value that cannot work.
+    """
+
+    url: str
+    """The directory of the files, as fsspec reads it: a path, `s3://bucket/memories`, …"""
+    older_than_days: float = 180
+    """Days since it was recorded, to exceed."""
+    max_access_count: int = 3
+    """Fewer accesses than this."""
+    max_importance: float = 0.6
+    """Less important than this; a memory whose importance nobody told counts as 0.5."""
+    agent_id: str | None = None
+    """Memories of this agent alone; of the whole tenant if not given."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        if not _is_text(self.url):
+            raise ConfigurationError(f"url names a directory for archives, not {self.url!r:.80}")
+        _number(self.older_than_days, "older_than_days", _MAX_DAYS)
+        _count(self.max_access_count, "max_access_count")
+        _number(self.max_importance, "max_importance", 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationPolicy:
+    """What a cycle does, in this order; None or False leaves a part out.
+
+    Example:
+        ```python
+        from langmem_tiers import ArchivalPolicy, ConsolidationPolicy
+
+        policy = ConsolidationPolicy(merge=None, archive=ArchivalPolicy(url="./archive"))
+        ```
+    """
+
+    expiry: bool = True
+    """Remove what has expired."""
+    rise: RisePolicy | None = field(default_factory=RisePolicy)
+    """short_term to working: the row moves."""
+    merge: MergePolicy | None = field(default_factory=MergePolicy)
+    """Near-duplicates live on in one of them, with the evidence of all."""
+    supersede: SupersedePolicy | None = field(default_factory=SupersedePolicy)
+    """What newer memories contradict was true until then."""
+    promotion: PromotionPolicy | None = SPECIFIED
+    """working to long_term, by evidence; and back, where later outcomes turn."""
+    decay: bool = True
+    """Bring the strength of each memory up to date: it halves in 30 days."""
+    archive: ArchivalPolicy | None = None
+    """What nobody asks for leaves for a file. None unless a directory is named."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        parts = {
+            "rise": RisePolicy,
+            "merge": MergePolicy,
+            "supersede": SupersedePolicy,
+            "promotion": PromotionPolicy,
+            "archive": ArchivalPolicy,
+        }
+        for name, kind in parts.items():
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, kind):
+                raise InvalidTypeError(f"{name} is a {kind.__name__} or None, not {given!r:.80}")
+
+
+def _number(value: object, name: str, high: float) -> None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= high
+    if not fits:
+        raise ConfigurationError(f"{name} is a number from 0 to {high:g}, not {value!r:.80}")
+
+
+def _count(value: object, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_COUNT:
+        raise ConfigurationError(
+            f"{name} is a whole number from 0 to {_MAX_COUNT:,}, not {value!r:.80}"
+        )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, str) for one in value)

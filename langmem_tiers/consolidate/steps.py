@@ -1,0 +1,99 @@
+"""What a cycle is made of: steps, each of which selects, proposes and applies.
+
+Everything that goes from one part to the next is plain data, as it rests in a checkpoint between
+them. `select` and `propose` only read; `apply` is one transaction for its decisions, and doing it
+again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypedDict
+
+from langmem_tiers.config import StoreOptions
+from langmem_tiers.consolidate.policy import ConsolidationPolicy
+from langmem_tiers.flow import Flow
+from langmem_tiers.memory import Moment
+
+
+class Cycle(NamedTuple):
+    """What holds for a whole cycle. All of it is fixed when the cycle begins."""
+
+    tenant: str
+    """As the database names it: `MemoryContext.root`."""
+    cycle: str
+    """Names the cycle; what it writes is named after it, so that doing it again is known."""
+    moment: Moment
+    """When it began, by which everything is judged and dated."""
+    policy: ConsolidationPolicy
+    options: StoreOptions
+    fence: int | None = None
+    """Of the lease under which it runs; None asks that nobody holds one."""
+
+
+class Decision(TypedDict):
+    """What is to become of a memory."""
+
+    id: int
+    namespace: str
+    key: str
+    version: str
+    """Its `updated_at` (ISO 8601, UTC) when it was judged; changed since, it is left alone."""
+    reason: str
+    """In words that many share: the report counts by them."""
+    target: int | None
+    """The memory that it lives on in, or that supersedes it."""
+    target_key: str | None
+    target_version: str | None
+    detail: dict[str, Any]
+    """What the step alone reads."""
+
+
+class Proposal(TypedDict):
+    """What a step would do with a batch."""
+
+    decisions: list[Decision]
+    kept: dict[str, int]
+    """How many memories stay as they are, by reason."""
+
+
+class Applied(TypedDict):
+    """What became of a batch."""
+
+    done: dict[str, int]
+    """How many decisions were carried out, by reason."""
+    left: dict[str, int]
+    """How many were not, by reason: their memories had changed meanwhile."""
+    moves: list[str]
+    """What `rollback` takes."""
+
+
+class Step(Protocol):
+    """One thing that a cycle does. Each flow is driven in a unit of work of its own."""
+
+    name: str
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """The next memories to look at: ids above `after`, ascending."""
+        ...
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """What is to become of these; models are asked here, outside any transaction."""
+        ...
+
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        """Carry out decisions in one transaction, those whose memories are still as judged."""
+        ...
+
+    def finish(self, cycle: Cycle) -> Flow[None]:
+        """Note that everything was seen up to the cycle's moment."""
+        ...
+
+
+def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of several counts by reason."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for reason, number in one.items():
+            total[reason] = total.get(reason, 0) + number
+    return total

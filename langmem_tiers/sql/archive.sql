@@ -1,0 +1,2 @@
+-- The statements of archival: what leaves for a file, and what comes back. The rules of
+-- queries.sql hold here too.

@@ -1,0 +1,2 @@
+-- The statements of consolidation: what a cycle selects, reads and changes, and its lease. The
+-- rules of queries.sql hold here too.

@@ -1,0 +1,2 @@
+-- The statements of truth over time: what was superseded, retracted and restored, and the history
+-- of a memory. The rules of queries.sql hold here too.
