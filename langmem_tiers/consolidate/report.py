@@ -1,0 +1,133 @@
+"""What a cycle did, counted: every memory that was looked at, by what became of it and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from typing import Any, NamedTuple, TypedDict
+
+from langmem_tiers.consolidate.steps import added
+
+VERDICTS = ("done", "left", "kept")
+
+
+class StepCounts(TypedDict):
+    """What became of the memories that one step looked at, by reason."""
+
+    done: dict[str, int]
+    """Carried out."""
+    left: dict[str, int]
+    """Decided, and not carried out: they changed meanwhile."""
+    kept: dict[str, int]
+    """They stay as they are."""
+    moves: list[str]
+    """What `rollback` takes."""
+
+
+Counts = dict[str, StepCounts]
+"""By step."""
+
+
+def with_counts(old: Counts, new: Counts | None) -> Counts:
+    """A reducer: what several batches did, added up; None begins anew."""
+    if new is None:
+        return {}
+    return {step: _both(old.get(step), new.get(step)) for step in {**old, **new}}
+
+
+def _both(one: StepCounts | None, other: StepCounts | None) -> StepCounts:
+    several = [each for each in (one, other) if each is not None]
+    return {
+        "done": added([each["done"] for each in several]),
+        "left": added([each["left"] for each in several]),
+        "kept": added([each["kept"] for each in several]),
+        "moves": [move for each in several for move in each["moves"]],
+    }
+
+
+class Line(NamedTuple):
+    """One line of a report."""
+
+    step: str
+    verdict: str
+    reason: str
+    memories: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationReport:
+    """What a cycle did, and why.
+
+    Example:
+        ```python
+        from langmem_tiers import ConsolidationReport
+
+        report = ConsolidationReport.of(graph.invoke({}, config)["consolidated"])
+        print(report)
+        ```
+    """
+
+    tenant: str
+    cycle: str
+    started_at: datetime
+    """UTC; everything was judged as of then."""
+    finished_at: datetime
+    lines: tuple[Line, ...]
+    """In the order of the steps, then of verdicts and reasons."""
+    moves: tuple[str, ...]
+    """What `rollback` takes."""
+    skipped: str | None = None
+    """Why nothing was done at all."""
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> ConsolidationReport:
+        """Read it from what the graph writes to the state key `consolidated`."""
+        return cls(
+            tenant=state["tenant"],
+            cycle=state["cycle"],
+            started_at=datetime.fromisoformat(state["started_at"]),
+            finished_at=datetime.fromisoformat(state["finished_at"]),
+            lines=tuple(_lines(state["counts"])),
+            moves=tuple(move for one in state["counts"].values() for move in one["moves"]),
+            skipped=state["skipped"],
+        )
+
+    def count(self, step: str, verdict: str = "done") -> int:
+        """How many memories a step dealt with so."""
+        return sum(one.memories for one in self.lines if (one.step, one.verdict) == (step, verdict))
+
+    def __str__(self) -> str:
+        """A table, one line a step, verdict and reason."""
+        if self.skipped is not None:
+            return f"{self.tenant}: nothing was done, as {self.skipped}"
+        seconds = (self.finished_at - self.started_at).total_seconds()
+        head = f"{self.tenant}: a cycle of {seconds:.1f} s"
+        rows = [
+            f"  {one.step:<10} {one.verdict:<5} {one.memories:>7,}  {one.reason}"
+            for one in self.lines
+        ]
+        return "\n".join([head, *(rows or ["  nothing to do"])])
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        return _table(self.lines)
+
+
+def _lines(counts: Counts) -> Iterator[Line]:
+    for step, one in counts.items():
+        by_verdict = {"done": one["done"], "left": one["left"], "kept": one["kept"]}
+        for verdict in VERDICTS:
+            for reason, number in sorted(by_verdict[verdict].items()):
+                yield Line(step, verdict, reason, number)
+
+
+def _table(lines: Sequence[Line]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in ("step", "verdict", "memories", "reason"))
+    rows = "".join(
+        f"<tr><td>{escape(one.step)}</td><td>{one.verdict}</td><td>{one.memories:,}</td>"
+        f"<td>{escape(one.reason)}</td></tr>"
+        for one in lines
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
