@@ -14,6 +14,9 @@ PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 PEERS_PYTEST := $(PEERS_VENV)/bin/python -m pytest $(PYTEST_OPTIONS)
 # Other files are not even looked at, as they may need what the peers hold back.
 PEERS_TESTS = $(shell grep -rl --include='*.py' 'mark\.peers' tests)
+# Tests start many a Python: each would compile all that it imports if none might keep the result.
+unit test test-16 test-peers proof: export PYTHONDONTWRITEBYTECODE =
+unit test test-16 test-peers proof: export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/bytecode
 
 DEMO_EXTRAS := embedded,local,demo
 DEV_EXTRAS := dev
@@ -51,11 +54,15 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 .PHONY: test-16
 # What stands on the coordinator sends no statement of its own: it is tested on one Postgres.
 SURFACES := evolution feedback learning_agents learning_edges learning_nodes middleware nodes \
-	outcome_nodes retriever skill_memories tool_lessons tools tracing tracing_learning
+	outcome_nodes promotion_models retriever skill_memories tool_lessons tools tracing \
+	tracing_learning
+# These start servers of versions that they name themselves: here they would do the same again.
+OWN_SERVERS := conformance_peers embedded
 
 test-16: $(VENV)/.dev-stamp ## Run the integration tests, but for slow ones and surfaces, on PostgreSQL 16
 	@LANGMEM_TIERS_TEST_PG=16 $(PYTEST) -m "not proof and not peers and not slow" \
-		$(SURFACES:%=--ignore=tests/integration/test_%.py) tests/integration $(ARGS)
+		$(patsubst %,--ignore=tests/integration/test_%.py,$(SURFACES) $(OWN_SERVERS)) \
+		tests/integration $(ARGS)
 
 .PHONY: test-peers
 test-peers: $(PEERS_VENV)/.dev-stamp ## Run the tests that need langchain-postgres, langmem or deepagents

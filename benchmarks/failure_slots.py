@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import random
 import string
 from datetime import UTC, datetime, timedelta
@@ -113,3 +115,99 @@ class Slots:
         place = f"{self.host()}:{self.port()}" if self.rng.random() < 0.3 else self.host()
         query = f"?q={self.token(6)}&page={self.number()}" if self.rng.random() < 0.3 else ""
         return f"{self.one('http', 'https')}://{place}/{self.word()}/{self.uuid()}{query}"
+
+    # ---- shapes that the first families lack ------------------------------------------------
+
+    def value(self) -> str:
+        """What was given, in every shape that values are printed in."""
+        return self.rng.choice(
+            [
+                *(
+                    self.said(),
+                    self.anywhere(),
+                    self.url(),
+                    self.sha(),
+                    self.secret(),
+                    self.email(),
+                ),
+                *(self.stamp(), self.took(), self.size(), self.version(), self.sentence()),
+                *(self.listed(), self.mapping(), self.object_at(), f"-{self.number()}.5", "None"),
+            ]
+        )
+
+    def sentence(self) -> str:
+        return self.one(
+            f"the {self.word()} isn't {self.number()}",
+            f'she said "no {self.word()}", twice',
+            f"{self.word().title()}: (see {self.name()}) [draft]",
+            f"«{self.word()}» – déjà vu, 100 %",
+            f"{self.word()}\t{self.word()}",
+            "日本語 テスト",
+            f"it's `{self.name()}`",
+        )
+
+    def listed(self) -> str:
+        return repr([self.one(self.word(), str(self.number())) for _ in range(self.number(0, 4))])
+
+    def mapping(self) -> str:
+        return repr({self.name(): self.one(self.word(), self.said()) for _ in range(2)})
+
+    def object_at(self) -> str:
+        return f"<{self.word()}.{self.kind()} object at {self.address()}>"
+
+    def sha(self) -> str:
+        return self.hexadecimal(self.rng.choice((7, 12, 32, 40, 64)))
+
+    def secret(self) -> str:
+        text = base64.b64encode(self.rng.randbytes(self.rng.choice((12, 20, 33)))).decode()
+        return self.one("", "", "sk-", "Bearer ") + text
+
+    def version(self) -> str:
+        number = f"{self.number(0, 20)}.{self.number(0, 40)}.{self.number(0, 9)}"
+        return self.one("", "v") + number + self.one("", "", "rc1", "-beta.2", "+cu121")
+
+    def stamp(self) -> str:
+        """A time as logs print it."""
+        moment = datetime(2023, 1, 1, tzinfo=UTC) + timedelta(seconds=self.rng.randrange(10**8))
+        shapes = ("%Y-%m-%dT%H:%M:%S.%f+02:00", "%b %d %H:%M:%S", "%a, %d %b %Y %H:%M:%S GMT")
+        return self.one(self.time(), moment.isoformat(), *map(moment.strftime, shapes))
+
+    def took(self) -> str:
+        """A duration, with its unit."""
+        whole, part = self.number(0, 900), self.number(0, 99)
+        return self.one(
+            *(f"{whole}s", f"{whole}.{part}s", f"{whole} ms", f"{whole}.{part} seconds"),
+            *(f"{whole} seconds", f"{whole}m{part}s", f"0:{part:02}:12.345", f"{whole} minutes"),
+        )
+
+    def size(self) -> str:
+        unit = self.one("B", "KB", "MB", "MiB", "GB", "bytes")
+        return f"{self.number()}{self.one('', '.3', '.25')}{self.one('', ' ')}{unit}"
+
+    def thread(self) -> str:
+        return self.one("main", "MainThread", f"Thread-{self.number()}", f"worker-{self.number()}")
+
+    def container(self) -> str:
+        return f"{self.slug()}-{self.one('web', 'db', 'worker')}-{self.number(0, 20)}"
+
+    def ipv6(self) -> str:
+        return self.one("::1", f"fe80::{self.hexadecimal(4)}:{self.hexadecimal(4)}", "2001:db8::7")
+
+    def anywhere(self) -> str:
+        """A path of any system: whole, relative, in the home, shared or of a drive."""
+        name = self.name() + self.one(".py", ".csv", ".tar.gz", "")
+        return self.one(
+            self.path(),
+            f"{self.rng.choice(_FOLDERS)}/{name}",
+            f"../{self.word()}/{name}",
+            f"~/{self.slug()}/{name}",
+            f"D:/{self.word()}/My Files/{name}",
+            f"\\\\{self.slug()}\\share\\{name}",
+            f"/var/lib/{self.slug()}/{self.number()}/{name}",
+            f"/data/{self.person()}/{self.sha()}/{name}",
+        )
+
+    def quoted(self) -> str:
+        """A value in quotes of any kind."""
+        value = self.value()
+        return self.one(repr(value), json.dumps(value, ensure_ascii=False))

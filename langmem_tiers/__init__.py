@@ -4,10 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from langmem_tiers.config import CoordinatorSettings
+from langmem_tiers.consolidate.archive import ArchiveReport
+from langmem_tiers.consolidate.history import History
+from langmem_tiers.consolidate.policy import ArchivalPolicy
+from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
+from langmem_tiers.consolidate.revise import Restoration, Retraction
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.errors import (
+    ArchiveError,
     ConfigurationError,
     DatabaseError,
     DatabaseUnavailableError,
@@ -90,6 +96,10 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "ArchivalPolicy",
+    "ArchiveError",
+    "ArchiveFile",
+    "ArchiveReport",
     "ConfigurationError",
     "CoordinatorSettings",
     "DatabaseError",
@@ -101,6 +111,7 @@ __all__ = [
     "EmbeddingError",
     "Explanation",
     "FailedAttempt",
+    "History",
     "InvalidFilterError",
     "InvalidInputError",
     "InvalidTypeError",
@@ -126,6 +137,9 @@ __all__ = [
     "Recollections",
     "Reflexion",
     "RelationSize",
+    "Restoration",
+    "RestoreReport",
+    "Retraction",
     "RollbackError",
     "Signature",
     "StoreResult",

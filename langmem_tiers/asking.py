@@ -49,6 +49,8 @@ class Asking:
         limit: int | None = None,
         max_tokens: int | None = None,
         since: datetime | str | None = None,
+        as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
         min_importance: float | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangGraph's word
         deduplicate: bool = False,
@@ -67,7 +69,9 @@ class Asking:
             tags=normalised_tags(tags),
             agent_id=label(agent_id, "agent_id"),
             project_id=where.project_id,
-            since=_since(since),
+            since=_moment(since, "since"),
+            as_of=_moment(as_of, "as_of"),
+            known_at=_moment(known_at, "known_at"),
             min_importance=share(min_importance, "min_importance"),
             conditions=compile_filter(filter),
             max_tokens=_tokens(max_tokens),
@@ -127,12 +131,12 @@ def _tokens(tokens: object) -> int | None:
     return tokens
 
 
-def _since(moment: object) -> datetime | None:
+def _moment(moment: object, what: str) -> datetime | None:
     if moment is None:
         return None
     if not isinstance(moment, datetime | str):
-        raise InvalidTypeError(f"since is a datetime, not {type(moment).__name__}")
-    return parsed_moment(moment, "since")
+        raise InvalidTypeError(f"{what} is a datetime, not {type(moment).__name__}")
+    return parsed_moment(moment, what)
 
 
 def _threshold(number: object) -> float:
@@ -158,6 +162,16 @@ def _flag(given: object, what: str) -> bool:
     if not isinstance(given, bool):
         raise InvalidTypeError(f"{what} is True or False, not {given!r:.80}")
     return given
+
+
+def memory_key(key: object) -> str:
+    """The key of one memory, and not what has one."""
+    if key is None:
+        raise InvalidTypeError("there is no memory to look at: the key is None")
+    if not isinstance(key, str):
+        hint = f": pass the {type(key).__name__}'s .key" if hasattr(key, "key") else ""
+        raise InvalidTypeError(f"a key is a string, not {type(key).__name__}{hint}")
+    return key
 
 
 def new_memories(memories: Iterable[Mapping[str, Any] | str]) -> list[NewMemory]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import (
@@ -19,7 +19,7 @@ from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.memory import Recollection
 from langmem_tiers.prompts import RECALLED_HEAD, RECALLED_TAIL
-from langmem_tiers.runs import last_question, text_of
+from langmem_tiers.runs import last_question, of_state, text_of
 
 UNNAMED = "a task without a name"
 HELD = "langmem_tiers_held"
@@ -55,6 +55,11 @@ class Called(NamedTuple):
         return text.partition(RECALLED_TAIL)[2].strip()
 
     @property
+    def tool(self) -> str | None:
+        """What it was a call of, if a lesson can be of a tool that is so called."""
+        return tool_of(self.call)
+
+    @property
     def approach(self) -> str:
         """What was done: the tool with its arguments."""
         return approach_of(self.call)
@@ -85,7 +90,7 @@ def attempts_in(messages: Sequence[Any]) -> list[FailedAttempt]:
             task_id=task_of(known),
             approach=one.approach,
             error=one.said or "the tool reported an error and nothing else",
-            tool=one.call["name"],
+            tool=one.tool,
             succeeded_with=_instead(one, calls[place + 1 :]),
         )
         for place, one in enumerate(calls)
@@ -113,7 +118,7 @@ def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
     """What failed since the last human message and has not worked since, newest first."""
     calls = list(calls_in(this_turn(messages)))
     found = [
-        signature(one.said, tool=one.call["name"])
+        signature(one.said, tool=one.tool)
         for place, one in enumerate(calls)
         if one.failed and not _worked(one, calls[place + 1 :])
     ]
@@ -130,28 +135,30 @@ def concern_of(state: Any, limit: int) -> dict[str, Any]:
     """What lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
     messages = messages_of(state)
     failures, calls = failures_at_hand(messages), about_to_run(messages)
+    tools = {tool: None for call in calls if (tool := tool_of(call))}
     if not limit or not (failures or calls):
         return {}
     return {
         "failures": failures,
-        "tools": list(dict.fromkeys(call["name"] for call in calls if _is_name(call["name"]))),
+        "tools": list(tools),
         "query": storable(text_of(last_question(messages)))
         + "".join(f"\n{approach_of(call)}" for call in calls),
         "limit": limit,
     }
 
 
-def _is_name(tool: str) -> bool:
-    """Whether a lesson can be of a tool that is so called; a model may call any name."""
-    return tool == storable(tool) and 0 < len(tool.encode()) <= MAX_NAMESPACE_BYTES
+def tool_of(call: ToolCall) -> str | None:
+    """The tool of a call; None if no lesson can be of a tool so called: a model calls any name."""
+    tool = call["name"]
+    named = tool == storable(tool) and 0 < len(tool.encode()) <= MAX_NAMESPACE_BYTES
+    return tool if named else None
 
 
 def messages_of(state: Any) -> list[BaseMessage]:
     """The messages of a state, be it a mapping, an object or the messages themselves."""
     if isinstance(state, list):  # messages, or a tool node's calls
         return [one for one in state if isinstance(one, BaseMessage)]
-    found = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", ())
-    return convert_to_messages(found or ())
+    return convert_to_messages(of_state(state, "messages", None) or ())
 
 
 def led_by(first: Sequence[Recollection], then: Sequence[Recollection]) -> list[Recollection]:

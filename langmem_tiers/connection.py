@@ -17,6 +17,7 @@ from psycopg.types import TypeInfo
 from psycopg_pool import PoolTimeout
 
 from langmem_tiers.errors import (
+    ConflictError,
     DatabaseError,
     DatabaseUnavailableError,
     NotSetUpError,
@@ -30,8 +31,13 @@ from langmem_tiers.vectors import PackedVector, PackedVectors
 T = TypeVar("T")
 
 _NOT_SET_UP = (
-    "this database has no langmem-tiers tables: call store.setup() once, or run "
-    "`langmem-tiers setup`"
+    "this database has no langmem-tiers tables, or those of an older version: call store.setup() "
+    "once, or run `langmem-tiers setup`"
+)
+_MISSING = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.InvalidSchemaName,
 )
 _TRANSIENT = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
@@ -201,7 +207,7 @@ def translated(error: psycopg.Error | PoolTimeout) -> DatabaseError:
             f"Postgres broke the statement off ({_first_line(error)}): raise query_timeout_ms in "
             "CoordinatorSettings, or narrow what is asked by tiers, project_id or memory_types"
         )
-    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
+    if isinstance(error, _MISSING):
         return NotSetUpError(_NOT_SET_UP)
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
         return DatabaseUnavailableError(
@@ -236,12 +242,9 @@ def is_transient(
     return isinstance(error, _TRANSIENT)
 
 
-def check_same(rows: list[Rows], before: list[Rows]) -> None:
-    """Raise if a transaction that is done again sees something else than its flow went by."""
-    if rows != before:
-        raise psycopg.errors.SerializationFailure(
-            "what this call had read was changed meanwhile: repeat it"
-        )
+def changed() -> ConflictError:
+    """The error where a transaction that is done again sees something else than before."""
+    return ConflictError("what this call had read was changed meanwhile: repeat it")
 
 
 def is_outcome_unknown(

@@ -13,6 +13,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.asking import DEFAULT_LIMIT, Asking, new_memories, new_memory
+from langmem_tiers.cold_storage import ColdStorageVerbs
 from langmem_tiers.config import CoordinatorSettings, PromotionSettings
 from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.errors import ConfigurationError, InvalidTypeError
@@ -34,12 +35,15 @@ from langmem_tiers.recall.context import Reader
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recall.rank import ProfileFunction
 from langmem_tiers.reranking import reranker_of
+from langmem_tiers.revising import RevisingVerbs
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
 from langmem_tiers.types import MemoryType, MemoryTypes
 
 
-class MemoryCoordinator(LearningVerbs, PromotionVerbs, EvolvingVerbs):
+class MemoryCoordinator(
+    LearningVerbs, PromotionVerbs, EvolvingVerbs, RevisingVerbs, ColdStorageVerbs
+):
     """Remembers and recalls for one `MemoryContext`, over the three tiers of a store.
 
     Every verb has an async twin with an `a` in front. The store is opened and closed by its
@@ -147,6 +151,9 @@ class MemoryCoordinator(LearningVerbs, PromotionVerbs, EvolvingVerbs):
         speaker: str | None = None,
         turn: int | None = None,
         occurred_at: datetime | str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_to: datetime | str | None = None,
+        derived_from: Iterable[str] = (),
         importance: float | None = None,
         entities: Iterable[str] = (),
         context: str | Mapping[str, Any] | None = None,
@@ -170,6 +177,11 @@ class MemoryCoordinator(LearningVerbs, PromotionVerbs, EvolvingVerbs):
             speaker: Who said it: a name, or a role such as `user` and `assistant`.
             turn: Its place in the session, from 0; it follows the last one if not given.
             occurred_at: When it happened, with a time zone; not when it was recorded.
+            valid_from: When it began to be true, with a time zone. If not given, it is true from
+                when it happened or was recorded, whichever is earlier.
+            valid_to: When it ceases to be true; not at all, if not given.
+            derived_from: Keys of the tenant's memories that it was concluded from. Where one of
+                them is retracted, it becomes suspect.
             importance: From 0 to 1.
             entities: Who and what it is about.
             context: The circumstances, as text or a mapping.
@@ -194,6 +206,9 @@ class MemoryCoordinator(LearningVerbs, PromotionVerbs, EvolvingVerbs):
             speaker=speaker,
             turn=turn,
             occurred_at=occurred_at,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            derived_from=derived_from,
             importance=importance,
             entities=entities,
             context=context,
@@ -245,6 +260,8 @@ class MemoryCoordinator(LearningVerbs, PromotionVerbs, EvolvingVerbs):
         limit: int | None = None,
         max_tokens: int | None = None,
         since: datetime | str | None = None,
+        as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
         min_importance: float | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangGraph's word
         deduplicate: bool = False,
@@ -272,6 +289,10 @@ class MemoryCoordinator(LearningVerbs, PromotionVerbs, EvolvingVerbs):
             max_tokens: The most useful memories among the `limit` best that fit into this many.
             since: Only what happened, or was recorded, at this moment or later; a datetime with a
                 time zone, or ISO 8601.
+            as_of: What was true at this moment; now, if not given.
+            known_at: What was known at this moment; now, if not given. What came of a memory
+                later, such as that it was superseded, is not known then. To recall as it was
+                possible at a moment, give both.
             min_importance: Only what is at least this important, from 0 to 1.
             filter: LangGraph's filter on the stored value.
             deduplicate: Leave out what repeats a better one.
@@ -304,6 +325,8 @@ class MemoryCoordinator(LearningVerbs, PromotionVerbs, EvolvingVerbs):
             limit=limit,
             max_tokens=max_tokens,
             since=since,
+            as_of=as_of,
+            known_at=known_at,
             min_importance=min_importance,
             filter=filter,
             deduplicate=deduplicate,
@@ -375,7 +398,7 @@ class MemoryCoordinator(LearningVerbs, PromotionVerbs, EvolvingVerbs):
 
     @traced("tool")
     def delete_memory(self, key: str) -> bool:
-        """Delete the memory that `get` would return; False if there is none."""
+        """Delete the memory that `get` would return, or an archived one; False if none is."""
         return self._store.run(self._flows.delete(key, self.context))
 
     @traced("tool")

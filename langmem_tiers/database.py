@@ -20,7 +20,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.connection import AsyncConnection, Connection, translated
 from langmem_tiers.errors import ConfigurationError
-from langmem_tiers.flow import Together, arun, run
+from langmem_tiers.flow import Query, Together, arun, run
 from langmem_tiers.group_commit import AsyncGroupCommit, GroupCommit
 from langmem_tiers.lookups import AsyncLookups, Lookups
 from langmem_tiers.session import AsyncSession, Session
@@ -60,6 +60,10 @@ class Target:
         if options.get("max_size") is None:
             options["max_size"] = options["min_size"]
         return {**options, "open": False, "kwargs": self.connection_options()}
+
+    def writes(self, query: Query) -> bool:
+        """Whether a query changes what must be neither lost nor done twice."""
+        return any(self.statements[call.name].writes for call in query.calls)
 
     def check(self) -> None:
         """Raise ConfigurationError for what no pool can be made of."""

@@ -18,6 +18,7 @@
         ├── DatabaseUnavailableError
         │   └── OutcomeUnknownError         it may have written, or not: the answer was lost
         ├── PoolExhaustedError
+        ├── ConflictError                   somebody else was faster: repeat the call
         ├── NotSetUpError
         ├── QueryTimeoutError
         ├── MigrationError
@@ -100,8 +101,12 @@ class PoolExhaustedError(DatabaseError):
     """Every connection of the pool stayed busy for the whole time-out."""
 
 
+class ConflictError(DatabaseError):
+    """What a call had read was changed before it could write; nothing was written."""
+
+
 class NotSetUpError(DatabaseError):
-    """The database has no tables of this package yet, or not the vector tables."""
+    """The database has no tables of this package, older ones, or not the vector tables."""
 
 
 class QueryTimeoutError(DatabaseError):

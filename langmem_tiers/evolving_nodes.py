@@ -5,30 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.attempts import calls_in, messages_of, this_turn
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import MissingExtraError
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING
 from langmem_tiers.learn.skills import MIN_SUPPORT, ToolCall, Trace, skill_candidates
-from langmem_tiers.learning_nodes import (
-    Judge,
-    checked_of_state,
-    judged_of,
-    value_of,
-    whose_memory,
-)
+from langmem_tiers.learning_nodes import Judge, judged_of
 from langmem_tiers.memory import StoreResult
+from langmem_tiers.nodes import node, this_run
 from langmem_tiers.remember.memories import share
-from langmem_tiers.runs import run_of
-
-try:
-    from langgraph.runtime import get_runtime
-except ImportError as error:
-    raise MissingExtraError(
-        "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
-    ) from error
+from langmem_tiers.runs import Remembered, checked_of_state, of_state
 
 Found = str | Callable[[Any], Mapping[str, Any]]
 """A key of the state, or a function of the state, that holds a mapping."""
@@ -65,32 +52,22 @@ def create_evolution_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    whose = whose_memory(tenant, project_id, session_id, coordinator)
+    whose = Remembered(
+        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+    )
     checked_of_state(interaction, "interaction")
     checked_of_state(success_metrics, "success_metrics")
     if judged is not None:
         checked_of_state(judged, "judged")
     share(threshold, "threshold")
 
-    def worked(state: Any) -> bool:
-        return judged is None or judged_of(state, judged) is True
-
-    def given(state: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        return value_of(state, interaction), value_of(state, success_metrics)
-
-    def evolve(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        if not worked(state):
+    async def evolve(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
+        if judged is not None and not judged_of(state, judged):
             return _evolved(_NOT_JUDGED)
-        memory = whose.memory(get_runtime(), config)
-        return _evolved(memory.evolve(*given(state), threshold=threshold))
+        happened, metrics = of_state(state, interaction), of_state(state, success_metrics)
+        return _evolved(await memory.aevolve(happened, metrics, threshold=threshold))
 
-    async def aevolve(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        if not worked(state):
-            return _evolved(_NOT_JUDGED)
-        memory = whose.memory(get_runtime(), config)
-        return _evolved(await memory.aevolve(*given(state), threshold=threshold))
-
-    return RunnableLambda(evolve, aevolve, name=name)
+    return node(name, whose, evolve)
 
 
 def create_skill_node(
@@ -119,41 +96,33 @@ def create_skill_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    whose = whose_memory(tenant, project_id, session_id, coordinator)
+    whose = Remembered(
+        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+    )
     checked_of_state(success, "success")
     skill_candidates((), min_support=min_support)  # refuses a number that cannot be
 
-    def learn(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        runtime = get_runtime()
-        if (trace := _trace(state, success, runtime)) is None:
-            return _proposed([])
-        memory = whose.memory(runtime, config)
-        return _proposed(memory.learn_skills(trace, min_support=min_support))
+    async def learn(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
+        if (trace := _trace(state, success)) is None:
+            return {"skills": []}
+        found = await memory.alearn_skills(trace, min_support=min_support)
+        return {"skills": [one.key for one in found if one.stored]}
 
-    async def alearn(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        runtime = get_runtime()
-        if (trace := _trace(state, success, runtime)) is None:
-            return _proposed([])
-        memory = whose.memory(runtime, config)
-        return _proposed(await memory.alearn_skills(trace, min_support=min_support))
-
-    return RunnableLambda(learn, alearn, name=name)
+    return node(name, whose, learn)
 
 
-def _trace(state: Any, success: Judge, runtime: Any) -> Trace | None:
+def _trace(state: Any, success: Judge) -> Trace | None:
     """What this run called; None if nothing, or if it is not known how it ended."""
     judged = judged_of(state, success)
     calls = [
         ToolCall(one.call["name"], frozenset(one.call["args"]), not one.failed)
         for one in calls_in(this_turn(messages_of(state)))
     ]
-    return Trace(run_of(runtime).id, calls, judged) if calls and judged is not None else None
+    if not calls or judged is None:
+        return None
+    return Trace(this_run().id, calls, judged)
 
 
 def _evolved(result: StoreResult) -> dict[str, Any]:
     told = {"stored": result.stored, "key": result.key, "reason": result.reason}
     return {"evolved": told}
-
-
-def _proposed(results: list[StoreResult]) -> dict[str, Any]:
-    return {"skills": [one.key for one in results if one.stored]}

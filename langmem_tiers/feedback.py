@@ -32,7 +32,8 @@ def record_feedback(
 
     A recall within a graph that is traced belongs to the whole trace, so feedback on any run of
     it counts. Each trace counts once: of several pieces of feedback, the first that says anything.
-    All of it is read before anything is credited.
+    All of it is read before anything is credited. A run that goes on after an interrupt is traced
+    anew: what it recalled before that belongs to the first trace.
 
     Args:
         memory: The coordinator of the tenant whose runs they are.

@@ -11,6 +11,7 @@ transaction is open is an error, so no connection ever waits for a model.
 
 A flow sees what Postgres refuses as an error raised where it yielded. It may go on after the
 error of a query that committed by itself, or undo what it did in memory and let the error pass.
+After a ConflictError nothing of its transaction is left, and it may begin `anew`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
-from langmem_tiers.errors import DatabaseError
+from langmem_tiers.errors import ConflictError, DatabaseError
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -133,6 +134,22 @@ class AsyncSession(Protocol):
     ) -> None: ...
     async def perform(self, effect: Effect, /) -> Any:
         """Do what a flow asked for."""
+
+
+_TRIES = 10
+
+
+def anew(flow: Callable[[], Flow[T]]) -> Flow[T]:
+    """Do what this makes, from its start as often as somebody else was faster; ten times at most.
+
+    It has committed nothing before its last query.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return (yield from flow())
+        except ConflictError:
+            continue
+    return (yield from flow())
 
 
 def run(flow: Flow[T], session: Session) -> T:

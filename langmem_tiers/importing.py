@@ -16,7 +16,10 @@ from langmem_tiers.store import TieredStore
 BATCH = 200
 """Records stored at once: what is lost, and stored again, when an import is interrupted."""
 
-_TOLD = ("content", "speaker", "occurred_at", "session_id", "turn")
+_TOLD = (
+    *("content", "speaker", "occurred_at", "session_id", "turn"),
+    *("memory_type", "tier", "tags", "importance"),
+)
 """What of a record is an argument of `store` by the same name."""
 
 
@@ -63,7 +66,7 @@ def import_records(
     *,
     advance: Callable[[int], object] | None = None,
 ) -> Imported:
-    """Store records as episodic memories, 200 at once, each tenant's in one transaction.
+    """Store records as memories, 200 at once, each tenant's in one transaction.
 
     A `MemoryCoordinator` for the record's tenant and project recalls them. `advance` is called
     with the size of each batch. A record that the store refuses becomes a bad record; those
@@ -112,14 +115,13 @@ def _remember(
 def _arguments(record: Record) -> dict[str, Any]:
     """A record as `store_many` takes it; what `store` has no name for is metadata."""
     rest = dict(record.value)
-    told = {name: rest.pop(name, None) for name in _TOLD}
-    if told["speaker"] is None:
-        told["turn"] = None  # what nobody said is no turn
+    told = {name: rest.pop(name) for name in _TOLD if name in rest}
+    if told.get("speaker") is None:
+        told.pop("turn", None)  # what nobody said is no turn
     source, metadata = rest.pop("source", None), rest.pop("metadata", {})
     return {
         **told,
         "key": record.key,
-        "memory_type": "episodic",
         "project_id": record.project,
         "platform_source": source,
         "metadata": {**rest, **metadata},

@@ -19,6 +19,7 @@ from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learning_flows import LearningFlows, Showing
 from langmem_tiers.memory import MemoryContext, Recollection, Recollections, StoreResult
 from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.namespaces import check_key
 from langmem_tiers.reflecting import reflector_of
 from langmem_tiers.remember.memories import NewMemory, label, normalised_tags, share
 from langmem_tiers.store import TieredStore
@@ -194,7 +195,7 @@ class LearningVerbs:
     ) -> Recollections:
         """What was learned from these failures before, then what was learned in these tools.
 
-        It looks where `get_context` does, by signature and not by nearness, in one statement.
+        It looks where `get_context` does, by signature and not by nearness; without a tool, in all.
 
         Args:
             failures: What failed just now: exceptions, texts of errors, or signatures.
@@ -244,11 +245,10 @@ class LearningVerbs:
         given: list[Failure] = _listed(failures)
         tool = named[0] if len(named) == 1 else None
         signed = [one if isinstance(one, Signature) else signature(one, tool=tool) for one in given]
-        texts = {text: None for one in signed for text in (str(one), str(replace(one, tool=None)))}
         ask = self._asking.ask(query, self.context)
         return Concern(
             scopes=ask.scopes,
-            signatures=tuple(texts),
+            failures=tuple(signed),
             tools=tuple(named),
             query=ask.query,
             approach=None if approach is None else checked_text(approach, "approach"),
@@ -351,9 +351,9 @@ def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
         InvalidInputError: for a hold-out without a run, or beyond 0…1.
     """
     held = share(holdout, "holdout") or 0.0
-    run = run_id if isinstance(run_id, Run) else Run(label(run_id, "run_id") or "")
-    if run.id:
-        return Showing(run, held)
+    named, root = run_id if isinstance(run_id, Run) else (run_id, None)
+    if (run := label(named, "run_id")) is not None:
+        return Showing(Run(run, label(root, "the root of a run")), held)
     if held:
         raise InvalidInputError(
             "a hold-out needs a run_id: what it is compared by is what came of the run"
@@ -395,4 +395,5 @@ def _recollections(given: Iterable[Recollection], context: MemoryContext) -> lis
             )
         if one.namespace[0] != context.root:
             raise InvalidInputError(f"{one.key!r} belongs to another tenant, {one.namespace[0]!r}")
+        check_key(one.key)
     return found

@@ -25,8 +25,8 @@ from langmem_tiers.learn.reflexion import FailedAttempt, Reflector
 from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learn.skills import Trace, skill_candidates
 from langmem_tiers.learn.stored import stored_values
-from langmem_tiers.memory import TIERS, MemoryContext, Recollection, StoreResult, Tier
-from langmem_tiers.memory_flows import MemoryFlows, meant
+from langmem_tiers.memory import MemoryContext, Recollection, StoreResult, Tier
+from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.namespaces import decode
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
@@ -152,7 +152,7 @@ class LearningFlows:
     ) -> Flow[list[Recollection]]:
         """Lessons for a failure or a tool; what is returned counts as accessed."""
         moment = self._store.moment()
-        found, rows = yield from teaching.lessons(concern, moment.alive_at)
+        found, rows = yield from teaching.lessons(concern, moment)
         hides = showing.hides if showing else lambda _: False
         yield from self._store.mark([row for row in rows if not hides(row)], moment)
         return (yield from self._shown(found, context.root, context.project_id, showing))
@@ -212,7 +212,7 @@ class LearningFlows:
         """Promote one memory, if it is worthy."""
         yield from self._ready()
         how = self._how(context, policy, generaliser)
-        one = yield from self._find(key, context)
+        one = yield from self._memory.known(key, context)
         sources = yield from promote.evidence(how.tenant, [one.id])
         if not sources:
             raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
@@ -233,8 +233,8 @@ class LearningFlows:
         self, key: str, context: MemoryContext, policy: PromotionPolicy
     ) -> Flow[Explanation]:
         """What is known of a memory's worth."""
-        yield from self._store.flush()
-        one = yield from self._find(key, context)
+        yield from self._store.flush_aside()
+        one = yield from self._memory.known(key, context)
         return (yield from explaining.explain(one.id, self._how(context, policy, DETERMINISTIC)))
 
     def stats(self, context: MemoryContext) -> Flow[LearningStats]:
@@ -263,18 +263,6 @@ class LearningFlows:
         return Promoting(
             context.root, policy, generaliser, store.options, store.moment(), store.moment
         )
-
-    def _find(self, key: str, context: MemoryContext) -> Flow[Candidate]:
-        """The memory of that key: the context's own, else the tenant's only one.
-
-        Raises:
-            InvalidInputError: if there is none, or if there are several elsewhere in the tenant.
-        """
-        found = yield from self._store.find(context.root, key, TIERS)
-        one = meant(found, key, context)
-        if one is None:
-            raise InvalidInputError(f"there is no memory {key!r} in tenant {context.tenant!r}")
-        return one
 
 
 def _asked(reflector: Reflector, attempt: FailedAttempt) -> Ask:

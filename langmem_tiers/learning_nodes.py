@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.attempts import attempts_in, messages_of, task_of
 from langmem_tiers.config import PromotionSettings
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, MissingExtraError
-from langmem_tiers.learn.outcome import OutcomeReport
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.rollback import Demotion
-from langmem_tiers.memory import StoreResult
+from langmem_tiers.nodes import node
 from langmem_tiers.promotion import promotion_policy
-from langmem_tiers.runs import Remembered, checked_blocking
+from langmem_tiers.runs import Remembered, checked_blocking, checked_of_state, of_state
 from langmem_tiers.structured import checked_model
 
-try:
-    from langgraph.runtime import get_runtime
-except ImportError as error:
-    raise MissingExtraError(
-        "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
-    ) from error
-
-OfState = str | Callable[[Any], Any]
-"""A key of the state, or a function of the state."""
 Attempts = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
 """What failed, of a graph's state."""
 Judge = str | Callable[[Any], bool | None]
@@ -70,22 +60,22 @@ def create_reflexion_node(
     Raises:
         ModelError: when it runs, if the model gave nothing usable; the attempts are kept.
     """
-    whose = whose_memory(tenant, project_id, session_id, coordinator)
+    whose = Remembered(
+        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+    )
     if attempts is not None and not callable(attempts):
         raise InvalidTypeError("attempts is a function of the state")
     checked_blocking(attempts, "attempts")
     if model is not None:
         checked_model(model)
 
-    def reflect(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        memory = whose.memory(get_runtime(), config)
-        return _learned(memory.reflect(_failed(state, config, attempts), model=model))
+    async def reflect(
+        memory: MemoryCoordinator, state: Any, config: RunnableConfig
+    ) -> dict[str, Any]:
+        learned = await memory.areflect(_failed(state, config, attempts), model=model)
+        return {"reflexions": [one.key for one in learned]}
 
-    async def areflect(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        memory = whose.memory(get_runtime(), config)
-        return _learned(await memory.areflect(_failed(state, config, attempts), model=model))
-
-    return RunnableLambda(reflect, areflect, name=name)
+    return node(name, whose, reflect)
 
 
 def create_outcome_node(
@@ -111,22 +101,18 @@ def create_outcome_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    whose = whose_memory(tenant, project_id, session_id, coordinator)
+    whose = Remembered(
+        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+    )
     checked_of_state(success, "success")
 
-    def credit(state: Any, config: RunnableConfig) -> dict[str, Any]:
+    async def credit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
         if (judged := judged_of(state, success)) is None:
             return {"credited": 0}
-        memory = whose.memory(get_runtime(), config)
-        return _credited(memory.record_outcome(success=judged, run_id=_run(state)))
+        report = await memory.arecord_outcome(success=judged, run_id=_run(state))
+        return {"credited": report.credited}
 
-    async def acredit(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        if (judged := judged_of(state, success)) is None:
-            return {"credited": 0}
-        memory = whose.memory(get_runtime(), config)
-        return _credited(await memory.arecord_outcome(success=judged, run_id=_run(state)))
-
-    return RunnableLambda(credit, acredit, name=name)
+    return node(name, whose, credit)
 
 
 def create_promotion_node(
@@ -149,32 +135,16 @@ def create_promotion_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    whose = whose_memory(tenant, None, None, coordinator)
+    whose = Remembered(tenant=tenant, coordinator=coordinator)
     promotion_policy(policy)  # refuses what is none
     if model is not None:
         checked_model(model)
 
-    def promote(_: Any, config: RunnableConfig) -> dict[str, Any]:
-        memory = whose.memory(get_runtime(), config)
-        return _moved(memory.demote(policy=policy), memory.promote(policy=policy, model=model))
-
-    async def apromote(_: Any, config: RunnableConfig) -> dict[str, Any]:
-        memory = whose.memory(get_runtime(), config)
+    async def promote(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> dict[str, Any]:
         demoted = await memory.ademote(policy=policy)
         return _moved(demoted, await memory.apromote(policy=policy, model=model))
 
-    return RunnableLambda(promote, apromote, name=name)
-
-
-def whose_memory(
-    tenant: str | None,
-    project_id: str | None,
-    session_id: str | None,
-    coordinator: Callable[..., MemoryCoordinator],
-) -> Remembered:
-    """Whose memory a node uses, by its arguments."""
-    scope = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
-    return Remembered(scope=scope, coordinator=coordinator)
+    return node(name, whose, promote)
 
 
 def _failed(state: Any, config: RunnableConfig, attempts: Attempts | None) -> list[FailedAttempt]:
@@ -204,7 +174,7 @@ def judged_of(state: Any, success: Judge) -> bool | None:
     Raises:
         InvalidInputError: for a state without that key, or a judgement that is none.
     """
-    judged = value_of(state, success)
+    judged = of_state(state, success)
     if judged is not None and not isinstance(judged, bool):
         raise InvalidTypeError(
             f"whether the run succeeded is True, False or None, not {judged!r:.80}"
@@ -212,56 +182,15 @@ def judged_of(state: Any, success: Judge) -> bool | None:
     return judged
 
 
-def value_of(state: Any, what: OfState) -> Any:
-    """What a key of the state, or a function of the state, says.
-
-    Raises:
-        InvalidInputError: if the state has no such key.
-    """
-    if not isinstance(what, str):
-        return what(state)
-    missing = object()
-    found = _get(state, what, missing)
-    if found is missing:
-        raise InvalidInputError(
-            f"the graph's state has no {what!r} yet: write it before this node, None if it is not "
-            "known, or give a function of the state"
-        )
-    return found
-
-
-def checked_of_state(given: object, what: str) -> None:
-    """Refuse what is neither a key of the state nor a function of it.
-
-    Raises:
-        InvalidTypeError: for anything else, and for a function that must be awaited.
-    """
-    if not isinstance(given, str) and not callable(given):
-        raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
-    checked_blocking(given, what)
-
-
-def _get(state: Any, key: str, default: object = None) -> Any:
-    return state.get(key, default) if isinstance(state, Mapping) else getattr(state, key, default)
-
-
 def _run(state: Any) -> str:
     """The run that the recall node noted."""
-    run = _get(state, "recalled_run")
+    run = of_state(state, "recalled_run", None)
     if not run:
         raise InvalidInputError(
             "the graph's state has no 'recalled_run': put the recall node before this one, and "
             "add the key to the state (MemoryState has it)"
         )
     return str(run)
-
-
-def _learned(results: list[StoreResult]) -> dict[str, Any]:
-    return {"reflexions": [one.key for one in results]}
-
-
-def _credited(report: OutcomeReport) -> dict[str, Any]:
-    return {"credited": report.credited}
 
 
 def _moved(demotions: list[Demotion], promotions: list[Promotion]) -> dict[str, Any]:

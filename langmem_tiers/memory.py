@@ -153,7 +153,8 @@ class Recollection:
     failure_count: int = 0
     last_accessed_at: datetime | None = None
     strength: float = 0.0
-    """Accesses, each counting half after 30 days, as of the last one."""
+    """Accesses, each counting half after 30 days, as of the last one or of the last cycle of
+    consolidation, whichever is later."""
 
     def __str__(self) -> str:
         """What it says, and why it was recalled."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
+from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.memory import (
@@ -14,11 +17,11 @@ from langmem_tiers.memory import (
     StoreResult,
     Tier,
 )
-from langmem_tiers.namespaces import Place
+from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.recall.candidates import Candidate, recollection
 from langmem_tiers.recall.context import Inquiry, Reader
 from langmem_tiers.remember.flow import Write
-from langmem_tiers.remember.memories import NewMemory, label, to_write
+from langmem_tiers.remember.memories import NewMemory, label, origin_keys, to_write
 from langmem_tiers.store_flows import StoreFlows
 
 
@@ -33,7 +36,12 @@ class MemoryFlows:
     def remember(
         self, memories: Sequence[NewMemory], context: MemoryContext
     ) -> Flow[list[StoreResult]]:
-        """Store memories, all or none."""
+        """Store memories, all or none.
+
+        Raises:
+            InvalidInputError: for what cannot be stored, or is derived from what is not there;
+                nothing was.
+        """
         writes = [
             to_write(
                 one,
@@ -44,8 +52,51 @@ class MemoryFlows:
             )
             for one in memories
         ]
+        origins = [origin_keys(one) for one in memories]
+        if any(origins):
+            keys = sorted({key for named in origins for key in named})
+            known = yield from self._known(keys, context)
+            writes = [
+                replace(write, sources=tuple(known[key] for key in named))
+                for write, named in zip(writes, origins, strict=True)
+            ]
         yield from self._store.write(writes)
         return [StoreResult(stored=True, key=one.key, tier=one.tier) for one in writes]
+
+    def _known(
+        self, keys: Sequence[str], context: MemoryContext
+    ) -> Flow[Mapping[str, tuple[Place, str]]]:
+        """Where the memories of these keys are.
+
+        Raises:
+            InvalidInputError: if there is none of a key, or several elsewhere in the tenant.
+        """
+        alive_at = self._store.moment().alive_at
+        params = {"tenant": context.root, "keys": keys, "alive_at": alive_at}
+        (rows,) = yield Query((Call("known_keys", params),), commit=True)
+        found = [_Known(*row) for row in rows]
+        places = {}
+        for key in keys:
+            one = meant([each for each in found if each.key == key], key, context)
+            if one is None:
+                raise InvalidInputError(
+                    f"there is no memory {key!r} in tenant {context.tenant!r} to derive from: "
+                    "store it first, in a call of its own"
+                )
+            places[key] = Place(one.tenant, one.namespace), key
+        return places
+
+    def known(self, key: str, context: MemoryContext) -> Flow[Candidate]:
+        """The memory of that key: the context's own, else the tenant's only one.
+
+        Raises:
+            InvalidInputError: if there is none, or if there are several elsewhere in the tenant.
+        """
+        found = yield from self._store.find(context.root, key, TIERS)
+        one = meant(found, key, context)
+        if one is None:
+            raise InvalidInputError(f"there is no memory {key!r} in tenant {context.tenant!r}")
+        return one
 
     def recall(
         self, asks: Sequence[Inquiry], hidden: Callable[[Candidate], bool] | None = None
@@ -63,9 +114,11 @@ class MemoryFlows:
         return recollection(one, 0.0, {})
 
     def delete(self, key: str, context: MemoryContext) -> Flow[bool]:
-        """Remove a memory by its key; whether it was there."""
+        """Remove a memory by its key, from the archive too; whether it was there."""
         found = yield from self._store.find(context.root, key, TIERS)
-        one = meant(found, key, context)
+        one: Candidate | ArchivedAt | None = meant(found, key, context)
+        if one is None:
+            one = meant((yield from archived_as(context.root, key)), key, context)
         if one is not None:
             yield from self._store.write([_deletion(Place(one.tenant, one.namespace), one.key)])
         return one is not None
@@ -101,7 +154,24 @@ class MemoryFlows:
         )
 
 
-def meant(found: Sequence[Candidate], key: str, context: MemoryContext) -> Candidate | None:
+class _Known(NamedTuple):
+    """Where a memory is; a row of known_keys, the columns are in this order."""
+
+    key: str
+    tenant: str
+    namespace: str
+    tier: str
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return decode(self.tenant, self.namespace), self.key
+
+
+S = TypeVar("S", Candidate, ArchivedAt, _Known)
+
+
+def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
     """The memory of that key: the context's own if it has one, else the tenant's only one.
 
     Raises:
@@ -117,7 +187,7 @@ def meant(found: Sequence[Candidate], key: str, context: MemoryContext) -> Candi
     )
 
 
-def _is_own(one: Candidate, context: MemoryContext) -> bool:
+def _is_own(one: Candidate | ArchivedAt | _Known, context: MemoryContext) -> bool:
     """Whether a recall in that context would look where it is."""
     prefix = context.namespace(Tier(one.tier))
     return one.place[0][: len(prefix)] == prefix

@@ -22,10 +22,14 @@ from langmem_tiers.runs import (
     DEFAULT_LESSONS,
     RecallOptions,
     Remembered,
+    at_once,
+    awaitable,
+    blocking,
     checked,
     checked_blocking,
     checked_lessons,
     last_question,
+    of_state,
     run_of,
     text_of,
 )
@@ -117,7 +121,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         *,
         remember: bool = False,
         lessons: int = DEFAULT_LESSONS,
-        hold_repeats: bool = False,
+        hold_repeats: bool = True,
         outcome: Judge | None = None,
         reflect: bool | BaseChatModel = False,
         holdout: float = 0.0,
@@ -135,7 +139,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
                 still stands among the messages is then not recalled as well.
             lessons: Lessons at most that a failure brings; 0 for none.
             hold_repeats: Do not run a tool call that failed before in just this form, but answer
-                it with the lesson, once; see `ToolLessons`.
+                it with the lesson, once; see `ToolLessons`. False runs every call.
             outcome: Whether the turn succeeded, as a function of the agent's state, or None if
                 that is not known. When the agent is done, what it was shown is credited with it.
             reflect: Learn from the tool calls that failed in the turn when the agent is done; see
@@ -151,31 +155,25 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             InvalidInputError: for an option that no recall could take.
         """
         super().__init__()
-        scope = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
         checked_lessons(lessons, holdout)
-        if outcome is not None:
-            if not callable(outcome):
-                raise InvalidTypeError("outcome is a function of the agent's state")
-            checked_blocking(outcome, "outcome")
-        if not isinstance(reflect, bool):
-            checked_model(reflect)
+        _check_learning(outcome, reflect)
         self._model = None if isinstance(reflect, bool) else reflect
-        self._reflect = reflect is not False
-        self._whose = Remembered(scope=scope, coordinator=coordinator)
+        self._remember, self._reflect = remember, reflect is not False
+        labels = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
+        self._whose = Remembered(**labels, coordinator=coordinator)
         self._lessons, self._holdout, self._outcome = lessons, holdout, outcome
         self._tool_lessons = ToolLessons(
             hold_repeats=hold_repeats,
             with_errors=False,  # the model's next call shows them, and messages are saved
             lessons=lessons,
             holdout=holdout,
-            **scope,
+            **labels,
             coordinator=coordinator,
             run=self._run_of_turn,
         )
         self._options = checked(options, type(self))
         limit = self._options.get("limit")
         self._limit = DEFAULT_LIMIT if limit is None else limit
-        self._remember = remember
         self._turns: dict[str, _Turn] = {}
 
     def wrap_model_call(
@@ -184,12 +182,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelCallResult[Any]:
         """Show the turn's memories to the model, and first what the last failure taught before."""
-        memory, known = self._memory(request.runtime), self._of_this_turn(request)
-        turn = known or self._recall(memory, request)
-        concern = concern_of(request, self._lessons)
-        lessons = memory.get_lessons(**concern, **self._shown_to(turn.run)) if concern else []
-        response = handler(_shown(request, turn, lessons))
-        return response if known else self._kept(response, turn)
+        memory = blocking(self._memory(request.runtime))
+        return at_once(self._answered(memory, request, awaitable(handler)))
 
     async def awrap_model_call(
         self,
@@ -197,12 +191,18 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
         """Show the turn's memories to the model, and first what the last failure taught before."""
-        memory, known = self._memory(request.runtime), self._of_this_turn(request)
-        turn = known or await self._arecall(memory, request)
-        concern = concern_of(request, self._lessons)
-        lessons = (
-            await memory.aget_lessons(**concern, **self._shown_to(turn.run)) if concern else []
-        )
+        return await self._answered(self._memory(request.runtime), request, handler)
+
+    async def _answered(
+        self,
+        memory: MemoryCoordinator,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelCallResult[Any]:
+        known = self._of_this_turn(request)
+        turn = known or await self._recall(memory, request)
+        concern, run = concern_of(request, self._lessons), self._shown_to(turn.run)
+        lessons = await memory.aget_lessons(**concern, **run) if concern else []
         response = await handler(_shown(request, turn, lessons))
         return response if known else self._kept(response, turn)
 
@@ -220,17 +220,13 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     def after_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> None:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
-        memory = self._memory(runtime)
-        if credit := self._credit(state):
-            memory.record_outcome(**credit)
-        if self._reflect:
-            memory.reflect(attempts_in(state["messages"]), model=self._model)
-        if self._remember:
-            memory.store_many(_said(state["messages"], memory.context, ensure_config()))
+        at_once(self._learn(blocking(self._memory(runtime)), state))
 
     async def aafter_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> None:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
-        memory = self._memory(runtime)
+        await self._learn(self._memory(runtime), state)
+
+    async def _learn(self, memory: MemoryCoordinator, state: TieredMemoryState) -> None:
         if credit := self._credit(state):
             await memory.arecord_outcome(**credit)
         if self._reflect:
@@ -244,7 +240,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     def _credit(self, state: TieredMemoryState) -> dict[str, Any]:
         """What is credited with what; nothing if that is not known."""
-        noted = state.get("recalled_run")
+        noted = _noted(state)
         if self._outcome is None or noted is None:
             return {}
         judged = self._outcome(state)
@@ -255,18 +251,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def _memory(self, runtime: Runtime[Any]) -> MemoryCoordinator:
         return self._whose.memory(runtime, ensure_config())
 
-    def _recall(self, memory: MemoryCoordinator, request: ModelRequest[Any]) -> _Turn:
-        """Recall for a turn; what the model sees among the messages is not shown as well."""
-        run = _run(request)
-        if self._remember:
-            found = memory.get_context(_question(request), **self._with_room(request))
-            shown = memory.expose(self._new(found, request), **self._shown_to(run))
-        else:
-            asked = {**self._options, **self._shown_to(run)}
-            shown = memory.get_context(_question(request), **asked)
-        return _Turn(_question_id(request), run, tuple(shown))
-
-    async def _arecall(self, memory: MemoryCoordinator, request: ModelRequest[Any]) -> _Turn:
+    async def _recall(self, memory: MemoryCoordinator, request: ModelRequest[Any]) -> _Turn:
         """Recall for a turn; what the model sees among the messages is not shown as well."""
         run = _run(request)
         if self._remember:
@@ -307,6 +292,14 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         return ExtendedModelResponse(response, Command(update=update))
 
 
+def _check_learning(outcome: object, reflect: object) -> None:
+    if outcome is not None and not callable(outcome):
+        raise InvalidTypeError("outcome is a function of the agent's state")
+    checked_blocking(outcome, "outcome")
+    if not isinstance(reflect, bool):
+        checked_model(reflect)
+
+
 def _run(request: ModelRequest[Any]) -> Run:
     """The run of this turn: the one that was noted before it was interrupted, else a new one."""
     run, noted = run_of(request.runtime), _noted(request.state)
@@ -316,7 +309,7 @@ def _run(request: ModelRequest[Any]) -> Run:
 
 
 def _noted(state: Any) -> Noted | None:
-    found: Noted | None = state.get("recalled_run")
+    found: Noted | None = of_state(state, "recalled_run", None)
     return found
 
 

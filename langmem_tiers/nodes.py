@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Annotated, Any, TypedDict, Unpack
 
 from langchain_core.messages import AnyMessage
@@ -11,16 +12,20 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langmem_tiers.attempts import concern_of, led_by
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.documents import facts
-from langmem_tiers.errors import InvalidTypeError, MissingExtraError
+from langmem_tiers.errors import MissingExtraError
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import Recollection
 from langmem_tiers.recalled import recalled_text
 from langmem_tiers.runs import (
     DEFAULT_LESSONS,
+    OfState,
     RecallOptions,
     Remembered,
+    at_once,
+    blocking,
     checked,
     checked_lessons,
+    checked_of_state,
     last_question,
     of_state,
     run_of,
@@ -35,8 +40,8 @@ except ImportError as error:
         "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
     ) from error
 
-Question = str | Callable[[Any], str]
-"""A key of the state, or a function of the state."""
+Body = Callable[[MemoryCoordinator, Any, RunnableConfig], Coroutine[Any, Any, dict[str, Any]]]
+"""What a node does with the run's memory, the state and the config; it returns an update."""
 
 
 class MemoryState(TypedDict, total=False):
@@ -53,7 +58,7 @@ class MemoryState(TypedDict, total=False):
 
 def create_recall_node(
     *,
-    query: Question | None = None,
+    query: OfState | None = None,
     lessons: int = DEFAULT_LESSONS,
     holdout: float = 0.0,
     tenant: str | None = None,
@@ -80,8 +85,7 @@ def create_recall_node(
         tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
         project_id: Likewise.
         session_id: Likewise; `{thread_id}` for instance.
-        coordinator: Makes the coordinator from a store and `context`; for options of its own,
-            `functools.partial(MemoryCoordinator, settings=…)`.
+        coordinator: Makes the coordinator, such as `partial(MemoryCoordinator, settings=…)`.
         name: The node's name, in traces too.
         options: Those of `MemoryCoordinator.get_context`: `limit`, `max_tokens`, `tiers`, ….
 
@@ -101,39 +105,58 @@ def create_recall_node(
         graph.invoke({"messages": ["When do keys change?"]}, context=MemoryContext(tenant="acme"))
         ```
     """
-    scope = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
-    whose = Remembered(scope=scope, coordinator=coordinator)
+    whose = Remembered(
+        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+    )
     known = checked(options, create_recall_node)
     checked_lessons(lessons, holdout)
-    ask = _asker(query)
-
-    def recall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        runtime = get_runtime()
-        memory, run = whose.memory(runtime, config), run_of(runtime)
-        concern = concern_of(state, lessons)
-        first = memory.get_lessons(**concern, run_id=run, holdout=holdout) if concern else []
-        found = memory.get_context(ask(state), run_id=run, holdout=holdout, **known)
-        return _update(found, first, run)
-
-    async def arecall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        runtime = get_runtime()
-        memory, run = whose.memory(runtime, config), run_of(runtime)
-        concern = concern_of(state, lessons)
-        first = await memory.aget_lessons(**concern, run_id=run, holdout=holdout) if concern else []
-        found = await memory.aget_context(ask(state), run_id=run, holdout=holdout, **known)
-        return _update(found, first, run)
-
-    return RunnableLambda(recall, arecall, name=name)
+    if query is not None:
+        checked_of_state(query, "query")
+    return node(
+        name, whose, partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
+    )
 
 
-def _asker(query: Question | None) -> Callable[[Any], str]:
+async def _recall(
+    memory: MemoryCoordinator,
+    state: Any,
+    _: RunnableConfig,
+    *,
+    query: OfState | None,
+    lessons: int,
+    holdout: float,
+    options: RecallOptions,
+) -> dict[str, Any]:
+    run, concern = this_run(), concern_of(state, lessons)
+    first = await memory.aget_lessons(**concern, run_id=run, holdout=holdout) if concern else []
+    found = await memory.aget_context(
+        _question(state, query), run_id=run, holdout=holdout, **options
+    )
+    return _update(found, first, run)
+
+
+def node(name: str, whose: Remembered, body: Body) -> Runnable[Any, dict[str, Any]]:
+    """A node for `invoke` and `ainvoke`, of one body."""
+
+    def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        return at_once(body(blocking(whose.memory(get_runtime(), config)), state, config))
+
+    async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        return await body(whose.memory(get_runtime(), config), state, config)
+
+    return RunnableLambda(step, astep, name=name)
+
+
+def this_run() -> Run:
+    """The attempt that the node which calls this makes; see `run_of`."""
+    return run_of(get_runtime())
+
+
+def _question(state: Any, query: OfState | None) -> str:
     if query is None:
-        return lambda state: text_of(last_question(of_state(state, "messages")))
-    if isinstance(query, str):
-        return lambda state: str(of_state(state, query))
-    if not callable(query):
-        raise InvalidTypeError("query is a key of the state, or a function of the state")
-    return query
+        return text_of(last_question(of_state(state, "messages")))
+    asked: str = of_state(state, query)
+    return str(asked) if isinstance(query, str) else asked
 
 
 def _update(

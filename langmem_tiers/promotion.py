@@ -6,6 +6,7 @@ from dataclasses import fields
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.asking import memory_key
 from langmem_tiers.config import PromotionSettings
 from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.generalising import generaliser_of
@@ -58,7 +59,7 @@ class PromotionVerbs:
             ModelError: if the model gave nothing usable; nothing was promoted.
         """
         flow = self._learning.promote(
-            _key(key), self.context, self._policy(policy), _general(model)
+            memory_key(key), self.context, self._policy(policy), _general(model)
         )
         return self._store.run(flow)
 
@@ -72,7 +73,7 @@ class PromotionVerbs:
     ) -> Promotion:
         """Promote a memory if it has proven itself; see `promote_to_long_term`."""
         flow = self._learning.promote(
-            _key(key), self.context, self._policy(policy), _general(model)
+            memory_key(key), self.context, self._policy(policy), _general(model)
         )
         return await self._store.arun(flow)
 
@@ -116,10 +117,11 @@ class PromotionVerbs:
 
     @traced("tool")
     def rollback(self, move: str) -> bool:
-        """Undo a promotion or a demotion by its `move`; False if it was undone before.
+        """Undo a move by its id; False if it was undone before.
 
-        The tables are then as they were before the move. What the new memory has earned since
-        goes to its source.
+        A move is a promotion, a demotion, or what consolidation and `supersede` and `retract` do.
+        The tables are then as they were before it. What a new memory has earned since goes to its
+        source. What came from something that is retracted stays out of recall.
 
         Raises:
             InvalidInputError: if there is no such move.
@@ -129,7 +131,7 @@ class PromotionVerbs:
 
     @traced("tool")
     async def arollback(self, move: str) -> bool:
-        """Undo a promotion or a demotion; see `rollback`."""
+        """Undo a move; see `rollback`."""
         return await self._store.arun(self._learning.rollback(_move(move), self.context))
 
     def explain(self, key: str, *, policy: PromotionSettings | None = None) -> Explanation:
@@ -139,13 +141,13 @@ class PromotionVerbs:
             InvalidInputError: if there is no such memory.
         """
         return self._store.run(
-            self._learning.explain(_key(key), self.context, self._policy(policy))
+            self._learning.explain(memory_key(key), self.context, self._policy(policy))
         )
 
     async def aexplain(self, key: str, *, policy: PromotionSettings | None = None) -> Explanation:
         """Why a memory stands where it stands; see `explain`."""
         return await self._store.arun(
-            self._learning.explain(_key(key), self.context, self._policy(policy))
+            self._learning.explain(memory_key(key), self.context, self._policy(policy))
         )
 
     def _policy(self, policy: PromotionSettings | None) -> PromotionPolicy:
@@ -182,13 +184,3 @@ def _move(move: object) -> str:
     if found is None:
         raise InvalidTypeError("nothing was promoted or demoted: the move is None")
     return found
-
-
-def _key(key: object) -> str:
-    """The key of one memory, and not what has one."""
-    if key is None:
-        raise InvalidTypeError("there is no memory to look at: the key is None")
-    if not isinstance(key, str):
-        hint = f": pass the {type(key).__name__}'s .key" if hasattr(key, "key") else ""
-        raise InvalidTypeError(f"a key is a string, not {type(key).__name__}{hint}")
-    return key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -15,6 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
+from langmem_tiers.consolidate.archive import ArchiveReport
+from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
 from langmem_tiers.explain import UNPRINTABLE
 from langmem_tiers.importers import BadRecord
 from langmem_tiers.importing import Imported
@@ -186,6 +188,34 @@ def sizes_table(sizes: Sequence[RelationSize]) -> Table:
         table.add_row(plain(one.relation), one.kind, size(one.bytes))
     table.columns[-1].justify = "right"
     return table
+
+
+def archived_document(tenant: str, report: ArchiveReport) -> dict[str, Any]:
+    """What left the database, as JSON."""
+    return {"tenant": tenant, **asdict(report)}
+
+
+def archives_table(files: Sequence[ArchiveFile]) -> Table:
+    """The archives of a tenant, oldest first."""
+    table = _table("archive", "archived", "memories", "remaining", "url")
+    for one in files:
+        day = one.archived_at.date().isoformat()
+        counts = (f"{one.memories:,}", f"{one.remaining:,}")
+        table.add_row(plain(one.archive), day, *counts, plain(one.url))
+    for column in table.columns[2:4]:
+        column.justify = "right"
+    return table
+
+
+def archives_document(tenant: str, files: Sequence[ArchiveFile]) -> dict[str, Any]:
+    """The same as JSON."""
+    return {"tenant": tenant, "archives": [asdict(one) for one in files]}
+
+
+def restored_document(tenant: str, reports: Mapping[str, RestoreReport]) -> dict[str, Any]:
+    """What came back from each archive, as JSON."""
+    restored = [{"archive": name, **asdict(one)} for name, one in reports.items()]
+    return {"tenant": tenant, "restored": restored}
 
 
 def _heading(one: Recollection) -> str:

@@ -56,6 +56,8 @@ class TieredMemoryRetriever(BaseRetriever):
     agent_id: str | None = None
     max_tokens: int | None = None
     since: datetime | str | None = None
+    as_of: datetime | str | None = None
+    known_at: datetime | str | None = None
     min_importance: float | None = None
     filter: dict[str, Any] | None = None
     deduplicate: bool = False

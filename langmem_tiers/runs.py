@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
@@ -31,12 +39,17 @@ _OUTSIDE = (
     "a node runs in a graph: add it with builder.add_node('name', node), compile with "
     "store=TieredStore…, and invoke the graph; elsewhere use a MemoryCoordinator"
 )
+_NEEDED: Any = object()
 _OTHERS_WORDS = {"k": "limit", "top_k": "limit", "max_items": "limit"}
 """What others call our options, where that looks nothing like them."""
 
-
 DEFAULT_LESSONS = 3
 """Lessons that come before what is recalled."""
+
+OfState = str | Callable[[Any], Any]
+"""A key of the state, or a function of the state."""
+
+T = TypeVar("T")
 
 
 class RecallOptions(TypedDict, total=False):
@@ -52,6 +65,8 @@ class RecallOptions(TypedDict, total=False):
     limit: int | None
     max_tokens: int | None
     since: datetime | str | None
+    as_of: datetime | str | None
+    known_at: datetime | str | None
     min_importance: float | None
     filter: Mapping[str, Any] | None
     deduplicate: bool
@@ -64,14 +79,16 @@ class RecallOptions(TypedDict, total=False):
 class Remembered:
     """Whose memory the runs of a graph use, and what makes their coordinators."""
 
-    scope: Mapping[str, str | None] = field(default_factory=dict)
-    """Labels by their names in `MemoryContext`; `{name}` stands for a value of `configurable`."""
+    tenant: str | None = None
+    """A label, in which `{name}` stands for a value of `configurable`; so are the next two."""
+    project_id: str | None = None
+    session_id: str | None = None
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator
 
     def __post_init__(self) -> None:
         """Refuse a template that names nobody."""
-        for text in self.scope.values():
-            checked_template(text or "")
+        for text in _labels(self).values():
+            checked_template(text)
 
     def memory(self, runtime: Any, config: RunnableConfig) -> MemoryCoordinator:
         """The coordinator of one run.
@@ -83,11 +100,11 @@ class Remembered:
         if runtime is None:
             raise ConfigurationError(_OUTSIDE)
         context = self.context(runtime.context, config)
-        return self.coordinator(_tiered(runtime.store), context=context)
+        return self.coordinator(tiered(runtime.store), context=context)
 
     def context(self, given: Any, config: RunnableConfig) -> MemoryContext:
-        """Who asks: the run's context, and over it what the scope names."""
-        named = {name: filled(text, config) for name, text in self.scope.items() if text}
+        """Who asks: the run's context, and over it what is named here."""
+        named = {name: filled(text, config) for name, text in _labels(self).items() if text}
         labels = {**_labels(given), **named}
         if "tenant" not in labels:
             raise InvalidInputError(
@@ -187,20 +204,68 @@ def filled(text: str, config: RunnableConfig) -> str:
     return _PLACEHOLDER.sub(value, text)
 
 
-def of_state(state: Any, key: str) -> Any:
-    """A key of a graph's state, be it a mapping or an object.
+def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
+    """What a key of a graph's state, a mapping or an object, or a function of it says.
 
     Raises:
-        InvalidInputError: if the state has no such key.
+        InvalidInputError: if the state has no such key, and no default is given.
     """
-    missing = object()
-    found = state.get(key, missing) if isinstance(state, Mapping) else getattr(state, key, missing)
-    if found is missing:
+    if not isinstance(what, str):
+        return what(state)
+    mapped = isinstance(state, Mapping)
+    found = state.get(what, default) if mapped else getattr(state, what, default)
+    if found is _NEEDED:
         raise InvalidInputError(
-            f"the graph's state has no {key!r}: add it to the state, or say with query=… where "
-            "the question stands"
+            f"the graph's state has no {what!r} yet: write it before this node, None if it is not "
+            "known, or give a function of the state"
         )
     return found
+
+
+def checked_of_state(given: object, what: str) -> None:
+    """Refuse what is neither a key of the state nor a function of it.
+
+    Raises:
+        InvalidTypeError: for anything else, and for a function that must be awaited.
+    """
+    if not isinstance(given, str) and not callable(given):
+        raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
+    checked_blocking(given, what)
+
+
+class _Blocking:
+    """A coordinator whose async verbs block, so that one body serves `invoke` and `ainvoke`."""
+
+    def __init__(self, memory: MemoryCoordinator) -> None:
+        self._memory = memory
+
+    def __getattr__(self, name: str) -> Any:
+        twin = name.removeprefix("a")
+        found = getattr(self._memory, twin)
+        return found if twin == name else awaitable(found)
+
+
+def blocking(memory: MemoryCoordinator) -> MemoryCoordinator:
+    """A coordinator for a body that is run `at_once`: what it awaits is done when it is called."""
+    return cast("MemoryCoordinator", _Blocking(memory))
+
+
+def awaitable(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:
+    """A function that blocks, as one that is awaited."""
+
+    async def call(*given: Any, **options: Any) -> T:
+        return function(*given, **options)
+
+    return call
+
+
+def at_once(body: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits nothing but what is `blocking` or `awaitable`, without a loop."""
+    try:
+        body.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    raise AssertionError("it waits for something else")
 
 
 def last_question(messages: Sequence[Any]) -> HumanMessage | None:
@@ -214,7 +279,12 @@ def text_of(message: BaseMessage | None) -> str:
     return "" if message is None else str(message.text).strip()
 
 
-def _tiered(store: object) -> TieredStore:
+def tiered(store: object) -> TieredStore:
+    """The store of a graph.
+
+    Raises:
+        ConfigurationError: if it is no TieredStore.
+    """
     if isinstance(store, TieredStore):
         return store
     found = "no store" if store is None else f"store={type(store).__name__}"

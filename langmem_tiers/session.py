@@ -19,7 +19,7 @@ from langmem_tiers.connection import (
     arows_of,
     awhole,
     can_roll_back,
-    check_same,
+    changed,
     interruption,
     is_half_sent,
     is_outcome_unknown,
@@ -106,8 +106,7 @@ class Session:
 
     def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
-        found: list[Rows] = self.perform(Query((Lookup.call(lookups),), commit=True))
-        return found[0]
+        return list(self.perform(Query((Lookup.call(lookups),), commit=True))[0])
 
     def _script(self, script: Script) -> None:
         conn = self._connection()
@@ -141,7 +140,7 @@ class Session:
                 if isinstance(error, ENDED):
                     conn.close()  # as the server does next
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
-                if lost and (began_before or self._writes(query)):
+                if lost and (began_before or self._database.target.writes(query)):
                     raise outcome_unknown(error) from error
                 again = is_transient(error, conn, began_before=began_before)
                 if not again or attempt == _ATTEMPTS or None in self._past:
@@ -155,13 +154,13 @@ class Session:
                 return rows
         raise AssertionError("unreachable")
 
-    def _writes(self, query: Query) -> bool:
-        return any(self._database.target.statements[call.name].writes for call in query.calls)
-
     def _do_past(self, conn: Connection) -> None:
         """Do again what a transaction did before it was undone."""
         for query, rows in filter(None, () if self._open else self._past):
-            check_same(self._execute(conn, query), rows)
+            if self._execute(conn, query) != rows:
+                self._past = []
+                self._start_over(conn)
+                raise changed()
 
     def _start_over(self, conn: Connection) -> None:
         """Undo what may be tried again; replace a dead pool."""
@@ -278,8 +277,7 @@ class AsyncSession:
 
     async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
-        found: list[Rows] = await self.perform(Query((Lookup.call(lookups),), commit=True))
-        return found[0]
+        return list((await self.perform(Query((Lookup.call(lookups),), commit=True)))[0])
 
     async def _script(self, script: Script) -> None:
         conn = await self._connection()
@@ -313,7 +311,7 @@ class AsyncSession:
                 if isinstance(error, ENDED):
                     await conn.close()  # as the server does next
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
-                if lost and (began_before or self._writes(query)):
+                if lost and (began_before or self._database.target.writes(query)):
                     raise outcome_unknown(error) from error
                 again = is_transient(error, conn, began_before=began_before)
                 if not again or attempt == _ATTEMPTS or None in self._past:
@@ -327,13 +325,13 @@ class AsyncSession:
                 return rows
         raise AssertionError("unreachable")
 
-    def _writes(self, query: Query) -> bool:
-        return any(self._database.target.statements[call.name].writes for call in query.calls)
-
     async def _do_past(self, conn: AsyncConnection) -> None:
         """Do again what a transaction did before it was undone."""
         for query, rows in filter(None, () if self._open else self._past):
-            check_same(await self._execute(conn, query), rows)
+            if await self._execute(conn, query) != rows:
+                self._past = []
+                await self._start_over(conn)
+                raise changed()
 
     async def _start_over(self, conn: AsyncConnection) -> None:
         """Undo what may be tried again; replace a dead pool."""

@@ -12,7 +12,8 @@
         min_age_days: 7
         min_projects: 2
 
-These are the defaults, and each may be left out. `config.py` says what each means.
+These are the defaults, and each may be left out. `config.py` says what each means. The two models
+are made when they are asked for: nothing is sent to them unasked.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from langmem_tiers.config import CoordinatorSettings, PromotionSettings
-from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.errors import ConfigurationError, MissingExtraError
 
 CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
 """The environment variable that names the YAML file."""
@@ -77,6 +81,33 @@ class MemorySettings:
             settings = _over(settings, _document(Path(file)), f"in {os.fspath(file)}")
         return _over(settings, _variables(env), f"in the environment, {PREFIX}…")
 
+    def chat_model(self) -> BaseChatModel | None:
+        """The chat model that `memory.coordinator.model` names, for `model=` of what takes one.
+
+        Raises:
+            ConfigurationError: if LangChain does not know it, or lacks its provider's package.
+            MissingExtraError: without the `langchain` extra.
+        """
+        name = self.coordinator.model
+        chat: BaseChatModel | None = _made(
+            "langchain.chat_models", "init_chat_model", "model", name
+        )
+        return chat
+
+    def embeddings(self) -> Embeddings | None:
+        """The embeddings that `memory.coordinator.embedding_model` names, for a store's `index`.
+
+        Raises:
+            ConfigurationError: if its provider is not named, as in `openai:text-embedding-3-small`,
+                or its package lacks.
+            MissingExtraError: without the `langchain` extra.
+        """
+        name = self.coordinator.embedding_model
+        found: Embeddings | None = _made(
+            "langchain.embeddings", "init_embeddings", "embedding_model", name
+        )
+        return found
+
 
 class _Root(BaseSettings):
     """What the environment may set, and how its names are made."""
@@ -84,6 +115,24 @@ class _Root(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="LANGMEM_TIERS_", env_nested_delimiter="__")
 
     memory: MemorySettings = MemorySettings()
+
+
+def _made(module: str, function: str, key: str, name: str | None) -> Any:
+    """What a function of LangChain makes of a model's name; None of none."""
+    if name is None:
+        return None
+    try:
+        make = getattr(import_module(module), function)
+    except ImportError as error:
+        raise MissingExtraError(
+            "models of the settings need LangChain: pip install 'langmem-tiers[langchain]'"
+        ) from error
+    try:
+        return make(name)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(
+            f"memory.coordinator.{key} {name!r} names no model that is ready to use: {error}"
+        ) from error
 
 
 _ROOT = {"memory": MemorySettings}

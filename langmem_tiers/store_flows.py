@@ -17,6 +17,7 @@ from langmem_tiers.config import Distance, StoreOptions
 from langmem_tiers.errors import ConfigurationError, DatabaseError
 from langmem_tiers.flow import Call, Flow, Query, Row, Together
 from langmem_tiers.group_commit import HOPELESS
+from langmem_tiers.learn import outcome
 from langmem_tiers.memory import TIERS, Moment, Recollection, RelationSize, Tier, TierStats
 from langmem_tiers.namespaces import check_key
 from langmem_tiers.recall import context
@@ -91,7 +92,7 @@ class StoreFlows:
         """One get alone: the commonest call, on the shortest way."""
         asked = ops.to_get(op)
         if self._accesses.due:
-            yield from self._flush_aside()
+            yield from self.flush_aside()
         rows = yield recalling.lookup(asked)
         if not rows:
             return None
@@ -110,7 +111,7 @@ class StoreFlows:
         if not reads:
             return []
         if self._accesses.due:
-            yield from self._flush_aside()
+            yield from self.flush_aside()
         vectors: Mapping[int, PackedVector | None] = {}
         if any(isinstance(one, recalling.Search) for one in reads):
             yield from self.refresh_state()
@@ -168,7 +169,7 @@ class StoreFlows:
                 _log.warning("reads go on, but do not extend the life of what they read: %s", error)
             self._told_of_lives = True
 
-    def _flush_aside(self) -> Flow[None]:
+    def flush_aside(self) -> Flow[None]:
         """Write them beside a read, which is answered though Postgres refuses to write."""
         try:
             yield from self.flush()
@@ -190,7 +191,7 @@ class StoreFlows:
                 "words alone, or with `dims` and `embed` as well"
             )
         if self._accesses.due:
-            yield from self._flush_aside()
+            yield from self.flush_aside()
         yield from self.refresh_state()
         moment = self.moment()
         answers = yield from context.recall(asks, reader, moment, self._ann_tiers)
@@ -201,7 +202,7 @@ class StoreFlows:
     def find(self, tenant: str, key: str, tiers: Sequence[Tier]) -> Flow[list[Candidate]]:
         """Memories of a tenant by key, short_term before working before long_term."""
         if self._accesses.due:
-            yield from self._flush_aside()
+            yield from self.flush_aside()
         params = {
             "tenant": tenant,
             "key": check_key(key),
@@ -221,7 +222,7 @@ class StoreFlows:
 
     def type_stats(self, tenant: str) -> Flow[list[Row]]:
         """Tier, memory type, memories and accesses of a tenant, accesses counted so far too."""
-        yield from self._flush_aside()
+        yield from self.flush_aside()
         params = {"tenant": tenant, "alive_at": self.moment().alive_at}
         (rows,) = yield Query((Call("type_stats", params),), commit=True)
         return list(rows)
@@ -278,7 +279,7 @@ class StoreFlows:
 
     def stats(self, tenant: str | None) -> Flow[list[TierStats]]:
         """What each tier holds, but for what has expired and is not to be seen."""
-        yield from self._flush_aside()
+        yield from self.flush_aside()
         params = {
             "tenant": tenant,
             "schema_prefix": self.options.schema_prefix,
@@ -298,8 +299,10 @@ class StoreFlows:
         return [RelationSize(relation=row[0], kind=row[1], bytes=row[2]) for row in rows]
 
     def sweep(self) -> Flow[int]:
-        """Remove expired memories; how many."""
-        return (yield from remembering.sweep(now=self._clock()))
+        """Remove expired memories, and what waits in vain for an outcome; how many memories."""
+        now = self._clock()
+        yield from outcome.forget(now)
+        return (yield from remembering.sweep(now=now))
 
     def tend(self) -> Flow[int]:
         """What a sweeper does each time: sweep, then optimize; how many were removed."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from langmem_tiers.attempts import HELD, answered_in, approach_of, messages_of
+from langmem_tiers.attempts import HELD, answered_in, approach_of, messages_of, tool_of
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import DatabaseError, InvalidTypeError, MissingExtraError
 from langmem_tiers.learn.outcome import Run
@@ -17,7 +16,16 @@ from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory import Recollection
 from langmem_tiers.prompts import BEFORE_THE_CALL
 from langmem_tiers.recalled import recalled_text
-from langmem_tiers.runs import DEFAULT_LESSONS, Remembered, checked_lessons, text_of
+from langmem_tiers.runs import (
+    DEFAULT_LESSONS,
+    Remembered,
+    at_once,
+    awaitable,
+    blocking,
+    checked_lessons,
+    of_state,
+    text_of,
+)
 
 try:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -33,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class ToolLessons:
-    """Puts lessons before the calls of a `ToolNode`, and beside their errors.
+    """Puts lessons before the calls of a `ToolNode` that failed before, and beside their errors.
 
     A `ToolNode` is given its two methods, not the object itself: one for `invoke` and one for
     `ainvoke`.
@@ -43,7 +51,7 @@ class ToolLessons:
         from langgraph.prebuilt import ToolNode
         from langmem_tiers.tool_lessons import ToolLessons
 
-        lessons = ToolLessons(hold_repeats=True)
+        lessons = ToolLessons()
         node = ToolNode(
             tools,
             wrap_tool_call=lessons.wrap_tool_call,
@@ -55,7 +63,7 @@ class ToolLessons:
     def __init__(
         self,
         *,
-        hold_repeats: bool = False,
+        hold_repeats: bool = True,
         with_errors: bool = True,
         lessons: int = DEFAULT_LESSONS,
         holdout: float = 0.0,
@@ -71,7 +79,7 @@ class ToolLessons:
             hold_repeats: Do not run a call that failed before in just this form: answer it with
                 the lesson instead, once for each call, so that the model can think again. The
                 same call after that runs. None is held where the state has no `messages`, which
-                tell what was held before.
+                tell what was held before, or where the tool's answer is returned directly.
             with_errors: Put the lessons of a failure before the error that the tool reports.
             lessons: Lessons at most for one call.
             holdout: The share of lessons that a run goes without; see `get_context`. A call
@@ -87,93 +95,64 @@ class ToolLessons:
             if not isinstance(given, bool):
                 raise InvalidTypeError(f"{what} is True or False, not {given!r:.80}")
         checked_lessons(lessons, holdout)
-        scope = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
-        self._whose = Remembered(scope=scope, coordinator=coordinator)
-        self._hold_repeats, self._with_errors = hold_repeats, with_errors
+        self._whose = Remembered(
+            tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+        )
+        self._hold_repeats, self._with_errors = hold_repeats and lessons > 0, with_errors
         self._lessons, self._holdout = lessons, holdout
-        self._run = run or _noted_run
+        self._run = run or (lambda request: of_state(request.state, "recalled_run", None))
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]
     ) -> Answer:
         """Run a tool call, with the lessons there are."""
-        known: Sequence[Recollection] = ()
-        if self._hold_repeats and _may_be_held(request):
-            memory = self._memory(request)
-            with _aside():
-                known = memory.get_lessons(**self._before(request))
-        if known:
-            return _held(request, known)
-        answer = handler(request)
-        if self._with_errors and _failed(answer):
-            memory = self._memory(request)
-            with _aside():
-                known = memory.get_lessons(**self._after(request, answer))
-        return _taught(answer, known)
+        return at_once(
+            self._called(request, awaitable(handler), lambda: blocking(self._memory(request)))
+        )
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
         """Run a tool call, with the lessons there are."""
-        known: Sequence[Recollection] = ()
+        return await self._called(request, handler, lambda: self._memory(request))
+
+    async def _called(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[Answer]],
+        memory: Callable[[], MemoryCoordinator],
+    ) -> Answer:
         if self._hold_repeats and _may_be_held(request):
-            memory = self._memory(request)
-            with _aside():
-                known = await memory.aget_lessons(**self._before(request))
-        if known:
-            return _held(request, known)
+            approach = approach_of(request.tool_call)
+            tool = request.tool_call["name"]
+            if known := await self._found(memory(), request, tools=tool, approach=approach):
+                return _held(request, known)
         answer = await handler(request)
-        if self._with_errors and _failed(answer):
-            memory = self._memory(request)
-            with _aside():
-                known = await memory.aget_lessons(**self._after(request, answer))
-        return _taught(answer, known)
+        if not (self._with_errors and isinstance(answer, ToolMessage) and answer.status == "error"):
+            return answer
+        failure = signature(text_of(answer), tool=tool_of(request.tool_call))
+        return _taught(answer, await self._found(memory(), request, failures=failure))
 
     def _memory(self, request: ToolCallRequest) -> MemoryCoordinator:
         return self._whose.memory(request.runtime, request.runtime.config)
 
-    def _before(self, request: ToolCallRequest) -> dict[str, Any]:
-        approach = approach_of(request.tool_call)
-        return {
-            "tools": request.tool_call["name"],
-            "approach": approach,
-            **self._shown_to(request),
-        }
-
-    def _after(self, request: ToolCallRequest, answer: Any) -> dict[str, Any]:
-        failed = signature(text_of(answer), tool=request.tool_call["name"])
-        return {"failures": failed, **self._shown_to(request)}
-
-    def _shown_to(self, request: ToolCallRequest) -> dict[str, Any]:
+    async def _found(
+        self, memory: MemoryCoordinator, request: ToolCallRequest, **concern: Any
+    ) -> Sequence[Recollection]:
+        """Lessons stand beside a call: where Postgres refuses them, it runs all the same."""
         run = self._run(request)
-        held_out = {} if run is None else {"run_id": run, "holdout": self._holdout}
-        return {"limit": self._lessons, **held_out}
-
-
-@contextmanager
-def _aside() -> Iterator[None]:
-    """Lessons stand beside a call: where Postgres refuses them, the call runs all the same."""
-    try:
-        yield
-    except DatabaseError as error:
-        _log.warning("a tool call runs without its lessons: %s", error)
-
-
-def _noted_run(request: ToolCallRequest) -> str | None:
-    state = request.state
-    if isinstance(state, Mapping):
-        found = state.get("recalled_run")
-    else:
-        found = getattr(state, "recalled_run", None)
-    return None if found is None else str(found)
-
-
-def _failed(answer: Answer) -> bool:
-    return isinstance(answer, ToolMessage) and answer.status == "error"
+        shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
+        try:
+            return await memory.aget_lessons(**concern, limit=self._lessons, **shown_to)
+        except DatabaseError as error:
+            _log.warning("a tool call runs without its lessons: %s", error)
+            return ()
 
 
 def _may_be_held(request: ToolCallRequest) -> bool:
-    """Whether it can be seen that this call was not held before."""
+    """Whether a model will see the lesson, and it can be seen that it was not held before."""
+    if tool_of(request.tool_call) is None or getattr(request.tool, "return_direct", False):
+        return False
     messages = messages_of(request.state)
     approach = approach_of(request.tool_call)
     return bool(messages) and not any(
@@ -194,15 +173,12 @@ def _held(request: ToolCallRequest, same: Sequence[Recollection]) -> ToolMessage
     )
 
 
-def _taught(answer: Answer, found: Sequence[Recollection]) -> Answer:
+def _taught(error: ToolMessage, found: Sequence[Recollection]) -> ToolMessage:
     """The error, with the lessons before it."""
-    message: Any = answer
     if not found:
-        return answer
-    lessons = recalled_text((), found)
-    if isinstance(message.content, str):
-        message = message.model_copy(update={"content": f"{lessons}\n{message.content}"})
-        return cast("ToolMessage", message)
-    block = {"type": "text", "text": f"{lessons}\n"}
-    message = message.model_copy(update={"content": [block, *message.content]})
-    return cast("ToolMessage", message)
+        return error
+    lessons = f"{recalled_text((), found)}\n"
+    if isinstance(error.content, str):
+        return error.model_copy(update={"content": f"{lessons}{error.content}"})
+    block = {"type": "text", "text": lessons}
+    return error.model_copy(update={"content": [block, *error.content]})

@@ -66,16 +66,20 @@ class Told(NamedTuple):
     """What failed, without its accidents."""
     tool: str | None = None
     """The tool it failed in."""
+    valid_from: datetime | None = None
+    """When what it says began to be true."""
+    valid_to: datetime | None = None
+    """When it ceased to be true."""
 
 
 NOTHING_TOLD = Told()
 
 
 def told(value: Mapping[str, Any]) -> Told:
-    """Read `session_id`, `turn`, `speaker` and `occurred_at` (ISO 8601; UTC unless it says so).
+    """Read `session_id`, `turn`, `speaker`, and when: `occurred_at`, `valid_from`, `valid_to`.
 
-    Of what has a `signature`, that and its `tool`. A value may hold anything under these names:
-    what does not fit is not used.
+    Times are ISO 8601; UTC unless they say so. Of what has a `signature`, that and its `tool`. A
+    value may hold anything under these names: what does not fit is not used.
     """
     if not _TOLD.isdisjoint(value):
         session, speaker = _name(value.get("session_id")), _name(value.get("speaker"))
@@ -84,11 +88,15 @@ def told(value: Mapping[str, Any]) -> Told:
         moment = _moment(value.get("occurred_at"))
         signature = _name(value.get("signature"))
         tool = _name(value.get("tool")) if signature else None
-        return Told(session, turn if numbered else None, speaker, moment, signature, tool)
+        began, ended = _moment(value.get("valid_from")), _moment(value.get("valid_to"))
+        if began and ended and began >= ended:
+            began = ended = None
+        order = turn if numbered else None
+        return Told(session, order, speaker, moment, signature, tool, began, ended)
     return NOTHING_TOLD
 
 
-_TOLD = frozenset(("session_id", "speaker", "occurred_at", "signature"))
+_TOLD = frozenset(("session_id", "speaker", "occurred_at", "signature", "valid_from", "valid_to"))
 MAX_TURN = 2**31 - 10
 
 

@@ -26,7 +26,16 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     version = int(os.environ.get("LANGMEM_TIERS_TEST_PG", "18"))
     path = tmp_path_factory.mktemp("postgres") / "data"
     with EmbeddedPostgres(path, version=version) as server:  # type: ignore[arg-type]
+        _forget_power_cuts(server.url)
         yield server.url
+
+
+def _forget_power_cuts(url: str) -> None:
+    """Wait for no disk: this server's data need not outlive the machine, and nobody kills it."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("ALTER SYSTEM SET fsync = off")
+        conn.execute("ALTER SYSTEM SET full_page_writes = off")
+        conn.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture

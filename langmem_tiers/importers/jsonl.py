@@ -9,6 +9,9 @@ from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.importers.dates import utc_date
 from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Units
 from langmem_tiers.importers.settle import attempt
+from langmem_tiers.memory import Tier
+from langmem_tiers.remember.memories import normalised_tags, share
+from langmem_tiers.types import MemoryTypes
 
 _Turns = Counter[tuple[str | None, str]]
 
@@ -43,7 +46,7 @@ def _draft(raw: object, where: Callable[[], int], turns: _Turns) -> Draft:
     project = _name(rest, "project_id") or None
     session = _name(rest, "session_id", "session") or None
     key = _key(rest, session)
-    facts = _facts(rest)
+    facts = _facts(rest) | _labels(rest)
     turn = _turn(rest, name, session, turns)
     facts |= {"session_id": session, "turn": turn, "metadata": _metadata(rest)}
     known = {field: fact for field, fact in facts.items() if fact is not None}
@@ -85,6 +88,21 @@ def _facts(rest: dict[str, Any]) -> dict[str, Any]:
     return {
         "speaker": speaker or None,
         "occurred_at": None if written is None else utc_date(written),
+    }
+
+
+def _labels(rest: dict[str, Any]) -> dict[str, Any]:
+    """What the memory is and where it belongs, as `store` checks it."""
+    named, tier, tags = _name(rest, "memory_type"), _take(rest, "tier"), _take(rest, "tags")
+    if tier is not None and tier not in tuple(Tier):
+        raise InvalidInputError(f"`tier` is one of {', '.join(Tier)}, not {tier!r:.80}")
+    if named is not None:
+        tier = tier or MemoryTypes().get(named).tier
+    return {
+        "memory_type": named,
+        "tier": tier,
+        "tags": None if tags is None else normalised_tags(tags) or None,
+        "importance": share(_take(rest, "importance"), "importance"),
     }
 
 

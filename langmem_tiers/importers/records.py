@@ -21,9 +21,9 @@ class Record:
     """One memory of a tenant and, if the file names it, a project of theirs.
 
     `value` holds `content` and `source` (the format's name) and, where the file has them,
-    `speaker`, `occurred_at` (ISO 8601, UTC), `session_id`, `turn` (from 1 in its session) and
-    what else the format knows. Keys are unique in a project, and reading a file again gives the
-    same ones.
+    `speaker`, `occurred_at` (ISO 8601, UTC), `session_id`, `turn` (from 1 in its session),
+    `memory_type`, `tier`, `tags`, `importance` and what else the format knows. Keys are unique in
+    a project, those of long_term in their tenant, and reading a file again gives the same ones.
     """
 
     tenant: str

@@ -8,6 +8,7 @@ from uuid import UUID, uuid5
 
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Record
+from langmem_tiers.memory import Tier
 
 _MAX_DEPTH = 100
 _KEYS = UUID("6f0c7a52-3f0e-5b5c-9a55-2f1d1c7f4e10")
@@ -91,10 +92,11 @@ def _record(draft: Draft, keys: "_Keys", tenant: str) -> Record:
     if not draft.value["content"].strip():
         raise InvalidInputError("the content is blank; a memory needs some text")
     check_storable([tenant, draft.project, draft.key, draft.value])
-    project = draft.project
-    key = keys.generate(tenant, project, draft.value) if draft.key is None else draft.key
-    keys.take(tenant, project, key)
-    return Record(tenant=tenant, project=project, key=key, value=draft.value)
+    shared = draft.value.get("tier") == Tier.LONG_TERM
+    within = None if shared else draft.project
+    key = keys.generate(tenant, within, draft.value) if draft.key is None else draft.key
+    keys.take(tenant, within, key)
+    return Record(tenant=tenant, project=draft.project, key=key, value=draft.value)
 
 
 class _Keys:

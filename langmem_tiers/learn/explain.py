@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.explain import LINE, plain, shortened
-from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.learn.evidence import Interval, beta_interval
 from langmem_tiers.learn.policy import Decision, decide
 from langmem_tiers.learn.promote import Promoting, Source, alike_of, evidence, evidence_of
@@ -25,7 +26,7 @@ class Relative(NamedTuple):
     """A memory that another came from, or that came of it."""
 
     role: str
-    """`source` or `successor`."""
+    """`source`, `successor`, or `derived`: it was concluded from the memory."""
     namespace: tuple[str, ...]
     key: str
     tier: Tier
@@ -33,12 +34,30 @@ class Relative(NamedTuple):
     content: str
 
 
+class Origin(NamedTuple):
+    """A memory that another one came from, in the chain of what depends on what."""
+
+    path: tuple[str, ...]
+    """Keys from the memory that was asked for to this one, by the shortest way."""
+    namespace: tuple[str, ...]
+    tier: Tier
+    state: str | None
+    """`retracted` makes suspect all that came from it."""
+    content: str
+
+    @property
+    def key(self) -> str:
+        """Its own."""
+        return self.path[-1]
+
+
 class MoveRecord(NamedTuple):
     """A move in a memory's life."""
 
     move: str
     kind: str
-    """`promoted`, `reinforced` or `demoted`; or `reflected`: an attempt lives on in its lesson."""
+    """`promoted`, `reinforced`, `demoted`, `merged`, `risen`, `superseded`, `retracted`; or
+    `reflected`: an attempt lives on in its lesson; or `derived`: it was concluded from another."""
     at: datetime
     reasons: tuple[str, ...]
     undone_at: datetime | None
@@ -52,7 +71,16 @@ class Explanation:
     namespace: tuple[str, ...]
     tier: Tier
     state: str | None
-    """None is current; `consolidated` lives on in a successor; `demoted` failed there."""
+    """None is current; `consolidated` lives on in a successor; `demoted` failed there;
+    `superseded` was true until `valid_to`; `retracted` never was; `suspect` came from what never
+    was."""
+    state_at: datetime | None
+    """Since when that is known."""
+    valid_from: datetime
+    """When it began to be true: as told, else when it happened or was recorded, whichever is
+    earlier."""
+    valid_to: datetime | None
+    recorded_at: datetime
     memory_type: str
     content: str
     access_count: int
@@ -66,6 +94,10 @@ class Explanation:
     history: tuple[MoveRecord, ...]
     sources: tuple[Relative, ...]
     successors: tuple[Relative, ...]
+    derived: tuple[Relative, ...]
+    """What was concluded from it."""
+    origins: tuple[Origin, ...]
+    """What it came from, what that came from, and so on: the nearest first, each once."""
 
     def __str__(self) -> str:
         """A paragraph of a line each: what it says, its evidence, its history, its relatives."""
@@ -87,7 +119,8 @@ class Explanation:
         of_tries = f"{self.success_count} of {tries} runs succeeded, {low:.2f} to {high:.2f}"
         lines = [
             ("memory", shortened(self.content, LINE)),
-            ("stands", f"{self.tier} {plain(self.memory_type)}, {self.state or 'current'}"),
+            ("stands", f"{self.tier} {plain(self.memory_type)}, {self._stands()}"),
+            ("true", self._true()),
             (
                 "evidence",
                 f"{self.access_count} accesses, {of_tries}; projects: {projects}",
@@ -98,10 +131,24 @@ class Explanation:
         for one in self.history:
             undone = " (rolled back)" if one.undone_at else ""
             lines.append((f"{one.at:%Y-%m-%d} {one.kind}{undone}", "; ".join(one.reasons)))
-        for other in (*self.sources, *self.successors):
+        lines += [
+            ("retracted", " → ".join(map(plain, reversed(origin.path))))
+            for origin in self.origins
+            if origin.state == "retracted"
+        ]
+        for other in (*self.sources, *self.successors, *self.derived):
             text = f"{plain(other.key)} ({other.tier}, {other.state or 'current'}): "
             lines.append((other.role, text + shortened(other.content, LINE)))
         return lines
+
+    def _stands(self) -> str:
+        since = "" if self.state_at is None else f" since {self.state_at:%Y-%m-%d}"
+        return f"{self.state or 'current'}{since}"
+
+    def _true(self) -> str:
+        until = "" if self.valid_to is None else f" until {self.valid_to:%Y-%m-%d}"
+        recorded = f"recorded {self.recorded_at:%Y-%m-%d}"
+        return f"from {self.valid_from:%Y-%m-%d}{until}, {recorded}"
 
 
 def explain(memory_id: int, how: Promoting) -> Flow[Explanation]:
@@ -114,25 +161,33 @@ def explain(memory_id: int, how: Promoting) -> Flow[Explanation]:
     if not found:
         raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
     params = {"tenant": how.tenant, "id": memory_id}
-    history, relatives = yield Query(
-        (Call("history_of", params), Call("relatives", params)), commit=True
-    )
-    return _explanation(found[0], history, relatives, how)
+    names = ("history_of", "relatives", "derivation")
+    standing = Call("standing", {"tenant": how.tenant, "ids": [memory_id]})
+    *answers, rows = yield Query((*(Call(name, params) for name in names), standing), commit=True)
+    if not rows:
+        raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
+    return _explanation(found[0], answers, rows[0], how)
 
 
 def _explanation(
     source: Source,
-    history: Sequence[tuple[Any, ...]],
-    relatives: Sequence[tuple[Any, ...]],
+    answers: Sequence[Sequence[Row]],
+    standing: Row,
     how: Promoting,
 ) -> Explanation:
+    history, relatives, edges = answers
+    _, state, state_at, began, ended, recorded_at, *_ = standing
     found = evidence_of(source, list(alike_of(source, how)))
     related = [_relative(row, how.tenant) for row in relatives]
     return Explanation(
         key=source.key,
         namespace=decode(how.tenant, source.namespace),
         tier=Tier(source.tier),
-        state=source.state,
+        state=state,
+        state_at=state_at,
+        valid_from=began,
+        valid_to=ended,
+        recorded_at=recorded_at,
         memory_type=source.memory_type,
         content=content_of(source.value),
         access_count=source.access_count,
@@ -144,7 +199,26 @@ def _explanation(
         history=tuple(_record(row) for row in history),
         sources=tuple(one for one in related if one.role == "source"),
         successors=tuple(one for one in related if one.role == "successor"),
+        derived=tuple(one for one in related if one.role == "derived"),
+        origins=tuple(_origins(source, edges, how.tenant)),
     )
+
+
+def _origins(source: Source, edges: Sequence[Row], tenant: str) -> Iterator[Origin]:
+    """All that a memory came from, nearest first."""
+    of: dict[int, list[Row]] = {}
+    for edge in edges:
+        of.setdefault(edge[0], []).append(edge)
+    paths: dict[int, tuple[str, ...]] = {source.id: (source.key,)}
+    waiting = deque([source.id])
+    while waiting:
+        one = waiting.popleft()
+        for _, origin, namespace, key, tier, state, value in of.get(one, ()):
+            if origin not in paths:
+                paths[origin] = (*paths[one], key)
+                waiting.append(origin)
+                place = decode(tenant, namespace)
+                yield Origin(paths[origin], place, Tier(tier), state, content_of(value))
 
 
 def _decision(source: Source, decision: Decision) -> Decision | None:

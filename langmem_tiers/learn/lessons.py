@@ -10,18 +10,20 @@ from uuid import uuid4
 
 from langmem_tiers.config import Distance, StoreOptions
 from langmem_tiers.flow import Call, Flow, Query
-from langmem_tiers.memory import MemoryContext, Recollection, Tier
+from langmem_tiers.learn.signature import Signature
+from langmem_tiers.memory import MemoryContext, Moment, Recollection, Tier
 from langmem_tiers.namespaces import Scope, encode
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
-from langmem_tiers.recall.context import bounds
+from langmem_tiers.recall.context import bounds, visibility
 from langmem_tiers.recall.profiles import REFLEXION
 from langmem_tiers.recall.words import words
-from langmem_tiers.remember.flow import lock_call
+from langmem_tiers.remember.flow import LOCK, lock_call
 
-SAME_FAILURE = 2.0
+SAME_FAILURE = 3.0
+ANY_TOOL = 2.0
 SAME_TOOL = 1.0
-"""What it counts that a lesson is of the very failure, or of the tool alone: our own choice, so far
-apart that nothing below turns it round."""
+"""What it counts that a lesson is of the very failure, of the same in any tool where none is known,
+or of the tool alone: our own choice, so far apart that nothing below turns it round."""
 MATCH = 0.5
 """What it counts that a lesson has the words of what is about to be done, rare words more: our own
 choice, above what success can count, which says nothing of this task (measured in
@@ -35,7 +37,8 @@ class Concern:
     """What lessons are wanted for. `scopes` are the prefixes to look under, one a tier."""
 
     scopes: Mapping[Tier, Scope]
-    signatures: Sequence[str] = ()
+    failures: Sequence[Signature] = ()
+    """One without a tool may be of any; so may a lesson without one."""
     tools: Sequence[str] = ()
     query: str = ""
     """What is about to be done, if that is known."""
@@ -45,32 +48,47 @@ class Concern:
 
 
 def lessons(
-    concern: Concern, alive_at: datetime
+    concern: Concern, moment: Moment
 ) -> Flow[tuple[list[Recollection], list[Candidate]]]:
     """The lessons, those of the very failure first, and the rows they were read from.
 
-    They are the best of the newest hundred of each signature and tool.
+    They are the best of the newest hundred of each signature and tool. Which tools there are is
+    asked first, if that of a failure is not known.
     """
-    if not concern.limit or not (concern.signatures or concern.tools):
+    if not concern.limit or not (concern.failures or concern.tools):
         return [], []
+    tenant = next(iter(concern.scopes.values())).tenant
+    signed = [str(same) for one in concern.failures for same in (one, replace(one, tool=None))]
+    in_tools = yield from _in_tools(concern.failures, tenant)
     params = {
         **bounds(concern.scopes),
-        "tenant": next(iter(concern.scopes.values())).tenant,
-        "signatures": list(concern.signatures),
+        "tenant": tenant,
+        "signatures": [*dict.fromkeys((*signed, *in_tools))],
         "tools": list(concern.tools),
         "approach": concern.approach,
-        "alive_at": alive_at,
+        "alive_at": moment.alive_at,
+        **visibility(moment.now),
     }
     (rows,) = yield Query((Call("lessons", params),), commit=True)
     found = [one for one in read_columns(rows, Distance.COSINE) if _is_of(one, concern.approach)]
     memories = [recollection(one, 0.0, {}) for one in found]
     rarity = _rarity(concern.query, memories)
     scored = [
-        (_scored(memory, concern, rarity), one) for memory, one in zip(memories, found, strict=True)
+        (_scored(memory, _kind(memory, signed, in_tools), rarity), one)
+        for memory, one in zip(memories, found, strict=True)
     ]
     scored.sort(key=lambda pair: (-pair[0].score, pair[0].namespace, pair[0].key))
     best = _without_repeats(_without_answered(scored))[: concern.limit]
     return [memory for memory, _ in best], [row for _, row in best]
+
+
+def _in_tools(failures: Sequence[Signature], tenant: str | None) -> Flow[list[str]]:
+    """Failures of no tool as they are signed in each tool that the tenant knows failures of."""
+    bare = [one for one in failures if one.tool is None]
+    if not bare:
+        return []
+    (rows,) = yield Query((Call("failed_tools", {"tenant": tenant}),))
+    return [str(replace(one, tool=tool)) for one in bare for (tool,) in rows]
 
 
 def _is_of(row: Candidate, approach: str | None) -> bool:
@@ -88,7 +106,8 @@ def record_lessons(
         return
     place = encode(context.namespace(Tier.WORKING))
     keys = dict.fromkeys(key for pair in pairs for key in pair)
-    lock = lock_call([(*place, key) for key in keys], options)
+    moves = (place.tenant, "", LOCK)
+    lock = lock_call([moves, *((*place, key) for key in keys)], options)
     attempts, lessons_ = (list(column) for column in zip(*dict(pairs).items(), strict=True))
     params = {
         **place._asdict(),
@@ -135,11 +154,20 @@ def _rarity(query: str, memories: Sequence[Recollection]) -> dict[str, float]:
     return {word: one / total for word, one in rarity.items()} if total else {}
 
 
-def _scored(memory: Recollection, concern: Concern, rarity: Mapping[str, float]) -> Recollection:
+def _kind(memory: Recollection, signed: Sequence[str], in_tools: Sequence[str]) -> dict[str, float]:
+    """What makes a memory a lesson for this concern."""
+    own = memory.value.get("signature")
+    if own in signed:
+        return {"signature": SAME_FAILURE}
+    return {"signature": ANY_TOOL} if own in in_tools else {"tool": SAME_TOOL}
+
+
+def _scored(
+    memory: Recollection, kind: Mapping[str, float], rarity: Mapping[str, float]
+) -> Recollection:
     tries = memory.success_count + memory.failure_count
-    same = memory.value.get("signature") in concern.signatures
     terms = {
-        "signature" if same else "tool": SAME_FAILURE if same else SAME_TOOL,
+        **kind,
         "success": SUCCESS * (memory.success_count + 1) / (tries + 2),
     }
     if rarity:

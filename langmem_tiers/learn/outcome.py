@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.learn.evidence import Uplift
 from langmem_tiers.memory import MemoryStats, Recollection
 from langmem_tiers.namespaces import encode
+
+OUTCOME_WITHIN = timedelta(days=30)
+"""How long a run may take until its outcome is recorded: our own choice. What it was shown is then
+forgotten, unless that is the only evidence of a project."""
 
 
 class Run(NamedTuple):
@@ -98,3 +102,12 @@ def settle_shown(
     }
     _, (row,) = yield Query((Call("lock_run", params), Call("settle_shown", params)), commit=True)
     return OutcomeReport(success=success, credited=row[0], held_out=row[1])
+
+
+def forget(now: datetime) -> Flow[None]:
+    """Remove what was put before runs that never had an outcome, a batch a transaction."""
+    params = {"before": now - OUTCOME_WITHIN}
+    removed = True
+    while removed:
+        (rows,) = yield Query((Call("forget_exposures", params),), commit=True)
+        removed = bool(rows[0][0])

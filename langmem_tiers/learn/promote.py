@@ -11,14 +11,14 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langmem_tiers.config import StoreOptions
 from langmem_tiers.errors import InvalidInputError, ModelError
-from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.flow import Call, Flow, Query, Row, Rows, anew
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import Decision, PromotionPolicy, decide
 from langmem_tiers.learn.sharing import said_for_all, shared_fields
 from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place
-from langmem_tiers.remember.flow import Write, delete_calls, embed, lock_call, put_calls
+from langmem_tiers.remember.flow import LOCK, Write, delete_calls, embed, lock_call, put_calls
 from langmem_tiers.remember.memories import FIELD, embedded_text
 from langmem_tiers.values import content_of, encode_value, told
 from langmem_tiers.vectors import PackedVector
@@ -27,8 +27,6 @@ PAGE = 50
 """Candidates whose evidence is read at once."""
 TRIES = 3
 """How often a move looks anew for what teaches the same, when that was not locked yet."""
-LOCK = "\0promotions"
-"""The key that all moves of a tenant lock: two that teach the same must see each other."""
 NAMES = ("project_id", "agent_id", "session_id", "source_task", "task_id")
 """Fields of a value that name where it came from."""
 
@@ -85,6 +83,14 @@ class Promotion:
         return f"{self.key} {verb}: {self.reason}{why}"
 
 
+class Guard(NamedTuple):
+    """What a move asks in its transaction before it writes anything."""
+
+    call: Call
+    check: Callable[[Rows], None]
+    """Raises what stands against the move."""
+
+
 class Promoting(NamedTuple):
     """What holds for all moves of one call."""
 
@@ -96,6 +102,9 @@ class Promoting(NamedTuple):
     """When the call began, by which it judges."""
     clock: Callable[[], Moment]
     """The moment anew: a model may have taken long."""
+    named: Callable[[int], str] = lambda _: str(uuid4())
+    """Names the move of a memory, by its id."""
+    guard: Guard | None = None
 
 
 def promote_all(how: Promoting) -> Flow[list[Promotion]]:
@@ -108,7 +117,7 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
     judged: list[Promotion] = []
     after = 0
     while True:
-        (rows,) = yield Query((_candidates(how, after),), commit=True)
+        (rows,) = yield Query((candidates(how, after, PAGE),), commit=True)
         if not rows:
             return judged
         ids = [row[0] for row in rows]
@@ -125,7 +134,8 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
         after = ids[-1]
 
 
-def _candidates(how: Promoting, after: int) -> Call:
+def candidates(how: Promoting, after: int, limit: int) -> Call:
+    """The call that answers with the ids of memories that may have proven themselves."""
     params = {
         "tenant": how.tenant,
         "after": after,
@@ -133,7 +143,7 @@ def _candidates(how: Promoting, after: int) -> Call:
         "before": how.moment.now - timedelta(days=how.policy.min_age_days),
         "alive_at": how.moment.alive_at,
         "memory_types": list(how.policy.memory_types),
-        "limit": PAGE,
+        "limit": limit,
     }
     return Call("promotion_candidates", params)
 
@@ -153,17 +163,34 @@ def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Source]]:
 
 def promote_one(source: Source, how: Promoting) -> Flow[Promotion]:
     """Promote a memory if it is worthy; a model generalises it before any row is locked."""
+    worthy = judged(source, how)
+    if isinstance(worthy, Promotion):
+        return worthy
+    names = _names(worthy, how.tenant)
+    write = _successor(source, (yield from generalised(worthy, how)), names, how)
+    vectors = yield from embed([write], how.options)
+    return (yield from anew(lambda: _move(worthy, write, vectors, how)))
+
+
+def judged(source: Source, how: Promoting) -> Worthy | Promotion:
+    """What makes a memory worthy of promotion, else why it stays."""
     if (reason := _settled(source)) is not None:
         return Promotion(promoted=False, key=source.key, reason=reason)
     alike = list(alike_of(source, how))
     decision = decide(evidence_of(source, alike), how.policy, how.moment.now)
     if not decision.promote:
         return Promotion(promoted=False, key=source.key, decision=decision, reason="not proven yet")
-    names = _names(source, alike, how.tenant)
-    general = yield from said_for_all(content_of(source.value), names, how.generaliser)
-    write = _successor(source, general, names, how)
-    vectors = yield from embed([write], how.options)
-    return (yield from _move(_Worthy(source, alike, decision), write, vectors, how))
+    return Worthy(source, alike, decision)
+
+
+def generalised(worthy: Worthy, how: Promoting) -> Flow[str]:
+    """What a memory says, said for everybody.
+
+    Raises:
+        ModelError: if the model gave nothing usable. The flow may catch it and go on.
+    """
+    names = _names(worthy, how.tenant)
+    return said_for_all(content_of(worthy.source.value), names, how.generaliser)
 
 
 def _settled(source: Source) -> str | None:
@@ -180,13 +207,12 @@ def _settled(source: Source) -> str | None:
 def alike_of(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
     """Those of its neighbours in working memory that say the same."""
     for one in source.near:
-        alive = one["expires_at"] is None or _moment(one["expires_at"]) > how.moment.alive_at
+        alive = (
+            one["expires_at"] is None
+            or datetime.fromisoformat(one["expires_at"]) > how.moment.alive_at
+        )
         if alive and one["memory_type"] == source.memory_type and _same(one["distance"], how):
             yield one
-
-
-def _moment(written: str) -> datetime:
-    return datetime.fromisoformat(written)
 
 
 def _same(distance: float, how: Promoting) -> bool:
@@ -206,8 +232,9 @@ def evidence_of(source: Source, alike: Sequence[Mapping[str, Any]]) -> Evidence:
     )
 
 
-def _names(source: Source, alike: Sequence[Mapping[str, Any]], tenant: str) -> list[str]:
+def _names(worthy: Worthy, tenant: str) -> list[str]:
     """What must not be told to other projects."""
+    source, alike, _ = worthy
     own = [source.value.get(name) for name in NAMES]
     projects = [*source.projects, *(one["project_id"] for one in alike)]
     return sorted({one for one in (*own, *projects, tenant) if isinstance(one, str) and one})
@@ -239,7 +266,7 @@ def _successor(source: Source, content: str, names: Sequence[str], how: Promotin
     )
 
 
-class _Worthy(NamedTuple):
+class Worthy(NamedTuple):
     """A memory to be promoted, with those that say the same."""
 
     source: Source
@@ -259,7 +286,7 @@ class _Target(NamedTuple):
 
 
 def _move(
-    worthy: _Worthy, write: Write, vectors: Mapping[str, PackedVector | None], how: Promoting
+    worthy: Worthy, write: Write, vectors: Mapping[str, PackedVector | None], how: Promoting
 ) -> Flow[Promotion]:
     """The move itself, under the locks of all that it touches, if nothing changed meanwhile."""
     how = how._replace(moment=how.clock())  # a model was asked: some may have expired by now
@@ -271,11 +298,16 @@ def _move(
         "query": next(iter(vectors.values()), None),
         "alive_at": how.moment.alive_at,
     }
-    judged = Call("promotion_evidence", {"tenant": how.tenant, "ids": [worthy.source.id]})
-    calls = (Call("promotion_sources", params), Call("promotion_targets", params), judged)
+    evidence = Call("promotion_evidence", {"tenant": how.tenant, "ids": [worthy.source.id]})
+    calls = [Call("promotion_sources", params), Call("promotion_targets", params), evidence]
+    if how.guard is not None:
+        calls.append(how.guard.call)
     locked = write.key
     for _ in range(TRIES):
-        _, sources, targets, rows = yield Query((_lock(worthy, (write.key, locked), how), *calls))
+        lock = _lock(worthy, (write.key, locked), how)
+        _, sources, targets, rows, *guarded = yield Query((lock, *calls))
+        if how.guard is not None:
+            how.guard.check(guarded[0])
         target = _target([_Target(*row) for row in targets], worthy.source.memory_type, how)
         if target is None or target.key in {write.key, locked}:
             kept = _kept(sources, worthy)
@@ -289,20 +321,20 @@ def _move(
     return _stays(worthy, "what teaches the same changed meanwhile: promote again")
 
 
-def _lock(worthy: _Worthy, successors: Sequence[str], how: Promoting) -> Call:
+def _lock(worthy: Worthy, successors: Sequence[str], how: Promoting) -> Call:
     near = [(one["namespace"], one["key"]) for one in worthy.alike]
     places = [(worthy.source.namespace, worthy.source.key), *near]
     keys = [("", LOCK), *(("", one) for one in successors), *places]
     return lock_call([(how.tenant, *key) for key in keys], how.options)
 
 
-def _versions(worthy: _Worthy) -> dict[int, datetime]:
+def _versions(worthy: Worthy) -> dict[int, datetime]:
     """When each of those that say the same was last changed, the source first."""
-    found = {one["id"]: _moment(one["updated_at"]) for one in worthy.alike}
+    found = {one["id"]: datetime.fromisoformat(one["updated_at"]) for one in worthy.alike}
     return {worthy.source.id: worthy.source.updated_at, **found}
 
 
-def _kept(rows: Sequence[Row], worthy: _Worthy) -> list[int]:
+def _kept(rows: Sequence[Row], worthy: Worthy) -> list[int]:
     """Those that are still the ones that were judged, the source first."""
     versions = _versions(worthy)
     current = {
@@ -324,8 +356,8 @@ def _target(found: Sequence[_Target], memory_type: str, how: Promoting) -> _Targ
 
 
 def _judged_again(
-    worthy: _Worthy, rows: Sequence[Row], kept: Sequence[int], how: Promoting
-) -> _Worthy:
+    worthy: Worthy, rows: Sequence[Row], kept: Sequence[int], how: Promoting
+) -> Worthy:
     """The decision on what is known under the locks: outcomes may have come meanwhile."""
     if not rows:
         return worthy
@@ -335,7 +367,7 @@ def _judged_again(
     return worthy._replace(decision=decision)
 
 
-def _against(worthy: _Worthy, kept: Sequence[int], target: _Target | None) -> str | None:
+def _against(worthy: Worthy, kept: Sequence[int], target: _Target | None) -> str | None:
     """What stands against the move, under the locks."""
     if worthy.source.id not in kept:
         return "it changed meanwhile: promote again"
@@ -349,7 +381,7 @@ def _against(worthy: _Worthy, kept: Sequence[int], target: _Target | None) -> st
 
 
 def _recorded(
-    worthy: _Worthy,
+    worthy: Worthy,
     kept: Sequence[int],
     target: _Target | None,
     made: tuple[Write, Mapping[str, PackedVector | None]],
@@ -377,11 +409,11 @@ def _recorded(
     )
 
 
-def _record(worthy: _Worthy, kept: Sequence[int], how: Promoting) -> dict[str, Any]:
+def _record(worthy: Worthy, kept: Sequence[int], how: Promoting) -> dict[str, Any]:
     return {
         "tenant": how.tenant,
         "sources": list(kept),
-        "event": str(uuid4()),
+        "event": how.named(worthy.source.id),
         "now": how.moment.now,
         "detail": json.dumps({"reasons": list(map(str, worthy.decision.reasons))}),
     }
@@ -396,5 +428,5 @@ def _puts(
     yield from put_calls([write], vectors, how.options, how.moment.now, Tier.LONG_TERM)
 
 
-def _stays(worthy: _Worthy, reason: str) -> Promotion:
+def _stays(worthy: Worthy, reason: str) -> Promotion:
     return Promotion(promoted=False, key=worthy.source.key, decision=worthy.decision, reason=reason)

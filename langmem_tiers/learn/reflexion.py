@@ -12,7 +12,7 @@ from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.namespaces import utf8_bytes
-from langmem_tiers.remember.memories import NewMemory, normalised_tags
+from langmem_tiers.remember.memories import NewMemory, label, normalised_tags
 
 REFLEXION, PATTERN, ATTEMPT = "reflexion", "pattern", "episodic"
 """The memory types of a lesson, of what worked, and of an attempt that failed."""
@@ -53,6 +53,8 @@ class Reflexion:
         """Refuse what teaches nothing."""
         for name in ("task_id", "original_approach", "failure_reason", "improved_approach"):
             checked_text(getattr(self, name), name)
+        if not isinstance(self.failure, Signature | None):
+            raise InvalidTypeError(f"failure is a Signature, not {type(self.failure).__name__}")
         object.__setattr__(self, "tags", tuple(normalised_tags(self.tags)))
 
     def to_memory_format(self) -> str:
@@ -86,7 +88,11 @@ class Reflexion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
-    """What was tried and how it failed; and what succeeded later, if anything did."""
+    """What was tried and how it failed; and what succeeded later, if anything did.
+
+    Raises:
+        InvalidInputError: for a field that is empty or no text that can be stored.
+    """
 
     task_id: str
     approach: str
@@ -100,6 +106,9 @@ class FailedAttempt:
         """Refuse what says nothing."""
         for name in ("task_id", "approach", "error"):
             checked_text(getattr(self, name), name)
+        label(self.tool, "a tool")
+        if self.succeeded_with is not None:
+            checked_text(self.succeeded_with, "succeeded_with")
 
     @property
     def failure(self) -> Signature:

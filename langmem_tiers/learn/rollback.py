@@ -11,18 +11,22 @@ from uuid import uuid4
 
 from langmem_tiers.config import StoreOptions
 from langmem_tiers.errors import InvalidInputError, RollbackError
-from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.flow import Call, Flow, Query, anew
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.policy import Decision, PromotionPolicy, should_demote
-from langmem_tiers.learn.promote import LOCK, PAGE
+from langmem_tiers.learn.promote import PAGE
 from langmem_tiers.memory import TIERS, Moment
 from langmem_tiers.namespaces import Place
-from langmem_tiers.remember.flow import Write, delete_calls, lock_call
+from langmem_tiers.remember.flow import LOCK, Write, delete_calls, lock_call
 
 _UNDO = {
     "promoted": "undo_promotion",
     "reinforced": "undo_reinforcement",
     "demoted": "undo_demotion",
+    "merged": "undo_reinforcement",
+    "risen": "undo_rise",
+    "superseded": "undo_supersession",
+    "retracted": "undo_retraction",
 }
 
 
@@ -57,8 +61,11 @@ class _Event(NamedTuple):
     source_left: bool
 
 
-class _Promoted(NamedTuple):
-    """A row of demotion_candidates; the columns are in this order."""
+class Promoted(NamedTuple):
+    """A memory that was promoted, and what came of it since.
+
+    A row of demotion_candidates; the columns are in this order.
+    """
 
     id: int
     namespace: str
@@ -74,23 +81,27 @@ def demote_all(
     tenant: str, policy: PromotionPolicy, options: StoreOptions, moment: Moment
 ) -> Flow[list[Demotion]]:
     """Demote every promoted memory against which later outcomes have turned; all judged."""
-    judged: list[Demotion] = []
+    results: list[Demotion] = []
     after = 0
     while True:
-        latest = policy.demote_within
-        params = {"tenant": tenant, "after": after, "limit": PAGE, "latest": latest}
-        (rows,) = yield Query((Call("demotion_candidates", params),), commit=True)
-        if not rows:
-            return judged
-        for one in map(_Promoted._make, rows):
-            judgement = yield from _demote(one, tenant, policy, options, moment)
-            judged.append(judgement)
-        after = rows[-1][0]
+        found = yield from promoted(tenant, policy, after, PAGE)
+        if not found:
+            return results
+        for one in found:
+            result = yield from _demote(one, tenant, policy, options, moment)
+            results.append(result)
+        after = found[-1].id
 
 
-def _demote(
-    one: _Promoted, tenant: str, policy: PromotionPolicy, options: StoreOptions, moment: Moment
-) -> Flow[Demotion]:
+def promoted(tenant: str, policy: PromotionPolicy, after: int, limit: int) -> Flow[list[Promoted]]:
+    """Promoted memories that failed a run since, by id."""
+    params = {"tenant": tenant, "after": after, "limit": limit, "latest": policy.demote_within}
+    (rows,) = yield Query((Call("demotion_candidates", params),), commit=True)
+    return [Promoted(*row) for row in rows]
+
+
+def judged(one: Promoted, policy: PromotionPolicy) -> Decision:
+    """Whether later outcomes have turned against a memory."""
     since = Evidence(
         access_count=0,
         success_count=one.successes,
@@ -98,20 +109,32 @@ def _demote(
         projects=frozenset(),
         recorded_at=one.created_at,
     )
-    decision = should_demote(since, policy)
+    return should_demote(since, policy)
+
+
+def _demote(
+    one: Promoted, tenant: str, policy: PromotionPolicy, options: StoreOptions, moment: Moment
+) -> Flow[Demotion]:
+    decision = judged(one, policy)
     if not decision.demote:
         return Demotion(demoted=False, key=one.key, decision=decision)
     move = str(uuid4())
-    record = {
+    lock = lock_call(_keys(tenant, one.key), options)
+    record = demotion(tenant, one.id, move, list(map(str, decision.reasons)), moment)
+    _, done = yield Query((lock, record), commit=True)
+    return Demotion(demoted=bool(done), key=one.key, move=move if done else None, decision=decision)
+
+
+def demotion(tenant: str, id_: int, move: str, reasons: Sequence[str], moment: Moment) -> Call:
+    """The call that demotes a memory, whose keys are locked."""
+    params = {
         "tenant": tenant,
-        "id": one.id,
+        "id": id_,
         "event": move,
         "now": moment.now,
-        "detail": json.dumps({"reasons": list(map(str, decision.reasons))}),
+        "detail": json.dumps({"reasons": list(reasons)}),
     }
-    lock = lock_call(_keys(tenant, one.key), options)
-    _, done = yield Query((lock, Call("record_demotion", record)), commit=True)
-    return Demotion(demoted=bool(done), key=one.key, move=move if done else None, decision=decision)
+    return Call("record_demotion", params)
 
 
 def rollback(tenant: str, move: str, options: StoreOptions, moment: Moment) -> Flow[bool]:
@@ -122,6 +145,10 @@ def rollback(tenant: str, move: str, options: StoreOptions, moment: Moment) -> F
         RollbackError: if a later move stands on it, what it made was changed since, or nothing
             that it promoted is left.
     """
+    return anew(lambda: _rollback(tenant, move, options, moment))
+
+
+def _rollback(tenant: str, move: str, options: StoreOptions, moment: Moment) -> Flow[bool]:
     params = {"tenant": tenant, "event": move, "alive_at": moment.alive_at}
     (rows,) = yield Query((Call("event", params),), commit=True)
     known = _event(rows, move)
@@ -131,17 +158,18 @@ def rollback(tenant: str, move: str, options: StoreOptions, moment: Moment) -> F
     if event.undone_at is not None:
         return False
     _check(event)
-    undo = Call(_UNDO[event.kind], {**params, "now": moment.now})
+    undo = Call(_UNDO[event.kind], {**params, "id": event.id, "now": moment.now})
     gone = [Write(place=Place(tenant, ""), key=event.key or "", value=None)]
     removed = delete_calls(gone, TIERS) if event.kind == "promoted" else ()
-    yield Query((undo, *removed), commit=True)
+    doubt = Call("doubt", {"tenant": tenant, "ids": [], "events": [move]})
+    yield Query((undo, *removed, doubt), commit=True)
     return True
 
 
 def _event(rows: Sequence[tuple[Any, ...]], move: str) -> _Event:
     if not rows:
         raise InvalidInputError(
-            f"there is no move {move!r}: take the `move` of a promotion or a demotion"
+            f"there is no move {move!r}: take the `move` of a promotion, a demotion, a retraction…"
         )
     return _Event(*rows[0])
 

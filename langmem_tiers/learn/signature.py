@@ -10,6 +10,8 @@ from typing import Final
 from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.learn.failures.placeholders import comparison, template
 from langmem_tiers.learn.failures.reading import read
+from langmem_tiers.namespaces import utf8_bytes
+from langmem_tiers.remember.memories import label
 
 LONGEST: Final = 400
 """Bytes of a signature as it is stored and looked up."""
@@ -27,11 +29,23 @@ class Signature:
     `tool` is what failed, if known. `error` is the exception's class without its module, a
     compiler's or program's own code (`E0308`, `ENOENT`), `panic`, or `error` if there is none.
     `template` is the message, with placeholders for all that was accidental; it may be empty.
+
+    Raises:
+        InvalidInputError: for what is no text that can be stored, and for a tool whose name is
+            empty or longer than 400 bytes.
     """
 
     tool: str | None
     error: str
     template: str
+
+    def __post_init__(self) -> None:
+        """Refuse what could be neither stored nor looked up."""
+        label(self.tool, "a tool")
+        for said in (self.error, self.template):
+            if not isinstance(said, str):
+                raise InvalidTypeError(f"a signature is of texts, not of {type(said).__name__}")
+            utf8_bytes(said, "signature")
 
     def __str__(self) -> str:
         said = ": ".join(part for part in (self.tool, self.error, self.template) if part)
@@ -58,8 +72,6 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
         raise InvalidTypeError(
             f"A failure is an exception or a text, not {type(failure).__name__}; pass str(…) of it."
         )
-    if tool is not None and not isinstance(tool, str):
-        raise InvalidTypeError(f"A tool is given by its name, not by a {type(tool).__name__}.")
     error, said = _settled(text.encode(errors="replace").decode())
     return Signature(tool=tool, error=error, template=said)
 

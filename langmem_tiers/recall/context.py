@@ -45,6 +45,10 @@ class Inquiry:
     agent_id: str | None = None
     project_id: str | None = None
     since: datetime | None = None
+    as_of: datetime | None = None
+    """When it is to be true; None is now."""
+    known_at: datetime | None = None
+    """When it is to be known; None is now."""
     min_importance: float | None = None
     conditions: Sequence[Condition] = ()
     max_tokens: int | None = None
@@ -57,7 +61,8 @@ class Inquiry:
     @property
     def narrowed(self) -> bool:
         """Whether it asks for a part of what its scopes hold."""
-        asked = (self.memory_types, self.agent_id, self.since, self.min_importance)
+        moments = (self.since, self.as_of, self.known_at)
+        asked = (self.memory_types, self.agent_id, self.min_importance, *moments)
         return bool(self.tags or self.conditions) or any(one is not None for one in asked)
 
 
@@ -136,6 +141,7 @@ def _call(one: _Prepared, options: StoreOptions, moment: Moment, ann_tiers: Sequ
         **(filter_params(ask.conditions) if ask.conditions else {}),
         "tenant": next(iter(ask.scopes.values())).tenant,
         "alive_at": moment.alive_at,
+        **visibility(moment.now, ask.as_of, ask.known_at),
         "memory_types": None if ask.memory_types is None else list(ask.memory_types),
         "tags": json.dumps(list(ask.tags)) if ask.tags else None,
         "agent_id": ask.agent_id,
@@ -160,6 +166,13 @@ def bounds(scopes: Mapping[Tier, Scope]) -> dict[str, str]:
         found[f"{tier}_low"] = scope.low if scope else ""
         found[f"{tier}_high"] = scope.high if scope else ""
     return found
+
+
+def visibility(
+    now: datetime, as_of: datetime | None = None, known_at: datetime | None = None
+) -> dict[str, datetime | None]:
+    """The parameters of `{visible}`: when a memory is to be true, and to be known."""
+    return {"true_at": as_of or now, "as_of": as_of, "known_at": known_at}
 
 
 def _ranked(

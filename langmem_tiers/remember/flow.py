@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from langmem_tiers.config import StoreOptions, lexical_text
-from langmem_tiers.errors import TierConflictError
+from langmem_tiers.errors import InvalidInputError, TierConflictError
 from langmem_tiers.flow import Call, Embed, Flow, Query
 from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, decode
@@ -18,6 +19,9 @@ from langmem_tiers.vectors import PackedVector, PackedVectors, pack_all
 
 LOCK_BUCKETS = 1024
 """Advisory locks that writers share; one lock a key would exhaust Postgres' lock table."""
+
+LOCK = "\0promotions"
+"""The key that all moves of a tenant lock, and all that is derived: they must see each other."""
 
 _CHUNK_BYTES = 8_000_000
 
@@ -38,6 +42,8 @@ class Write:
     lexical: str | None = None
     """The text of the lexical leg, if it is not that of the indexed fields."""
     told: Told = NOTHING_TOLD
+    sources: tuple[tuple[Place, str], ...] = ()
+    """The memories that it is derived from."""
 
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:
@@ -82,6 +88,7 @@ def apply(
 
     Raises:
         TierConflictError: if `tier` is given and a key lives in another one.
+        InvalidInputError: if what a memory is derived from is gone by now, or came from it.
     """
     writes, vectors, moment = writing
     puts = [one for one in writes if one.value is not None]
@@ -91,7 +98,11 @@ def apply(
         *delete_calls(deletions, [tier] if tier else TIERS),
         *(delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
         *put_calls(puts, vectors, options, moment.now, tier),
+        *_derive_calls(puts, moment.now),
     ]
+    if any(one.sources for one in puts):
+        yield from _check_sources(writes, lock, moment)
+        lock = ()
     if tier is not None and puts:
         *_, conflicts = yield Query((*lock, _conflicts_call(puts, tier, moment)))
         if conflicts:
@@ -129,11 +140,13 @@ def sweep(*, now: datetime) -> Flow[int]:
             return total
 
 
-def lock_writes(writes: Iterable[Write], options: StoreOptions) -> Call:
+def lock_writes(writes: Sequence[Write], options: StoreOptions) -> Call:
     """The call that locks the keys of these writes, and the sessions whose turns they number."""
     keys = [(*one.place, one.key) for one in writes]
     sessions = [(*one.place, f"\0{one.told.session}") for one in writes if one.told.session]
-    return lock_call([*keys, *sessions], options)
+    moves = [(one.place.tenant, "", LOCK) for one in writes if one.sources]
+    sources = [(*place, key) for one in writes for place, key in one.sources]
+    return lock_call([*keys, *sessions, *moves, *sources], options)
 
 
 def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Call:
@@ -180,6 +193,8 @@ def put_calls(
                 "occurred": [one.told.occurred_at for one in chunk],
                 "signatures": [one.told.signature for one in chunk],
                 "tools": [one.told.tool for one in chunk],
+                "valid_from": [one.told.valid_from for one in chunk],
+                "valid_to": [one.told.valid_to for one in chunk],
                 "tiers": [each.value for each in TIERS],
                 "tier_ttls": [options.tier_ttl.get(each) for each in TIERS],
                 "into": [(tier or one.tier).value for one in chunk],
@@ -192,6 +207,51 @@ def put_calls(
         embedded = [(one, field, vector) for one, field, vector in rows if vector is not None]
         if embedded:
             yield _vectors_call(embedded)
+
+
+def _check_sources(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> Flow[None]:
+    """Refuse to derive from what is not there, or would come from itself; locks the keys first."""
+    changing = {(one.place, one.key) for one in writes if one.sources or one.value is None}
+    pairs = [(one, place, key) for one in writes for place, key in one.sources]
+    for _, place, key in pairs:
+        if (place, key) in changing:
+            raise InvalidInputError(
+                f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
+                "its own"
+            )
+    params = {
+        **_keys([one for one, _, _ in pairs]),
+        "source_namespaces": [place.namespace for _, place, _ in pairs],
+        "source_keys": [key for _, _, key in pairs],
+        "alive_at": moment.alive_at,
+    }
+    *_, rows = yield Query((*lock, Call("origins_of_writes", params)))
+    for key, there, circular in rows:
+        if not there:
+            raise InvalidInputError(f"{key!r} is gone by now: derive from what is there")
+        if circular:
+            raise InvalidInputError(
+                f"{key!r} came from the memory that is to be derived from it: leave it out"
+            )
+
+
+def _derive_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
+    """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
+    derived = [one for one in puts if one.sources]
+    for tenant in sorted({one.place.tenant for one in derived}):
+        mine = [one for one in derived if one.place.tenant == tenant]
+        events = {(one.place, one.key): str(uuid4()) for one in mine}
+        pairs = [(one, place, key) for one in mine for place, key in one.sources]
+        params = {
+            **_keys([one for one, _, _ in pairs]),
+            "tenant": tenant,
+            "source_namespaces": [place.namespace for _, place, _ in pairs],
+            "source_keys": [key for _, _, key in pairs],
+            "events": [events[one.place, one.key] for one, _, _ in pairs],
+            "now": now,
+        }
+        yield Call("derive", params)
+        yield Call("doubt", {"tenant": tenant, "ids": [], "events": [*events.values()]})
 
 
 def _words(one: Write) -> str:

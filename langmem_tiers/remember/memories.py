@@ -36,6 +36,9 @@ class NewMemory:
     speaker: str | None = None
     turn: int | None = None
     occurred_at: datetime | str | None = None
+    valid_from: datetime | str | None = None
+    valid_to: datetime | str | None = None
+    derived_from: Iterable[str] = ()
     importance: float | None = None
     entities: Iterable[str] = ()
     context: str | Mapping[str, Any] | None = None
@@ -177,9 +180,7 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         "agent_id": label(where.agent_id, "agent_id"),
         "speaker": label(one.speaker, "speaker"),
         "turn": _turn(one),
-        "occurred_at": None
-        if one.occurred_at is None
-        else parsed_moment(one.occurred_at, "occurred_at").isoformat(),
+        **_times(one),
         "importance": share(one.importance, "importance"),
         "entities": _texts(one.entities, "entities"),
         "context": _text_or_mapping(one.context, "context"),
@@ -190,6 +191,28 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         "metadata": _mapping(one.metadata, "metadata"),
     }
     return {name: found for name, found in fields.items() if found not in (None, [], {})}
+
+
+def _times(one: NewMemory) -> dict[str, str]:
+    """When it happened, and from when until when it is true, as ISO 8601.
+
+    Raises:
+        InvalidInputError: if it would end before it began.
+    """
+    named = {"occurred_at": one.occurred_at, "valid_from": one.valid_from, "valid_to": one.valid_to}
+    told = {name: parsed_moment(at, name) for name, at in named.items() if at is not None}
+    began, ended = told.get("valid_from"), told.get("valid_to")
+    if began and ended and began >= ended:
+        raise InvalidInputError(
+            f"valid_to, {ended.isoformat()}, is not after valid_from, {began.isoformat()}: what "
+            "is true at no time is not remembered"
+        )
+    return {name: at.isoformat() for name, at in told.items()}
+
+
+def origin_keys(one: NewMemory) -> list[str]:
+    """The keys of what it is derived from, each once."""
+    return [check_key(key) for key in dict.fromkeys(_texts(one.derived_from, "derived_from"))]
 
 
 def label(named: object, what: str) -> str | None:

@@ -15,6 +15,7 @@ from langmem_tiers.memory import TIERS
 
 _HEADER = re.compile(r"^-- (name|leg): (\w+)\n", re.MULTILINE)
 _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
+_VISIBLE = re.compile(r"\{visible(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
@@ -172,7 +173,7 @@ def _tiers(has_legs: bool) -> Iterator[tuple[str, Sequence[str]]]:  # noqa: FBT0
 
 def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     """Each name under which a statement is loaded, its text, and what fills its scope."""
-    text = text.replace("{asked}", "AND " + _strip(_read("asked.sql")))
+    text = _VISIBLE.sub(_visible, text.replace("{asked}", "AND " + _strip(_read("asked.sql"))))
     plain = text.replace("{filter_join}", "").replace("{filter}", "")
     filtered = text.replace("{filter_join}", _FILTER_JOIN)
     filtered = filtered.replace("{filter}", "AND " + _strip(_read("filter.sql")))
@@ -187,6 +188,11 @@ def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Map
 def _joined(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[str]) -> str:
     """A statement with its legs, once a tier."""
     return _LEGS.sub(lambda match: _union(legs[match[1] or base], tiers), text)
+
+
+def _visible(match: re.Match[str]) -> str:
+    """What is to be seen of the rows named m, or as the placeholder says."""
+    return re.sub(r"\bm\.", f"{match[1] or 'm'}.", _strip(_read("visible.sql")))
 
 
 def _union(leg: str, tiers: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
--- The {asked} of a statement: current memories alone, and what get_context may ask beside the
--- query; NULL asks nothing.
-m.state IS NULL
+-- The {asked} of a statement: what is {visible}, and what get_context may ask beside the query;
+-- NULL asks nothing.
+{visible}
 AND (%(memory_types)s::text[] IS NULL OR coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[]))
 AND (%(tags)s::jsonb IS NULL OR m.value -> 'tags' @> %(tags)s::jsonb)
 AND (%(agent_id)s::text IS NULL OR m.value ->> 'agent_id' = %(agent_id)s::text)

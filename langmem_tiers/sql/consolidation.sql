@@ -1,2 +1,424 @@
 -- The statements of consolidation: what a cycle selects, reads and changes, and its lease. The
 -- rules of queries.sql hold here too.
+
+-- name: acquire_lease
+-- Hold a tenant's lease if nobody else does; its fence. Whoever takes it over gets the next fence,
+-- and its own holder the same one again.
+INSERT INTO {memory}.leases AS l (tenant, holder, fence, until)
+VALUES (%(tenant)s, %(holder)s, 1, %(now)s::timestamptz + %(seconds)s::float8 * interval '1 second')
+ON CONFLICT (tenant) DO UPDATE
+SET holder = excluded.holder, until = excluded.until,
+    fence = l.fence + (l.holder <> excluded.holder OR l.until <= %(now)s::timestamptz)::int
+WHERE l.holder = excluded.holder OR l.until <= %(now)s::timestamptz
+RETURNING l.fence;
+
+-- name: renew_lease
+UPDATE {memory}.leases l
+SET until = %(now)s::timestamptz + %(seconds)s::float8 * interval '1 second'
+WHERE l.tenant = %(tenant)s AND l.fence = %(fence)s::bigint AND isfinite(l.until)
+RETURNING l.fence;
+
+-- name: release_lease
+-- The row stays, so that the next fence is a higher one.
+UPDATE {memory}.leases l SET until = '-infinity'
+WHERE l.tenant = %(tenant)s AND l.fence = %(fence)s::bigint
+RETURNING l.fence;
+
+-- name: is_leased
+SELECT EXISTS (
+    SELECT FROM {memory}.leases l WHERE l.tenant = %(tenant)s AND l.until > %(now)s::timestamptz
+);
+
+-- name: guard_lease
+-- Whether a cycle may write: its fence is still the current one or, without a fence, nobody has held
+-- a lease since the cycle began. A lease cannot change hands until the cycle's transaction has ended.
+SELECT CASE WHEN %(fence)s::bigint IS NULL THEN l.until <= %(now)s::timestamptz
+            ELSE l.fence = %(fence)s::bigint END
+FROM {memory}.leases l WHERE l.tenant = %(tenant)s
+FOR SHARE OF l;
+
+-- name: tenants
+-- Every tenant that has memories, in as many steps through the index.
+WITH RECURSIVE known AS (
+    (SELECT m.tenant FROM {memory}.memories m ORDER BY m.tenant LIMIT 1)
+    UNION ALL
+    SELECT n.tenant
+    FROM known k
+    CROSS JOIN LATERAL (
+        SELECT m.tenant FROM {memory}.memories m WHERE m.tenant > k.tenant
+        ORDER BY m.tenant LIMIT 1
+    ) n
+)
+SELECT k.tenant FROM known k;
+
+-- name: note_seen
+-- Up to when a step has seen everything; never earlier than it was.
+INSERT INTO {memory}.cycles AS c (tenant, step, seen)
+VALUES (%(tenant)s, %(step)s, %(seen)s::timestamptz)
+ON CONFLICT (tenant, step) DO UPDATE SET seen = greatest(c.seen, excluded.seen);
+
+-- name: select_expired
+-- Of a tenant, what has expired.
+SELECT m.id FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.id > %(after)s::bigint AND m.expires_at <= %(now)s::timestamptz
+ORDER BY m.id
+LIMIT %(limit)s;
+
+-- name: select_rising
+-- What of short_term may belong to the project: the rule decides on fewer.
+SELECT m.id FROM {memory}.memories m
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = m.tenant AND u.id = m.id LIMIT 1
+) u ON true
+WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.id > %(after)s::bigint
+  AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+  AND (m.session = ANY (%(ended)s::text[]) OR u.access_count >= %(accesses)s::int
+       OR CASE jsonb_typeof(m.value -> 'importance')
+          WHEN 'number' THEN (m.value ->> 'importance')::numeric >= %(importance)s::float8::numeric
+          ELSE false END)
+ORDER BY m.id
+LIMIT %(limit)s;
+
+-- name: select_changed
+-- What is current in working and long_term and was written, or rose, since the step last saw all.
+SELECT m.id FROM {memory}.memories m
+CROSS JOIN (
+    SELECT coalesce((
+        SELECT c.seen FROM {memory}.cycles c WHERE c.tenant = %(tenant)s AND c.step = %(step)s
+    ), '-infinity') AS seen
+) c
+WHERE m.tenant = %(tenant)s AND m.tier IN ('working', 'long_term') AND m.id > %(after)s::bigint
+  AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+  AND (m.valid_to IS NULL OR m.valid_to > %(now)s::timestamptz)
+  AND (%(memory_types)s::text[] IS NULL
+       OR coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[]))
+  AND (m.updated_at > c.seen OR m.id IN (
+      SELECT e.id FROM {memory}.events e
+      WHERE e.tenant = %(tenant)s AND e.kind = 'risen' AND e.undone_at IS NULL
+        AND e.at > (SELECT s.seen FROM {memory}.cycles s
+                    WHERE s.tenant = %(tenant)s AND s.step = %(step)s)
+  ))
+ORDER BY m.id
+LIMIT %(limit)s;
+
+-- name: select_fading
+-- Of a tenant, memories whose strength is as of some time ago.
+SELECT u.id FROM {memory}.usage u
+WHERE u.tenant = %(tenant)s AND u.id > %(after)s::bigint AND u.strength > 0
+  AND u.strength_at <= %(before)s::timestamptz
+ORDER BY u.id
+LIMIT %(limit)s;
+
+-- name: stored_memories
+-- What a step decides by. The columns are those of consolidate.stored.Stored.
+SELECT m.id, m.namespace, m.key, m.tier::text, m.state, m.value, m.created_at, m.updated_at,
+       m.expires_at, m.session, m.occurred_at, m.valid_from, m.valid_to,
+       coalesce(u.access_count, 0)
+FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+) m
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = w.id LIMIT 1
+) u ON true
+WHERE {few}
+ORDER BY m.id;
+
+-- name: near_by_vector
+-- For each of these, the nearest of its namespace and type by the cosine of a field that both have,
+-- whatever the metric of a search is. Exact: the vectors of a namespace are read from one index.
+SELECT m.id, n.id, max(1 - n.distance)
+FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+) m
+CROSS JOIN LATERAL (
+    SELECT c.id, c.distance
+    FROM (
+        SELECT v.id, v.tier, (own.embedding <=> v.embedding) + 0 AS distance
+        FROM {memory}.vectors own
+        JOIN {memory}.vectors v
+          ON v.tenant = %(tenant)s AND v.namespace = m.namespace AND v.field = own.field
+         AND v.tier IN ('working', 'long_term') AND v.id <> m.id
+        WHERE own.tenant = %(tenant)s AND own.namespace = m.namespace AND own.id = m.id
+          AND own.tier = m.tier AND (NOT %(same_tier)s::boolean OR v.tier = m.tier)
+        ORDER BY distance, v.id
+    ) c
+    CROSS JOIN LATERAL (
+        SELECT FROM {memory}.memories k
+        WHERE k.tenant = %(tenant)s AND k.id = c.id AND k.tier = c.tier
+          AND (k.state IS NULL OR k.state = %(also)s::text)
+          AND (k.expires_at IS NULL OR k.expires_at > %(alive_at)s::timestamptz)
+          AND coalesce(k.value ->> 'memory_type', 'episodic')
+              = coalesce(m.value ->> 'memory_type', 'episodic')
+        LIMIT 1
+    ) k
+    WHERE c.distance <> 'NaN'
+    ORDER BY c.distance, c.id
+    LIMIT %(limit)s
+) n
+WHERE {few}
+GROUP BY m.id, n.id
+ORDER BY m.id, n.id;
+
+-- name: near_by_words
+-- The same by the share of words that two memories have in common, of all that either has.
+WITH mine AS MATERIALIZED (
+    SELECT m.id, m.namespace, m.tier, m.lexemes,
+           coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type
+    FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+    ) m
+    WHERE {few}
+), words AS MATERIALIZED (
+    SELECT o.id, o.namespace, o.tier, o.memory_type, length(o.lexemes) - 1 AS words, l.lexeme
+    FROM mine o CROSS JOIN LATERAL unnest(o.lexemes) l
+    WHERE l.lexeme <> chr(1) || %(tenant)s::text
+), others AS MATERIALIZED (
+    SELECT k.id, k.namespace, k.tier, length(k.lexemes) - 1 AS words, l.lexeme,
+           coalesce(k.value ->> 'memory_type', 'episodic') AS memory_type
+    FROM {memory}.memories k CROSS JOIN LATERAL unnest(k.lexemes) l
+    WHERE k.tenant = %(tenant)s AND k.tier IN ('working', 'long_term')
+      AND k.namespace IN (SELECT o.namespace FROM mine o)
+      AND (k.state IS NULL OR k.state = %(also)s::text)
+      AND (k.expires_at IS NULL OR k.expires_at > %(alive_at)s::timestamptz)
+), shared AS (
+    SELECT o.id, k.id AS other,
+           count(*)::float8 / (max(o.words) + max(k.words) - count(*)) AS overlap
+    FROM words o
+    JOIN others k ON k.namespace = o.namespace AND k.lexeme = o.lexeme AND k.id <> o.id
+     AND k.memory_type = o.memory_type AND (NOT %(same_tier)s::boolean OR k.tier = o.tier)
+    GROUP BY o.id, k.id
+), ranked AS (
+    SELECT s.*, row_number() OVER (PARTITION BY s.id ORDER BY s.overlap DESC, s.other) AS place
+    FROM shared s
+    WHERE s.overlap >= %(overlap)s::float8
+)
+SELECT r.id, r.other, r.overlap FROM ranked r WHERE r.place <= %(limit)s
+ORDER BY r.id, r.overlap DESC, r.other;
+
+-- name: undone_pairs
+-- Moves of a kind that were rolled back and are not made again: what went where.
+SELECT (w.source)::bigint, e.target
+FROM {memory}.events e
+CROSS JOIN LATERAL jsonb_array_elements_text(
+    coalesce(e.detail -> 'sources', jsonb_build_array(e.id))) AS w (source)
+WHERE e.tenant = %(tenant)s AND e.undone_at IS NOT NULL AND e.kind = %(kind)s
+  AND (e.target = ANY (%(ids)s::bigint[]) OR e.id = ANY (%(ids)s::bigint[])
+       OR (w.source)::bigint = ANY (%(ids)s::bigint[]));
+
+-- name: known_moves
+-- Which of these events were written already.
+SELECT e.event, e.detail -> 'sources' FROM {memory}.events e
+WHERE e.tenant = %(tenant)s AND e.event = ANY (%(events)s::text[]);
+
+-- name: hold_memories
+-- Once the keys are locked: memories as they are now, held until the end.
+SELECT m.id, m.updated_at, m.tier::text, m.state,
+       m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz AS alive,
+       EXISTS (
+           SELECT FROM {memory}.lineage l
+        WHERE l.tenant = %(tenant)s AND l.source = m.id AND NOT l.derived
+       ) AS lived_on
+FROM (SELECT DISTINCT w.id FROM unnest(%(ids)s::bigint[]) AS w (id) ORDER BY w.id) w
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1 FOR UPDATE OF m
+) m;
+
+-- name: record_rises
+-- Memories move from short_term to working and take its life. The event keeps the one they had.
+WITH given AS MATERIALIZED (
+    SELECT m.id, w.event, w.reason, m.expires_at, m.ttl_minutes
+    FROM unnest(%(ids)s::bigint[], %(events)s::text[], %(reasons)s::text[])
+             WITH ORDINALITY AS w (id, event, reason, ord)
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.id = w.id AND m.tier = 'short_term' LIMIT 1
+    ) m
+    WHERE {few}
+), moved AS (
+    UPDATE {memory}.memories m
+    SET tier = 'working', ttl_minutes = %(ttl)s::float8,
+        expires_at = %(now)s::timestamptz + %(ttl)s::float8 * interval '1 minute'
+    FROM given g
+    WHERE m.tenant = %(tenant)s AND m.id = g.id AND m.tier = 'short_term'
+    RETURNING m.id, m.namespace
+), vectors AS (
+    UPDATE {memory}.vectors v SET tier = 'working' FROM moved g
+    WHERE v.tenant = %(tenant)s AND v.namespace = g.namespace AND v.id = g.id
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, g.event, 'risen', g.id, %(now)s::timestamptz, jsonb_build_object(
+           'reasons', jsonb_build_array(g.reason), 'tier', 'short_term',
+           'expires_at', g.expires_at, 'ttl_minutes', g.ttl_minutes)
+FROM given g JOIN moved m ON m.id = g.id
+ORDER BY g.id;
+
+-- name: undo_rise
+-- Back to the tier and the life that the memory had; it may be over by now.
+WITH past AS MATERIALIZED (
+    SELECT e.id, (e.detail ->> 'tier')::{memory}.tier AS tier,
+           (e.detail ->> 'expires_at')::timestamptz AS expires_at,
+           (e.detail ->> 'ttl_minutes')::float8 AS ttl_minutes
+    FROM {memory}.events e WHERE e.tenant = %(tenant)s AND e.event = %(event)s
+), moved AS (
+    UPDATE {memory}.memories m
+    SET tier = p.tier, expires_at = p.expires_at, ttl_minutes = p.ttl_minutes
+    FROM past p
+    WHERE m.tenant = %(tenant)s AND m.id = p.id AND m.tier = 'working'
+    RETURNING m.id, m.namespace, m.tier
+), vectors AS (
+    UPDATE {memory}.vectors v SET tier = g.tier FROM moved g
+    WHERE v.tenant = %(tenant)s AND v.namespace = g.namespace AND v.id = g.id
+)
+UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
+WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
+
+-- name: record_merges
+-- Memories live on in the oldest that says the same: mark them, say what came from which, hand on
+-- their evidence, and keep what the oldest had, for the way back. One event for each oldest one.
+WITH given AS MATERIALIZED (
+    SELECT w.source, w.target, w.event, w.reason
+    FROM unnest(%(sources)s::bigint[], %(targets)s::bigint[], %(events)s::text[],
+                %(reasons)s::text[])
+             WITH ORDINALITY AS w (source, target, event, reason, ord)
+    WHERE {few}
+), marked AS (
+    UPDATE {memory}.memories m SET state = 'consolidated', state_at = %(now)s::timestamptz
+    FROM given g
+    WHERE m.tenant = %(tenant)s AND m.id = g.source AND m.state IS NULL
+), edges AS (
+    INSERT INTO {memory}.lineage (tenant, id, source, event)
+    SELECT %(tenant)s, g.target, g.source, g.event FROM given g
+), counted AS MATERIALIZED (
+    SELECT g.event, g.target, g.source, u.access_count, u.success_count, u.failure_count,
+           u.last_accessed_at, u.strength, u.strength_at,
+           max(u.strength_at) OVER (PARTITION BY g.event) AS latest
+    FROM given g
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = g.source LIMIT 1
+    ) u
+    -- What was handed before, by a source that said something else meanwhile, is not counted twice.
+    WHERE NOT EXISTS (
+        SELECT FROM {memory}.events e
+        WHERE e.tenant = %(tenant)s AND e.target = g.target AND e.undone_at IS NULL
+          AND e.detail -> 'sources' @> to_jsonb(g.source)
+    )
+), handed AS MATERIALIZED (
+    SELECT c.event, c.target, sum(c.access_count)::int AS access_count,
+           sum(c.success_count)::int AS success_count, sum(c.failure_count)::int AS failure_count,
+           max(c.last_accessed_at) AS last_accessed_at, max(c.latest) AS strength_at,
+           sum(c.strength * power(0.5, coalesce(
+               extract(epoch FROM c.latest - c.strength_at), 0) / 2592000)
+               ORDER BY c.source) AS strength
+    FROM counted c GROUP BY c.event, c.target
+), had AS MATERIALIZED (
+    SELECT h.event, to_jsonb(u) AS had
+    FROM (SELECT DISTINCT g.event, g.target FROM given g) h
+    JOIN {memory}.usage u ON u.tenant = %(tenant)s AND u.id = h.target
+), added AS (
+    INSERT INTO {memory}.usage AS u
+        (tenant, id, access_count, success_count, failure_count, last_accessed_at, strength,
+         strength_at)
+    SELECT %(tenant)s, h.target, h.access_count, h.success_count, h.failure_count,
+           h.last_accessed_at, h.strength, h.strength_at
+    FROM handed h
+    ORDER BY h.target
+    ON CONFLICT (tenant, id) DO UPDATE
+    SET access_count = u.access_count + excluded.access_count,
+        success_count = u.success_count + excluded.success_count,
+        failure_count = u.failure_count + excluded.failure_count,
+        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
+        strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                       excluded.strength_at - u.strength_at), 0))
+                       / 2592000)
+                 + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                       u.strength_at - excluded.strength_at), 0))
+                       / 2592000),
+        strength_at = greatest(u.strength_at, excluded.strength_at)
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, target, at, detail)
+SELECT %(tenant)s, g.event, 'merged', min(g.source), g.target, %(now)s::timestamptz,
+       jsonb_build_object(
+           'reasons', to_jsonb(array_agg(DISTINCT g.reason)),
+           'sources', to_jsonb(array_agg(g.source ORDER BY g.source)),
+           'updated_at', min(m.updated_at),
+           'handed', coalesce((
+               SELECT to_jsonb(h) - 'event' - 'target' FROM handed h WHERE h.event = g.event
+           ), '{"access_count": 0, "success_count": 0, "failure_count": 0, "strength": 0}'),
+           'had', (SELECT h.had FROM had h WHERE h.event = g.event))
+FROM given g
+JOIN {memory}.memories m ON m.tenant = %(tenant)s AND m.id = g.target
+GROUP BY g.event, g.target
+ORDER BY g.target;
+
+-- name: record_supersessions
+-- What memories say was true until what the newer ones say began to be, if it had not ended before.
+-- The event keeps the end that was known until now.
+WITH given AS MATERIALIZED (
+    SELECT m.id, w.target, w.event, w.reason, m.valid_to AS had,
+           least(m.valid_to, coalesce(t.valid_from, t.occurred_at, t.created_at)) AS valid_to
+    FROM unnest(%(ids)s::bigint[], %(targets)s::bigint[], %(events)s::text[], %(reasons)s::text[])
+             WITH ORDINALITY AS w (id, target, event, reason, ord)
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.id = w.id AND m.state IS NULL LIMIT 1
+    ) m
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories t WHERE t.tenant = %(tenant)s AND t.id = w.target LIMIT 1
+    ) t
+    WHERE {few}
+), marked AS (
+    UPDATE {memory}.memories m
+    SET valid_to = g.valid_to, state = 'superseded', state_at = %(now)s::timestamptz
+    FROM given g WHERE m.tenant = %(tenant)s AND m.id = g.id
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, target, at, detail)
+SELECT %(tenant)s, g.event, 'superseded', g.id, g.target, %(now)s::timestamptz,
+       jsonb_build_object('reasons', jsonb_build_array(g.reason), 'valid_to', g.had)
+FROM given g
+ORDER BY g.id;
+
+-- name: undo_supersession
+-- What the memory says is true again, until the end that was known before, if there was one. One
+-- that was retracted or became suspect since stays so.
+WITH past AS MATERIALIZED (
+    SELECT e.id, (e.detail ->> 'valid_to')::timestamptz AS valid_to
+    FROM {memory}.events e WHERE e.tenant = %(tenant)s AND e.event = %(event)s
+), marked AS (
+    UPDATE {memory}.memories m
+    SET valid_to = p.valid_to, state = nullif(m.state, 'superseded'),
+        state_at = CASE WHEN m.state = 'superseded' THEN NULL ELSE m.state_at END
+    FROM past p
+    WHERE m.tenant = %(tenant)s AND m.id = p.id
+      AND m.state IN ('superseded', 'retracted', 'suspect')
+)
+UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
+WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
+
+-- name: fade
+-- Bring strengths up to date: they halve in 30 days. Answers those that are so now.
+WITH faded AS (
+    UPDATE {memory}.usage u
+    SET strength = u.strength * power(0.5, extract(epoch FROM
+            %(now)s::timestamptz - u.strength_at) / 2592000),
+        strength_at = %(now)s::timestamptz
+    FROM (
+        SELECT c.id
+        FROM (SELECT DISTINCT w.id FROM unnest(%(ids)s::bigint[]) AS w (id) ORDER BY w.id) w
+        CROSS JOIN LATERAL (
+            SELECT u.id FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = w.id
+            LIMIT 1 FOR UPDATE
+        ) c
+    ) c
+    WHERE u.tenant = %(tenant)s AND u.id = c.id
+      AND u.strength_at <= %(before)s::timestamptz
+    RETURNING u.id
+)
+SELECT f.id FROM faded f
+UNION ALL
+SELECT u.id FROM {memory}.usage u
+WHERE u.tenant = %(tenant)s AND u.id = ANY (%(ids)s::bigint[])
+  AND u.strength_at = %(now)s::timestamptz;

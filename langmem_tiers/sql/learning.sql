@@ -168,7 +168,7 @@ SELECT count(*) FROM gone;
         SELECT * FROM {memory}.memories m
         WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.signature = w.signature
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-          AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+          AND {visible} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
           AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
         ORDER BY m.updated_at DESC, m.namespace, m.key
         LIMIT 100
@@ -180,7 +180,7 @@ SELECT count(*) FROM gone;
         SELECT * FROM {memory}.memories m
         WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.tool = w.tool
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-          AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+          AND {visible} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
           AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
         ORDER BY m.updated_at DESC, m.namespace, m.key
         LIMIT 100
@@ -204,6 +204,21 @@ LEFT JOIN LATERAL (
 ORDER BY m.signature = ANY (%(signatures)s::text[]) DESC, m.updated_at DESC, m.namespace, m.key
 LIMIT 100;
 
+-- name: failed_tools
+-- Every tool that something of this tenant failed in, in as many steps through the index.
+WITH RECURSIVE known AS (
+    SELECT ''::text COLLATE "C" AS tool
+    UNION ALL
+    SELECT n.tool
+    FROM known k
+    CROSS JOIN LATERAL (
+        SELECT m.tool FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.tool > k.tool
+        ORDER BY m.tool LIMIT 1
+    ) n
+)
+SELECT k.tool FROM known k WHERE k.tool <> '';
+
 -- name: promotion_candidates
 -- Working memories that may have proven themselves: read and tried often enough, of these types,
 -- current, without a successor that was demoted, and in no move that was rolled back.
@@ -218,7 +233,10 @@ WHERE u.tenant = %(tenant)s AND u.id > %(after)s AND u.access_count > %(accesses
   AND m.state IS NULL AND m.created_at < %(before)s::timestamptz
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
   AND coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[])
-  AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = u.tenant AND l.source = u.id)
+  AND NOT EXISTS (
+      SELECT FROM {memory}.lineage l
+      WHERE l.tenant = u.tenant AND l.source = u.id AND NOT l.derived
+  )
   AND NOT EXISTS (
       SELECT FROM {memory}.events e
       WHERE e.tenant = u.tenant AND e.undone_at IS NOT NULL AND e.target IS NOT NULL
@@ -281,7 +299,7 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
                                AND e.detail -> 'sources' @> to_jsonb(k.id)
                          ) AND NOT EXISTS (
                              SELECT FROM {memory}.lineage l
-                             WHERE l.tenant = %(tenant)s AND l.source = k.id
+                             WHERE l.tenant = %(tenant)s AND l.source = k.id AND NOT l.derived
                          ) LIMIT 1
                    ) k
                    WHERE v.distance <> 'NaN'
@@ -295,7 +313,7 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
        (SELECT jsonb_build_object('key', s.key, 'state', s.state)
         FROM {memory}.lineage l
         JOIN {memory}.memories s ON s.tenant = l.tenant AND s.id = l.id
-        WHERE l.tenant = %(tenant)s AND l.source = m.id LIMIT 1) AS successor
+        WHERE l.tenant = %(tenant)s AND l.source = m.id AND NOT l.derived LIMIT 1) AS successor
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
@@ -316,7 +334,8 @@ CROSS JOIN LATERAL (
     WHERE m.tenant = %(tenant)s AND m.id = w.id
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
       AND NOT EXISTS (
-          SELECT FROM {memory}.lineage l WHERE l.tenant = m.tenant AND l.source = m.id
+          SELECT FROM {memory}.lineage l
+          WHERE l.tenant = m.tenant AND l.source = m.id AND NOT l.derived
       )
     LIMIT 1 FOR UPDATE OF m
 ) m;
@@ -352,15 +371,18 @@ FROM (
 
 -- name: record_promotion
 -- The sources live on in the successor: mark them, say what came from which, hand on their
--- evidence, and keep what the successor had, for the way back. Answers the event, or nothing if
--- the successor is not there to be lived on in: then nothing was done.
+-- evidence, and keep what the successor had, for the way back. A source that it was handed before
+-- (`again`: the successor left long_term and came back, or the source said something else
+-- meanwhile) is not counted twice. Answers the event, or nothing if the successor is not there to
+-- be lived on in: then nothing was done.
 WITH successor AS MATERIALIZED (
     SELECT m.tenant, m.id, m.updated_at FROM {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.namespace = '' AND m.key = %(key)s
       AND m.tier = 'long_term' AND m.state IS NULL
     LIMIT 1 FOR NO KEY UPDATE
 ), marked AS (
-    UPDATE {memory}.memories m SET state = 'consolidated' FROM successor s
+    UPDATE {memory}.memories m SET state = 'consolidated', state_at = %(now)s::timestamptz
+    FROM successor s
     WHERE m.tenant = %(tenant)s AND m.id = ANY (%(sources)s::bigint[]) AND m.tier = 'working'
       AND m.state IS NULL
     RETURNING m.id
@@ -372,33 +394,54 @@ WITH successor AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT * FROM {memory}.usage u WHERE u.tenant = s.tenant AND u.id = s.id LIMIT 1
     ) u
+), again AS MATERIALIZED (
+    SELECT w.id FROM successor s, unnest(%(sources)s::bigint[]) AS w (id)
+    WHERE EXISTS (
+        SELECT FROM {memory}.events e
+        WHERE e.tenant = s.tenant AND e.target = s.id AND e.undone_at IS NULL
+          AND e.detail -> 'sources' @> to_jsonb(w.id)
+    )
 ), given AS MATERIALIZED (
     SELECT coalesce(sum(u.access_count), 0)::int AS access_count,
            coalesce(sum(u.success_count), 0)::int AS success_count,
            coalesce(sum(u.failure_count), 0)::int AS failure_count,
-           max(u.last_accessed_at) AS last_accessed_at, coalesce(sum(u.strength), 0) AS strength
-    FROM unnest(%(sources)s::bigint[]) WITH ORDINALITY AS w (id, ord)
-    CROSS JOIN LATERAL (
-        SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = w.id LIMIT 1
+           max(u.last_accessed_at) AS last_accessed_at, max(u.strength_at) AS strength_at,
+           -- Each as of the latest of them.
+           coalesce(sum(u.strength * power(0.5, coalesce(
+               extract(epoch FROM u.latest - u.strength_at), 0) / 2592000) ORDER BY u.id), 0)
+               AS strength
+    FROM (
+        SELECT u.*, max(u.strength_at) OVER () AS latest
+        FROM unnest(%(sources)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+        CROSS JOIN LATERAL (
+            SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = w.id LIMIT 1
+        ) u
+        WHERE {few} AND w.id NOT IN (SELECT a.id FROM again a)
     ) u
-    WHERE {few}
 ), handed AS (
     INSERT INTO {memory}.usage AS u
-        (tenant, id, access_count, success_count, failure_count, last_accessed_at, strength)
+        (tenant, id, access_count, success_count, failure_count, last_accessed_at, strength,
+         strength_at)
     SELECT s.tenant, s.id, g.access_count, g.success_count, g.failure_count, g.last_accessed_at,
-           g.strength
+           g.strength, g.strength_at
     FROM successor s, given g
     ON CONFLICT (tenant, id) DO UPDATE
     SET access_count = u.access_count + excluded.access_count,
         success_count = u.success_count + excluded.success_count,
         failure_count = u.failure_count + excluded.failure_count,
         last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
-        strength = u.strength + excluded.strength
+        -- As count_accesses adds them up.
+        strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                       excluded.strength_at - u.strength_at), 0)) / 2592000)
+                 + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                       u.strength_at - excluded.strength_at), 0)) / 2592000),
+        strength_at = greatest(u.strength_at, excluded.strength_at)
 )
 INSERT INTO {memory}.events (tenant, event, kind, id, target, at, detail)
 SELECT s.tenant, %(event)s, %(kind)s, (%(sources)s::bigint[])[1], s.id, %(now)s::timestamptz,
        %(detail)s::jsonb || jsonb_build_object(
            'sources', to_jsonb(%(sources)s::bigint[]), 'updated_at', s.updated_at,
+           'again', ARRAY(SELECT a.id FROM again a ORDER BY a.id),
            'handed', to_jsonb(g), 'had', (SELECT to_jsonb(h) FROM had h)
        )
 FROM successor s, given g
@@ -440,12 +483,14 @@ LIMIT %(limit)s;
 -- name: record_demotion
 -- A promoted memory that failed leaves recall, and what it came from is current again.
 WITH marked AS (
-    UPDATE {memory}.memories m SET state = 'demoted'
+    UPDATE {memory}.memories m SET state = 'demoted', state_at = %(now)s::timestamptz
     WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.tier = 'long_term' AND m.state IS NULL
     RETURNING m.id
 ), freed AS (
-    UPDATE {memory}.memories m SET state = NULL FROM {memory}.lineage l, marked k
-    WHERE l.tenant = %(tenant)s AND l.id = k.id AND m.tenant = l.tenant AND m.id = l.source
+    UPDATE {memory}.memories m SET state = NULL, state_at = NULL
+    FROM {memory}.lineage l, marked k
+    WHERE l.tenant = %(tenant)s AND l.id = k.id AND NOT l.derived
+      AND m.tenant = l.tenant AND m.id = l.source
       AND m.state = 'consolidated'
     RETURNING m.id
 )
@@ -458,31 +503,41 @@ FROM marked k
 RETURNING event;
 
 -- name: event
--- One event, whether a later one stands on the same memories, and whether any that it moved lives.
+-- One event, whether a later one stands on the same memories, and whether any that it moved lives
+-- and says what it said then: it lives on in the target, or was not put since.
 SELECT e.event, e.kind, e.id, e.target, e.at, e.detail, e.undone_at,
        (SELECT l.event FROM {memory}.events l
         WHERE l.tenant = e.tenant AND l.undone_at IS NULL AND l.number > e.number
-          AND l.kind <> 'reflected'
+          AND l.kind NOT IN ('reflected', 'derived')
+          AND NOT (e.kind = 'superseded' AND l.kind = 'retracted' AND l.id = e.target)
           AND (l.id IN (e.id, e.target) OR l.target IN (e.id, e.target))
         ORDER BY l.number DESC LIMIT 1) AS later,
        (SELECT m.key FROM {memory}.memories m
-        WHERE m.tenant = e.tenant AND m.id = coalesce(e.target, e.id) LIMIT 1) AS key,
+        WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS key,
        (SELECT m.updated_at FROM {memory}.memories m
-        WHERE m.tenant = e.tenant AND m.id = coalesce(e.target, e.id) LIMIT 1) AS updated_at,
+        WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS updated_at,
        EXISTS (
            SELECT FROM jsonb_array_elements_text(e.detail -> 'sources') AS w (id)
            CROSS JOIN LATERAL (
                SELECT FROM {memory}.memories m
                WHERE m.tenant = e.tenant AND m.id = w.id::bigint
-                 AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) LIMIT 1
+                 AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+                 AND (m.updated_at < e.at OR EXISTS (
+                     SELECT FROM {memory}.lineage l
+                     WHERE l.tenant = e.tenant AND l.id = e.target AND l.source = m.id
+                 )) LIMIT 1
            ) m
        ) AS source_left
 FROM {memory}.events e
+CROSS JOIN LATERAL (
+    -- What the move made or changed. A supersession changed the older memory alone.
+    SELECT CASE WHEN e.kind = 'superseded' THEN e.id ELSE coalesce(e.target, e.id) END AS id
+) k
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 
 -- name: undo_promotion
 -- What the successor was shown to and earned since goes back to its first source that is still
--- there. Its deletion, which follows, makes the sources current again.
+-- there and says the same. Its deletion, which follows, makes the sources current again.
 WITH heir AS MATERIALIZED (
     SELECT m.id, e.target, jsonb_populate_record(NULL::{memory}.usage, e.detail -> 'handed') AS u
     FROM {memory}.events e
@@ -490,7 +545,11 @@ WITH heir AS MATERIALIZED (
         WITH ORDINALITY AS w (id, ord)
     CROSS JOIN LATERAL (
         SELECT m.id FROM {memory}.memories m
-        WHERE m.tenant = e.tenant AND m.id = w.id::bigint LIMIT 1
+        WHERE m.tenant = e.tenant AND m.id = w.id::bigint
+          AND (m.updated_at < e.at OR EXISTS (
+              SELECT FROM {memory}.lineage l
+              WHERE l.tenant = e.tenant AND l.id = e.target AND l.source = m.id
+          )) LIMIT 1
     ) m
     WHERE e.tenant = %(tenant)s AND e.event = %(event)s
     ORDER BY w.ord
@@ -504,10 +563,11 @@ WITH heir AS MATERIALIZED (
     )
     RETURNING x.succeeded, x.held_out
 ), earned AS MATERIALIZED (
-    SELECT h.id, o.successes, o.failures, n.last_accessed_at,
+    SELECT h.id, o.successes, o.failures, n.last_accessed_at, n.strength_at,
            greatest(0, coalesce(n.access_count - (h.u).access_count, 0)) AS accesses,
            greatest(0, n.strength - (h.u).strength * power(0.5, greatest(0, coalesce(extract(
-               epoch FROM n.last_accessed_at - (h.u).last_accessed_at), 0)) / 2592000)) AS strength
+               epoch FROM n.strength_at - coalesce((h.u).strength_at, (h.u).last_accessed_at)), 0))
+               / 2592000)) AS strength
     FROM heir h
     CROSS JOIN (
         SELECT count(*) FILTER (WHERE s.succeeded AND NOT s.held_out)::int AS successes,
@@ -519,10 +579,12 @@ WITH heir AS MATERIALIZED (
     ) n ON true
 ), handed AS (
     INSERT INTO {memory}.usage AS u
-        (tenant, id, access_count, success_count, failure_count, last_accessed_at, strength)
+        (tenant, id, access_count, success_count, failure_count, last_accessed_at, strength,
+         strength_at)
     SELECT %(tenant)s, e.id, e.accesses, e.successes, e.failures,
            CASE WHEN e.accesses > 0 THEN e.last_accessed_at END,
-           CASE WHEN e.accesses > 0 THEN e.strength ELSE 0 END
+           CASE WHEN e.accesses > 0 THEN e.strength ELSE 0 END,
+           CASE WHEN e.accesses > 0 THEN e.strength_at END
     FROM earned e
     WHERE e.accesses > 0 OR e.successes > 0 OR e.failures > 0
     ON CONFLICT (tenant, id) DO UPDATE
@@ -532,26 +594,38 @@ WITH heir AS MATERIALIZED (
         last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
         -- As count_accesses adds them up.
         strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       excluded.last_accessed_at - u.last_accessed_at), 0)) / 2592000)
+                       excluded.strength_at - u.strength_at), 0)) / 2592000)
                  + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       u.last_accessed_at - excluded.last_accessed_at), 0)) / 2592000)
+                       u.strength_at - excluded.strength_at), 0)) / 2592000),
+        strength_at = greatest(u.strength_at, excluded.strength_at)
 )
 UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 
 -- name: undo_reinforcement
 -- Take back what a memory was given, to the very row it had if nothing happened since.
-WITH past AS (
+WITH moved AS MATERIALIZED (
     SELECT e.target, e.detail -> 'had' <> 'null'::jsonb AS counted,
            jsonb_populate_record(NULL::{memory}.usage, e.detail -> 'handed') AS u,
            jsonb_populate_record(NULL::{memory}.usage, nullif(e.detail -> 'had', 'null')) AS had
     FROM {memory}.events e WHERE e.tenant = %(tenant)s AND e.event = %(event)s
+), past AS MATERIALIZED (
+    SELECT m.*, t.u_at, greatest(t.had_at, t.u_at) AS made_at,
+           (m.had).strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+               t.u_at - t.had_at), 0)) / 2592000)
+           + (m.u).strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+               t.had_at - t.u_at), 0)) / 2592000) AS made
+    FROM moved m
+    CROSS JOIN LATERAL (
+        SELECT coalesce((m.u).strength_at, (m.u).last_accessed_at) AS u_at,
+               coalesce((m.had).strength_at, (m.had).last_accessed_at) AS had_at
+    ) t
 ), edges AS (
     DELETE FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.event = %(event)s
       AND l.id = (SELECT p.target FROM past p)
     RETURNING l.source
 ), sources AS (
-    UPDATE {memory}.memories m SET state = NULL FROM edges e
+    UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges e
     WHERE m.tenant = %(tenant)s AND m.id = e.source AND m.state = 'consolidated'
 ), taken AS (
     UPDATE {memory}.usage n
@@ -560,11 +634,12 @@ WITH past AS (
         failure_count = n.failure_count - (p.u).failure_count,
         last_accessed_at = CASE WHEN n.last_accessed_at = greatest((p.u).last_accessed_at, (p.had).last_accessed_at)
                            THEN (p.had).last_accessed_at ELSE n.last_accessed_at END,
-        strength = CASE WHEN n.strength = (p.had).strength + (p.u).strength
+        strength = CASE WHEN n.strength = p.made AND n.strength_at IS NOT DISTINCT FROM p.made_at
                    THEN (p.had).strength
                    ELSE greatest(0, n.strength - (p.u).strength * power(0.5, greatest(0, coalesce(
-                       extract(epoch FROM n.last_accessed_at - (p.u).last_accessed_at), 0))
-                       / 2592000)) END
+                       extract(epoch FROM n.strength_at - p.u_at), 0)) / 2592000)) END,
+        strength_at = CASE WHEN n.strength = p.made AND n.strength_at IS NOT DISTINCT FROM p.made_at
+                      THEN (p.had).strength_at ELSE n.strength_at END
     FROM past p
     WHERE n.tenant = %(tenant)s AND n.id = p.target
       AND (p.counted OR n.access_count > (p.u).access_count
@@ -583,15 +658,23 @@ WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 WITH past AS MATERIALIZED (
     SELECT e.id, ARRAY(SELECT jsonb_array_elements_text(e.detail -> 'sources'))::bigint[] AS sources
     FROM {memory}.events e WHERE e.tenant = %(tenant)s AND e.event = %(event)s
+), edges AS MATERIALIZED (
+    -- Held, so that a source which says something else by now is left alone.
+    SELECT l.tenant, l.id, l.source, (
+               SELECT e.at FROM {memory}.events e
+               WHERE e.tenant = l.tenant AND e.event = l.event
+           ) AS at
+    FROM {memory}.lineage l, past p
+    WHERE l.tenant = %(tenant)s AND l.id = p.id AND l.source = ANY (p.sources) AND NOT l.derived
+    ORDER BY l.source FOR UPDATE OF l
 ), marked AS (
-    UPDATE {memory}.memories m SET state = NULL FROM past p
+    UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM past p
     WHERE m.tenant = %(tenant)s AND m.id = p.id AND m.state = 'demoted'
     RETURNING m.id
 ), sources AS (
-    UPDATE {memory}.memories m SET state = 'consolidated'
-    FROM past p, marked k, {memory}.lineage l
-    WHERE l.tenant = %(tenant)s AND l.id = k.id AND l.source = ANY (p.sources)
-      AND m.tenant = l.tenant AND m.id = l.source AND m.state IS NULL
+    UPDATE {memory}.memories m SET state = 'consolidated', state_at = l.at
+    FROM edges l, marked k
+    WHERE l.id = k.id AND m.tenant = l.tenant AND m.id = l.source AND m.state IS NULL
 )
 UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
@@ -606,13 +689,14 @@ WHERE e.tenant = %(tenant)s AND (
 ORDER BY e.number;
 
 -- name: relatives
--- What a memory came from, and what came of it.
+-- What a memory came from, what it lives on in, and what was derived from it.
 SELECT 'source' AS role, m.namespace, m.key, m.tier::text, m.state, m.value
 FROM {memory}.lineage l
 JOIN {memory}.memories m ON m.tenant = l.tenant AND m.id = l.source
 WHERE l.tenant = %(tenant)s AND l.id = %(id)s
 UNION ALL
-SELECT 'successor', m.namespace, m.key, m.tier::text, m.state, m.value
+SELECT CASE WHEN l.derived THEN 'derived' ELSE 'successor' END, m.namespace, m.key, m.tier::text,
+       m.state, m.value
 FROM {memory}.lineage l
 JOIN {memory}.memories m ON m.tenant = l.tenant AND m.id = l.id
 WHERE l.tenant = %(tenant)s AND l.source = %(id)s
@@ -664,7 +748,8 @@ WITH pairs AS MATERIALIZED (
     ) l
     WHERE {few}
 ), marked AS (
-    UPDATE {memory}.memories m SET state = 'consolidated' FROM pairs p
+    UPDATE {memory}.memories m SET state = 'consolidated', state_at = %(now)s::timestamptz
+    FROM pairs p
     WHERE m.tenant = %(tenant)s AND m.id = p.attempt AND m.state IS NULL
 ), edges AS (
     INSERT INTO {memory}.lineage (tenant, id, source, event)

@@ -27,8 +27,9 @@ WHERE {few};
 -- Add up what was read since the last time. These counts may be lost in a crash, so their
 -- commit is not waited for. No key is locked, so that a read never waits for a writer of the
 -- memory; a counter that so outlives its memory is harmless, and purge_usage removes it.
-INSERT INTO {memory}.usage AS u (tenant, id, access_count, last_accessed_at, strength)
-SELECT a.tenant, a.id, a.accesses, %(now)s::timestamptz, a.accesses
+INSERT INTO {memory}.usage AS u
+    (tenant, id, access_count, last_accessed_at, strength, strength_at)
+SELECT a.tenant, a.id, a.accesses, %(now)s::timestamptz, a.accesses, %(now)s::timestamptz
 FROM unnest(%(tenants)s::text[], %(ids)s::bigint[], %(counts)s::int[]) AS a (tenant, id, accesses)
 WHERE EXISTS (SELECT FROM {memory}.memories m WHERE m.tenant = a.tenant AND m.id = a.id)
 ORDER BY a.tenant, a.id
@@ -37,9 +38,10 @@ SET access_count = u.access_count + excluded.access_count,
     last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
     -- Halves in 30 days, and each access adds one. A late report of an early access adds less.
     strength = u.strength * power(0.5, greatest(0, extract(epoch FROM
-                   excluded.last_accessed_at - u.last_accessed_at)) / 2592000)
+                   excluded.strength_at - u.strength_at)) / 2592000)
              + excluded.strength * power(0.5, greatest(0, extract(epoch FROM
-                   u.last_accessed_at - excluded.last_accessed_at)) / 2592000)
+                   u.strength_at - excluded.strength_at)) / 2592000),
+    strength_at = greatest(u.strength_at, excluded.strength_at)
 RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: extend
@@ -77,21 +79,24 @@ LIMIT 1;
 -- Update each memory where it lives, or insert it into the tier asked for. A `ttl` is minutes:
 -- NULL takes the tier's own, Infinity never expires. Ids are given in the order of keys,
 -- so that ties of one batch are broken by key. What somebody said in a session has a turn there:
--- one that was not numbered follows the last, in the order of the batch.
+-- one that was not numbered follows the last, in the order of the batch. What lives on in another
+-- memory and now says something else (its `content`, else its `text`, else all of it) does so no
+-- longer: it is a memory of its own again, and recalled.
 WITH given AS MATERIALIZED (
     SELECT i.*, max(i.turn) OVER (PARTITION BY i.tenant, i.namespace, i.session) AS last_given
     FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
                 %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[], %(into)s::text[],
                 %(sessions)s::text[], %(turns)s::int[], %(speakers)s::text[],
-                %(occurred)s::timestamptz[], %(signatures)s::text[], %(tools)s::text[])
+                %(occurred)s::timestamptz[], %(signatures)s::text[], %(tools)s::text[],
+                %(valid_from)s::timestamptz[], %(valid_to)s::timestamptz[])
              WITH ORDINALITY AS i
              (tenant, namespace, key, value, text, ttl, tier, session, turn, speaker, occurred_at,
-              signature, tool, ord)
+              signature, tool, valid_from, valid_to, ord)
     WHERE i.ord > 0 AND i.ord < 1000000000
 ), input AS MATERIALIZED (
     SELECT i.tenant, i.namespace, i.key, i.value::jsonb AS value, i.ttl,
            i.tier::{memory}.tier AS tier, i.session, i.turn, i.speaker, i.occurred_at,
-           i.signature, i.tool,
+           i.signature, i.tool, i.valid_from, i.valid_to,
            CASE WHEN i.session IS NOT NULL AND i.speaker IS NOT NULL AND i.turn IS NULL
            THEN greatest(i.last_given, 0, (
                SELECT m.turn FROM {memory}.memories m
@@ -108,6 +113,22 @@ WITH given AS MATERIALIZED (
 ), life AS (
     SELECT t.tier, t.minutes
     FROM unnest(%(tiers)s::{memory}.tier[], %(tier_ttls)s::float8[]) AS t (tier, minutes)
+), parted AS (
+    DELETE FROM {memory}.lineage l
+    USING input i
+    CROSS JOIN LATERAL (
+        SELECT m.tenant, m.id, m.value, m.state FROM {memory}.memories m
+        WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key LIMIT 1
+    ) m
+    WHERE l.tenant = m.tenant AND l.source = m.id AND NOT l.derived
+      AND m.state IS DISTINCT FROM 'retracted' AND m.state IS DISTINCT FROM 'suspect'
+      AND CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value -> 'content'
+               WHEN jsonb_typeof(m.value -> 'text') = 'string' THEN m.value -> 'text'
+               ELSE m.value END
+       <> CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content'
+               WHEN jsonb_typeof(i.value -> 'text') = 'string' THEN i.value -> 'text'
+               ELSE i.value END
+    RETURNING l.tenant, l.source
 ), updated AS (
     UPDATE {memory}.memories m
     SET value = i.value,
@@ -119,6 +140,19 @@ WITH given AS MATERIALIZED (
         occurred_at = i.occurred_at,
         signature = i.signature,
         tool = i.tool,
+        valid_from = i.valid_from,
+        -- What was superseded was true until then, whatever is said of it now.
+        valid_to = CASE WHEN m.state IS NOT NULL AND EXISTS (
+            SELECT FROM {memory}.events e
+            WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'superseded'
+              AND e.undone_at IS NULL
+        ) THEN m.valid_to ELSE i.valid_to END,
+        state = CASE WHEN m.state = 'consolidated' AND EXISTS (
+            SELECT FROM parted p WHERE p.tenant = m.tenant AND p.source = m.id
+        ) THEN NULL ELSE m.state END,
+        state_at = CASE WHEN m.state = 'consolidated' AND EXISTS (
+            SELECT FROM parted p WHERE p.tenant = m.tenant AND p.source = m.id
+        ) THEN NULL ELSE m.state_at END,
         updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond'),
         ttl_minutes = nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
         expires_at = %(now)s::timestamptz
@@ -130,13 +164,14 @@ WITH given AS MATERIALIZED (
 )
 INSERT INTO {memory}.memories
     (tenant, tier, namespace, key, value, lexemes, created_at, updated_at, ttl_minutes, expires_at,
-     session, turn, speaker, occurred_at, signature, tool)
+     session, turn, speaker, occurred_at, signature, tool, valid_from, valid_to)
 SELECT i.tenant, i.tier, i.namespace, i.key, i.value, i.lexemes,
        %(now)s::timestamptz, %(now)s::timestamptz,
        nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
        %(now)s::timestamptz
            + nullif(coalesce(i.ttl, life.minutes), 'Infinity') * interval '1 minute',
-       i.session, coalesce(i.turn, i.next_turn), i.speaker, i.occurred_at, i.signature, i.tool
+       i.session, coalesce(i.turn, i.next_turn), i.speaker, i.occurred_at, i.signature, i.tool,
+       i.valid_from, i.valid_to
 FROM input i
 JOIN life ON life.tier = i.tier
 WHERE NOT EXISTS (
@@ -170,14 +205,23 @@ CROSS JOIN LATERAL (
 WHERE i.ord > 0 AND i.ord < 1000000000;
 
 -- name: delete
--- Remove memories with everything that hangs on them; with `expired_by`, only those dead then.
-WITH gone AS (
+-- Remove memories with everything that hangs on them; with `expired_by`, only those dead then. What
+-- was archived under these keys is forgotten with them, so that no restore brings it back.
+WITH removed AS (
     DELETE FROM {memory}.memories m
     USING {places}
     WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
       AND m.tier = ANY (%(tiers)s::{memory}.tier[])
       AND (%(expired_by)s::timestamptz IS NULL OR m.expires_at <= %(expired_by)s::timestamptz)
-    RETURNING m.tenant, m.tier, m.namespace, m.id
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
+), forgotten AS (
+    DELETE FROM {memory}.archived a
+    USING {places}
+    WHERE {few} AND a.tenant = w.tenant AND a.namespace = w.namespace AND a.key = w.key
+      AND a.tier = ANY (%(tiers)s::{memory}.tier[]) AND %(expired_by)s::timestamptz IS NULL
+    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
+), gone AS (
+    SELECT * FROM removed UNION ALL SELECT * FROM forgotten
 ), vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
@@ -190,13 +234,28 @@ WITH gone AS (
     WHERE e.tenant = s.tenant AND e.run = s.run AND e.id = s.id
 ), origins AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.source = g.id
+    RETURNING l.tenant, l.id, g.key, g.state
+), orphans AS (
+    -- What came from a memory that was retracted or suspect stays out of recall without it.
+    UPDATE {memory}.memories m SET state = 'retracted' FROM origins o
+    WHERE m.tenant = o.tenant AND m.id = o.id AND m.state = 'suspect'
+      AND o.state IN ('retracted', 'suspect')
+      AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = o.tenant AND g.id = o.id)
+    RETURNING m.tenant, m.id, m.state_at, o.key
+), told AS (
+    INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+    SELECT o.tenant, 'orphaned-' || o.id || '-' || nextval('{memory}.memory_ids'), 'retracted',
+           o.id, o.state_at,
+           jsonb_build_object('reasons', jsonb_build_array('it came from ' || o.key
+               || ', which was deleted while it was retracted or suspect'))
+    FROM orphans o
 ), edges AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.id = g.id
-    RETURNING l.tenant, l.source
+    RETURNING l.tenant, l.source, l.derived
 ), sources AS (
     -- What lived on in a memory that is gone is current again, unless it is gone as well.
-    UPDATE {memory}.memories m SET state = NULL FROM edges l
-    WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated'
+    UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
+    WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND NOT l.derived
       AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
 ), counters AS (
     -- Exposures are locked first, as settle does: the count waits until they are.
@@ -218,7 +277,7 @@ WITH expired AS MATERIALIZED (
 ), gone AS (
     DELETE FROM {memory}.memories m USING expired e
     WHERE m.tenant = e.tenant AND m.tier = e.tier AND m.id = e.id
-    RETURNING m.tenant, m.tier, m.namespace, m.id
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
 ), vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
@@ -231,13 +290,28 @@ WITH expired AS MATERIALIZED (
     WHERE e.tenant = s.tenant AND e.run = s.run AND e.id = s.id
 ), origins AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.source = g.id
+    RETURNING l.tenant, l.id, g.key, g.state
+), orphans AS (
+    -- What came from a memory that was retracted or suspect stays out of recall without it.
+    UPDATE {memory}.memories m SET state = 'retracted' FROM origins o
+    WHERE m.tenant = o.tenant AND m.id = o.id AND m.state = 'suspect'
+      AND o.state IN ('retracted', 'suspect')
+      AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = o.tenant AND g.id = o.id)
+    RETURNING m.tenant, m.id, m.state_at, o.key
+), told AS (
+    INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+    SELECT o.tenant, 'orphaned-' || o.id || '-' || nextval('{memory}.memory_ids'), 'retracted',
+           o.id, o.state_at,
+           jsonb_build_object('reasons', jsonb_build_array('it came from ' || o.key
+               || ', which was deleted while it was retracted or suspect'))
+    FROM orphans o
 ), edges AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.id = g.id
-    RETURNING l.tenant, l.source
+    RETURNING l.tenant, l.source, l.derived
 ), sources AS (
     -- What lived on in a memory that is gone is current again, unless it is gone as well.
-    UPDATE {memory}.memories m SET state = NULL FROM edges l
-    WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated'
+    UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
+    WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND NOT l.derived
       AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
 ), counters AS (
     -- Exposures are locked first, as settle does: the count waits until they are.
@@ -268,13 +342,13 @@ WITH moved AS (
 ), edges AS (
     DELETE FROM {memory}.lineage l USING moved g
     WHERE l.tenant = g.tenant AND l.id = g.id AND %(tier)s::{memory}.tier <> 'long_term'
-      AND NOT EXISTS (
+      AND NOT l.derived AND NOT EXISTS (
           SELECT FROM {memory}.events e
           WHERE e.tenant = l.tenant AND e.event = l.event AND e.kind = 'reflected'
       )
     RETURNING l.tenant, l.source
 ), sources AS (
-    UPDATE {memory}.memories m SET state = NULL FROM edges l
+    UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
     WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated'
 )
 SELECT count(*) FROM moved;
@@ -668,7 +742,7 @@ LEFT JOIN LATERAL (
     WHERE w.score IS NOT NULL
       AND n.tenant = %(tenant)s AND n.namespace = m.namespace AND n.session = m.session
       AND n.turn BETWEEN m.turn - 2 AND m.turn + 2 AND n.tier = m.tier
-      AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s)
+      AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s) AND {visible n}
 ) t ON true
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
@@ -878,16 +952,21 @@ SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
        (SELECT value FROM {memory}.settings WHERE name = 'language');
 
 -- name: purge_usage
--- What was written of a memory while another process removed it: counters, exposures, lineage.
+-- What was written of a memory while another process removed it: counters, exposures, lineage. What
+-- is archived keeps its exposures and what they earn, for when it is restored.
 WITH counters AS (
     DELETE FROM {memory}.usage u
     WHERE NOT EXISTS (
         SELECT FROM {memory}.memories m WHERE m.tenant = u.tenant AND m.id = u.id
+    ) AND NOT EXISTS (
+        SELECT FROM {memory}.archived a WHERE a.tenant = u.tenant AND a.id = u.id
     )
 ), exposures AS (
     DELETE FROM {memory}.exposures e
     WHERE NOT EXISTS (
         SELECT FROM {memory}.memories m WHERE m.tenant = e.tenant AND m.id = e.id
+    ) AND NOT EXISTS (
+        SELECT FROM {memory}.archived a WHERE a.tenant = e.tenant AND a.id = e.id
     )
 ), edges AS (
     DELETE FROM {memory}.lineage l
@@ -896,10 +975,10 @@ WITH counters AS (
     ) OR NOT EXISTS (
         SELECT FROM {memory}.memories m WHERE m.tenant = l.tenant AND m.id = l.source
     )
-    RETURNING l.tenant, l.id, l.source
+    RETURNING l.tenant, l.id, l.source, l.derived
 )
-UPDATE {memory}.memories m SET state = NULL FROM edges l
-WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated'
+UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
+WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND NOT l.derived
   AND NOT EXISTS (
       SELECT FROM {memory}.memories s WHERE s.tenant = l.tenant AND s.id = l.id
   );

@@ -122,13 +122,17 @@ CREATE TABLE {memory}.exposures (
 );
 CREATE INDEX exposures_memory ON {memory}.exposures (tenant, id);
 CREATE INDEX exposures_root ON {memory}.exposures (tenant, root) WHERE root IS NOT NULL;
+-- What no outcome came of, oldest first: the sweep forgets it.
+CREATE INDEX exposures_open ON {memory}.exposures (exposed_at) WHERE succeeded IS NULL;
 
--- Which memory came from which, by which event.
+-- Which memory came from which, by which event. What was `derived` depends on its source; of the
+-- others, the source lives on in what came of it.
 CREATE TABLE {memory}.lineage (
-    tenant text COLLATE "C" NOT NULL,
-    id     bigint NOT NULL,
-    source bigint NOT NULL,
-    event  text COLLATE "C" NOT NULL,
+    tenant  text COLLATE "C" NOT NULL,
+    id      bigint NOT NULL,
+    source  bigint NOT NULL,
+    event   text COLLATE "C" NOT NULL,
+    derived boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant, id, source)
 );
 CREATE INDEX lineage_sources ON {memory}.lineage (tenant, source);
@@ -181,6 +185,7 @@ CREATE TABLE {memory}.archives (
 CREATE TABLE {memory}.archived (
     tenant    text COLLATE "C" NOT NULL,
     id        bigint NOT NULL,
+    tier      {memory}.tier NOT NULL,
     namespace text COLLATE "C" NOT NULL,
     key       text COLLATE "C" NOT NULL,
     archive   text COLLATE "C" NOT NULL,

@@ -1,2 +1,246 @@
--- The statements of truth over time: what was superseded, retracted and restored, and the history
--- of a memory. The rules of queries.sql hold here too.
+-- The statements of truth over time: what was derived, superseded, retracted and restored, and the
+-- history of a memory. The rules of queries.sql hold here too. A memory is `suspect` exactly if
+-- something that it came from, directly or not, is `retracted`; its `state_at` is the earliest of
+-- theirs. What else it would be is read off its moves when that is over.
+
+-- name: known_keys
+-- Where in the tenant memories of these keys are.
+SELECT m.key, m.tenant, m.namespace, m.tier::text
+FROM unnest(%(keys)s::text[]) WITH ORDINALITY AS w (key, ord)
+JOIN {memory}.memories m ON m.tenant = %(tenant)s AND m.key = w.key
+WHERE {few} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+ORDER BY w.ord, m.tier, m.namespace;
+
+-- name: origins_of_writes
+-- Once the keys are locked: whether each memory that another is derived from is there, and is not
+-- itself derived from it.
+SELECT w.source_key, s.id IS NOT NULL AS there, d.id IS NOT NULL AND d.id IN (
+           WITH RECURSIVE above AS (
+               SELECT s.id
+               UNION
+               SELECT l.source
+               FROM above a
+               CROSS JOIN LATERAL (
+                   SELECT l.source FROM {memory}.lineage l
+                   WHERE l.tenant = w.tenant AND l.id = a.id OFFSET 0
+               ) l
+           )
+           SELECT a.id FROM above a
+       ) AS circular
+FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
+            %(source_namespaces)s::text[], %(source_keys)s::text[])
+         WITH ORDINALITY AS w (tenant, namespace, key, source_namespace, source_key, ord)
+LEFT JOIN LATERAL (
+    SELECT m.id FROM {memory}.memories m
+    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
+) d ON true
+LEFT JOIN LATERAL (
+    SELECT m.id FROM {memory}.memories m
+    WHERE m.tenant = w.tenant AND m.namespace = w.source_namespace AND m.key = w.source_key
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    LIMIT 1
+) s ON true
+WHERE {few};
+
+-- name: derive
+-- Say of memories that were just put what they were derived from; what was said before stands.
+WITH pairs AS MATERIALIZED (
+    SELECT w.event, d.id, s.id AS source, s.key
+    FROM unnest(%(namespaces)s::text[], %(keys)s::text[], %(source_namespaces)s::text[],
+                %(source_keys)s::text[], %(events)s::text[])
+             WITH ORDINALITY AS w (namespace, key, source_namespace, source_key, event, ord)
+    CROSS JOIN LATERAL (
+        SELECT m.id FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
+    ) d
+    CROSS JOIN LATERAL (
+        SELECT m.id, m.key FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.namespace = w.source_namespace
+          AND m.key = w.source_key LIMIT 1
+    ) s
+    WHERE {few}
+), edges AS (
+    INSERT INTO {memory}.lineage (tenant, id, source, event, derived)
+    SELECT %(tenant)s, p.id, p.source, p.event, true FROM pairs p ORDER BY p.id, p.source
+    ON CONFLICT (tenant, id, source) DO NOTHING
+    RETURNING id, source, event
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, e.event, 'derived', e.id, %(now)s::timestamptz, jsonb_build_object(
+           'sources', jsonb_agg(e.source ORDER BY e.source),
+           'reasons', jsonb_build_array('from ' || string_agg(p.key, ', ' ORDER BY e.source)))
+FROM edges e
+JOIN pairs p ON p.id = e.id AND p.source = e.source
+GROUP BY e.event, e.id;
+
+-- name: standing
+-- When memories were true, and since when it is known how they stand.
+SELECT m.id, m.state, m.state_at, coalesce(m.valid_from, least(m.occurred_at, m.created_at)),
+       m.valid_to, m.created_at, coalesce(m.valid_from, m.occurred_at, m.created_at)
+FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+) m
+WHERE {few}
+ORDER BY w.ord;
+
+-- name: retract
+-- What a memory says never was so. Answers the event, or nothing if it is retracted or gone.
+WITH marked AS (
+    UPDATE {memory}.memories m SET state = 'retracted', state_at = %(now)s::timestamptz
+    WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state IS DISTINCT FROM 'retracted'
+    RETURNING m.id
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, %(event)s, 'retracted', k.id, %(now)s::timestamptz, %(detail)s::jsonb
+FROM marked k
+RETURNING event;
+
+-- name: retraction
+-- The retraction of a memory that was not undone.
+SELECT e.event FROM {memory}.events e
+WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'retracted' AND e.undone_at IS NULL
+ORDER BY e.number DESC LIMIT 1;
+
+-- name: undo_retraction
+-- The memory is not retracted; `doubt`, which follows, says what it is instead.
+WITH marked AS (
+    UPDATE {memory}.memories m SET state = 'suspect', state_at = %(now)s::timestamptz
+    WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'retracted'
+)
+UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
+WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'retracted' AND e.undone_at IS NULL;
+
+-- name: doubt
+-- Which of these memories, of those that these events are about, and of all that came from either
+-- are suspect, and which are so no longer. Answers those that changed. Recursion ends by itself in
+-- a circle, though there is none. The "OFFSET 0" keeps every step at an index.
+WITH RECURSIVE seeds AS MATERIALIZED (
+    SELECT w.id FROM unnest(%(ids)s::bigint[]) AS w (id)
+    UNION
+    SELECT unnest(ARRAY[e.id, e.target]) FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.event = ANY (%(events)s::text[])
+), below AS (
+    SELECT s.id FROM seeds s WHERE s.id IS NOT NULL
+    UNION
+    SELECT l.id
+    FROM below b
+    CROSS JOIN LATERAL (
+        SELECT l.id FROM {memory}.lineage l
+        WHERE l.tenant = %(tenant)s AND l.source = b.id OFFSET 0
+    ) l
+), above AS (
+    SELECT b.id FROM below b
+    UNION
+    SELECT l.source
+    FROM above a
+    CROSS JOIN LATERAL (
+        SELECT l.source FROM {memory}.lineage l
+        WHERE l.tenant = %(tenant)s AND l.id = a.id OFFSET 0
+    ) l
+), known AS MATERIALIZED (
+    SELECT m.id, m.state, m.state_at
+    FROM above a
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = a.id LIMIT 1
+    ) m
+), doubted AS (
+    SELECT l.id, k.state_at AS since
+    FROM known k
+    CROSS JOIN LATERAL (
+        SELECT l.id FROM {memory}.lineage l
+        WHERE l.tenant = %(tenant)s AND l.source = k.id OFFSET 0
+    ) l
+    WHERE k.state = 'retracted' AND l.id IN (SELECT a.id FROM above a)
+    UNION
+    SELECT l.id, d.since
+    FROM doubted d
+    CROSS JOIN LATERAL (
+        SELECT l.id FROM {memory}.lineage l
+        WHERE l.tenant = %(tenant)s AND l.source = d.id OFFSET 0
+    ) l
+    WHERE l.id IN (SELECT a.id FROM above a)
+), changed AS MATERIALIZED (
+    SELECT k.id, d.since
+    FROM below b
+    JOIN known k ON k.id = b.id
+    LEFT JOIN (SELECT d.id, min(d.since) AS since FROM doubted d GROUP BY d.id) d ON d.id = b.id
+    WHERE k.state IS DISTINCT FROM 'retracted' AND (
+        (k.state IS NOT DISTINCT FROM 'suspect') <> (d.since IS NOT NULL)
+        OR k.state = 'suspect' AND k.state_at <> d.since
+    )
+), settled AS MATERIALIZED (
+    SELECT c.id, CASE WHEN c.since IS NULL THEN o.state ELSE 'suspect' END AS state,
+           coalesce(c.since, o.at) AS at
+    FROM changed c
+    LEFT JOIN LATERAL (
+        SELECT e.kind AS state, e.at FROM {memory}.events e
+        WHERE e.tenant = %(tenant)s AND e.id = c.id AND e.kind IN ('demoted', 'superseded')
+          AND e.undone_at IS NULL
+        UNION ALL
+        SELECT 'consolidated', e.at
+        FROM {memory}.lineage l
+        JOIN {memory}.events e ON e.tenant = l.tenant AND e.event = l.event
+        WHERE l.tenant = %(tenant)s AND l.source = c.id AND NOT l.derived AND NOT EXISTS (
+            SELECT FROM {memory}.events o
+            WHERE o.tenant = l.tenant AND o.id = l.id AND o.kind = 'demoted'
+              AND o.undone_at IS NULL
+        )
+        LIMIT 1
+    ) o ON c.since IS NULL
+    ORDER BY c.id
+)
+UPDATE {memory}.memories m SET state = s.state, state_at = s.at
+FROM settled s
+WHERE m.tenant = %(tenant)s AND m.id = ANY (ARRAY(SELECT c.id FROM changed c)) AND m.id = s.id
+RETURNING m.id, m.key, m.state;
+
+-- name: derivation
+-- What a memory came from, what that came from, and so on: who came from whom.
+WITH RECURSIVE edges AS (
+    SELECT l.id, l.source FROM {memory}.lineage l
+    WHERE l.tenant = %(tenant)s AND l.id = %(id)s
+    UNION
+    SELECT l.id, l.source
+    FROM edges e
+    CROSS JOIN LATERAL (
+        SELECT l.id, l.source FROM {memory}.lineage l
+        WHERE l.tenant = %(tenant)s AND l.id = e.source OFFSET 0
+    ) l
+)
+SELECT e.id, e.source, m.namespace, m.key, m.tier::text, m.state, m.value
+FROM edges e
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = e.source LIMIT 1
+) m
+ORDER BY e.id, e.source;
+
+-- name: versions
+-- What a memory superseded, what superseded it, and so on, in the order in which it was true.
+WITH RECURSIVE chain AS (
+    SELECT %(id)s::bigint AS id
+    UNION
+    SELECT o.id
+    FROM chain c
+    CROSS JOIN LATERAL (
+        SELECT e.target AS id FROM {memory}.events e
+        WHERE e.tenant = %(tenant)s AND e.id = c.id AND e.kind = 'superseded'
+          AND e.undone_at IS NULL
+        UNION ALL
+        SELECT e.id FROM {memory}.events e
+        WHERE e.tenant = %(tenant)s AND e.target = c.id AND e.kind = 'superseded'
+          AND e.undone_at IS NULL
+    ) o
+)
+SELECT m.namespace, m.key, m.tier::text, m.value, m.state, m.state_at,
+       coalesce(m.valid_from, least(m.occurred_at, m.created_at)) AS began, m.valid_to,
+       m.created_at,
+       (SELECT k.key FROM {memory}.events e
+        JOIN {memory}.memories k ON k.tenant = e.tenant AND k.id = e.target
+        WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.kind = 'superseded'
+          AND e.undone_at IS NULL LIMIT 1)
+FROM chain c
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = c.id LIMIT 1
+) m
+ORDER BY began, m.created_at, m.id;

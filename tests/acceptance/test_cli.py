@@ -21,6 +21,8 @@ from langmem_tiers.cli import app
 from langmem_tiers.importers import Format
 
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+SECONDS = 300
+"""How long a process may take to end on a machine that is busy."""
 GOOD = [
     {"content": "The API key rotates on Mondays.", "key": "k1", "speaker": "Ada", "session": "s1"},
     {"content": "Lunch is at [bold]noon[/bold].", "key": "k2", "speaker": "Ben", "session": "s2"},
@@ -123,7 +125,7 @@ def test_importing_a_file_again_adds_nothing(url: str, notes: Path) -> None:
 def test_on_a_terminal_a_bar_shows_count_and_rate(url: str, notes: Path) -> None:
     terminal, screen = pty.openpty()
     importing = subprocess_of("import", str(notes), "--url", url, "--json", stderr=screen)
-    printed, _ = importing.communicate(timeout=60)
+    printed, _ = importing.communicate(timeout=SECONDS)
     os.close(screen)
     shown = os.read(terminal, 100_000).decode()
     os.close(terminal)
@@ -208,6 +210,38 @@ def test_what_was_imported_is_what_a_coordinator_stores(url: str, tmp_path: Path
         "platform_source": "jsonl",
         "metadata": {"mood": "calm"},
     }
+
+
+def test_a_record_may_say_what_it_is_and_where_it_belongs(url: str, tmp_path: Path) -> None:
+    record = {
+        "content": "Growers told the story best.",
+        "key": "growers",
+        "project_id": "blog",
+        "memory_type": "pattern",
+        "tier": "long_term",
+        "tags": ["Coffee Posts"],
+        "importance": 0.9,
+        "occurred_at": "2026-05-04T10:00:00+02:00",
+        "metadata": {"clicks": 12},
+    }
+    imported = document("import", str(written(tmp_path / "own.jsonl", [record])), "--tenant", "a")
+    (found,) = document("search", "--tenant", "a", "--no-cutoff", "growers")["results"]
+
+    assert (imported["memories"], imported["bad"]) == (1, [])
+    assert (found["tier"], found["memory_type"]) == ("long_term", "pattern")
+    assert found["occurred_at"] == "2026-05-04T08:00:00+00:00"
+    told = {name: found["value"][name] for name in ("tags", "importance", "metadata", "project_id")}
+    assert told == {
+        "tags": ["coffee-posts"],
+        "importance": 0.9,
+        "metadata": {"clicks": 12},
+        "project_id": "blog",
+    }
+    with TieredStore.from_conn_string(url, index=local_index()) as store:
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant="a"))
+        assert [one.key for one in memory.get_context("growers", tags=["coffee posts"])] == [
+            "growers"
+        ]
 
 
 def test_a_batch_of_many_sessions_is_one_transaction(url: str, tmp_path: Path) -> None:
@@ -475,7 +509,7 @@ def test_output_that_cannot_be_written_is_told_in_one_line(url: str, command: li
     assert url
     with Path("/dev/full").open("w") as full:
         printing = subprocess_of(*command, stdout=full.fileno())
-        _, complaints = printing.communicate(timeout=60)
+        _, complaints = printing.communicate(timeout=SECONDS)
 
     assert printing.returncode == 1
     assert complaints.startswith("The output cannot be written (No space left on device)")
@@ -489,7 +523,7 @@ def test_a_reader_that_leaves_early_is_no_reason_to_complain(url: str, command: 
     os.close(reading)
     printing = subprocess_of(*command, stdout=writing)
     os.close(writing)
-    _, complaints = printing.communicate(timeout=60)
+    _, complaints = printing.communicate(timeout=SECONDS)
 
     assert (printing.returncode, complaints) == (1, "")
 
@@ -504,7 +538,7 @@ def test_an_interrupted_import_exits_with_130_and_keeps_what_was_written(
         while not store.search(("acme",), limit=1):
             assert importing.poll() is None
         os.kill(importing.pid, signal.SIGINT)
-        _, complaints = importing.communicate(timeout=30)
+        _, complaints = importing.communicate(timeout=SECONDS)
         kept = sum(tier.memories for tier in store.stats("acme"))
 
     assert (importing.returncode, complaints.count("\n")) == (130, 1), complaints

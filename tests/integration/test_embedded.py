@@ -85,6 +85,21 @@ def home(tmp_path: Path) -> Iterator[Path]:
         os.kill(postmaster_of(directory) or os.getpid(), signal.SIGQUIT)
 
 
+@pytest.fixture(scope="module")
+def created(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a directory in which the first start has put its data."""
+    directory = tmp_path_factory.mktemp("created") / "memory"
+    with EmbeddedPostgres(directory):
+        return directory
+
+
+@pytest.fixture
+def used(home: Path, created: Path) -> Path:
+    """Give a directory as the end of a server has left it: a copy, as creating one takes longer."""
+    subprocess.run(["cp", "-a", created, home], check=True)
+    return home
+
+
 STARTS_AND_WAITS = "server.start(); say('started'); sys.stdin.readline(); server.stop()"
 NEVER_STOPS = "server.start(); say('started'); sys.stdin.readline()"
 
@@ -147,13 +162,13 @@ def test_it_listens_on_no_network_and_lets_nobody_else_in(home: Path) -> None:
         assert home.stat().st_mode & 0o077 == 0
 
 
-def test_starting_and_stopping_are_idempotent(home: Path) -> None:
-    server = EmbeddedPostgres(home)
+def test_starting_and_stopping_are_idempotent(used: Path) -> None:
+    server = EmbeddedPostgres(used)
     server.stop()
     assert server.start() == server.start()
     server.stop()
     server.stop()
-    assert not is_running(home)
+    assert not is_running(used)
     assert server.start()
     server.stop()
 
@@ -169,20 +184,20 @@ def test_without_a_start_there_is_no_url(home: Path) -> None:
     assert home.exists()
 
 
-def test_data_survives_the_server(home: Path) -> None:
-    with EmbeddedPostgres(home) as server:
+def test_data_survives_the_server(used: Path) -> None:
+    with EmbeddedPostgres(used) as server:
         ask(server.url, "CREATE TABLE kept AS SELECT 42 AS answer")
-    with EmbeddedPostgres(home) as server:
+    with EmbeddedPostgres(used) as server:
         assert ask(server.url, "SELECT answer FROM kept") == 42
 
 
-def test_closing_one_handle_of_a_process_leaves_the_server_to_the_other(home: Path) -> None:
-    first, second = EmbeddedPostgres(home), EmbeddedPostgres(home)
+def test_closing_one_handle_of_a_process_leaves_the_server_to_the_other(used: Path) -> None:
+    first, second = EmbeddedPostgres(used), EmbeddedPostgres(used)
     assert first.start() == second.start()
     first.stop()
     assert ask(second.url, "SELECT 1") == 1
     second.stop()
-    assert not is_running(home)
+    assert not is_running(used)
 
 
 def test_a_symbolic_link_to_the_directory_is_the_same_directory(home: Path, tmp_path: Path) -> None:
@@ -206,81 +221,81 @@ def test_four_processes_may_start_on_a_fresh_directory_at_once(
 
 
 def test_processes_that_come_and_go_all_at_once_always_find_a_server(
-    home: Path, spawn: Callable[..., Process]
+    used: Path, spawn: Callable[..., Process]
 ) -> None:
     script = """
     for _ in range(6):
         with server: assert query('SELECT 1') == (1,)
     """
-    processes = [spawn(home, script) for _ in range(3)]
+    processes = [spawn(used, script) for _ in range(3)]
     for process in processes:
         process.end()
-    assert not is_running(home)
+    assert not is_running(used)
 
 
 def test_the_end_of_a_process_stops_what_it_never_stopped(
-    home: Path, spawn: Callable[..., Process]
+    used: Path, spawn: Callable[..., Process]
 ) -> None:
-    process = spawn(home, NEVER_STOPS)
+    process = spawn(used, NEVER_STOPS)
     assert process.heard() == "started"
     process.end()
-    assert not is_running(home)
-    assert postmaster_of(home) is None
+    assert not is_running(used)
+    assert postmaster_of(used) is None
 
 
 def test_an_error_that_ends_a_process_stops_the_server(
-    home: Path, spawn: Callable[..., Process]
+    used: Path, spawn: Callable[..., Process]
 ) -> None:
-    process = spawn(home, "server.start(); sys.exit('an error of the program')")
+    process = spawn(used, "server.start(); sys.exit('an error of the program')")
     assert process.popen.communicate()[1] == "an error of the program\n"
-    assert not is_running(home)
+    assert not is_running(used)
 
 
 def test_the_server_of_a_killed_process_is_joined_and_then_stopped(
-    home: Path, spawn: Callable[..., Process]
+    used: Path, spawn: Callable[..., Process]
 ) -> None:
-    killed = spawn(home, NEVER_STOPS)
+    killed = spawn(used, NEVER_STOPS)
     assert killed.heard() == "started"
     killed.kill()
-    assert is_running(home)
-    before = postmaster_of(home)
-    heir = spawn(home, STARTS_AND_WAITS)
+    assert is_running(used)
+    before = postmaster_of(used)
+    heir = spawn(used, STARTS_AND_WAITS)
     assert heir.heard() == "started"
-    assert postmaster_of(home) == before
+    assert postmaster_of(used) == before
     heir.end()
-    assert not is_running(home)
+    assert not is_running(used)
 
 
-def test_a_killed_server_is_restarted_with_its_data(home: Path) -> None:
-    server = EmbeddedPostgres(home)
+def test_a_killed_server_is_restarted_with_its_data(used: Path) -> None:
+    server = EmbeddedPostgres(used)
     ask(server.start(), "CREATE TABLE kept AS SELECT 42 AS answer")
     with psycopg.connect(server.url):  # a session that is open while the server dies
-        kill_postmaster(home)
-    with EmbeddedPostgres(home) as other:
+        kill_postmaster(used)
+    with EmbeddedPostgres(used) as other:
         assert ask(other.url, "SELECT answer FROM kept") == 42
-    assert is_running(home), "the first handle is still there"
+    assert is_running(used), "the first handle is still there"
     server.stop()
-    assert not is_running(home)
+    assert not is_running(used)
 
 
-def test_starting_a_started_handle_again_brings_a_dead_server_back(home: Path) -> None:
-    with EmbeddedPostgres(home) as server:
-        kill_postmaster(home)
+def test_starting_a_started_handle_again_brings_a_dead_server_back(used: Path) -> None:
+    with EmbeddedPostgres(used) as server:
+        kill_postmaster(used)
         assert ask(server.start(), "SELECT 1") == 1
 
 
 def test_a_lock_file_whose_process_id_is_another_programs_by_now_is_no_obstacle(
-    home: Path,
+    used: Path,
 ) -> None:
-    with EmbeddedPostgres(home):
-        lock = (data_of(home) / "postmaster.pid").read_text()
-    owner = data_of(home).stat().st_uid
+    with EmbeddedPostgres(used):
+        lock = (data_of(used) / "postmaster.pid").read_text()
+    owner = data_of(used).stat().st_uid
     other = subprocess.Popen(["sleep", "60"], user=owner)
     try:
         lines = lock.splitlines()
         lines[0] = str(other.pid)
-        (data_of(home) / "postmaster.pid").write_text("\n".join(lines) + "\n")
-        with EmbeddedPostgres(home) as server:
+        (data_of(used) / "postmaster.pid").write_text("\n".join(lines) + "\n")
+        with EmbeddedPostgres(used) as server:
             assert ask(server.url, "SELECT 1") == 1
         assert other.poll() is None
     finally:
@@ -289,10 +304,10 @@ def test_a_lock_file_whose_process_id_is_another_programs_by_now_is_no_obstacle(
 
 
 def test_a_forked_child_cannot_stop_its_parents_server(
-    home: Path, spawn: Callable[..., Process]
+    used: Path, spawn: Callable[..., Process]
 ) -> None:
     process = spawn(
-        home,
+        used,
         """
         server.start()
         if os.fork() == 0:
@@ -303,14 +318,14 @@ def test_a_forked_child_cannot_stop_its_parents_server(
         """,
     )
     process.end()
-    assert not is_running(home)
+    assert not is_running(used)
 
 
 def test_a_forked_child_that_starts_its_own_handle_outlives_its_parent(
-    home: Path, spawn: Callable[..., Process]
+    used: Path, spawn: Callable[..., Process]
 ) -> None:
     process = spawn(
-        home,
+        used,
         """
         server.start()
         if os.fork() == 0:
@@ -325,14 +340,14 @@ def test_a_forked_child_that_starts_its_own_handle_outlives_its_parent(
     )
     assert process.heard() == "1"
     assert process.heard() == "stopped"
-    assert not is_running(home)
+    assert not is_running(used)
 
 
 def test_a_forked_child_that_lives_on_does_not_keep_the_server(
-    home: Path, spawn: Callable[..., Process]
+    used: Path, spawn: Callable[..., Process]
 ) -> None:
     process = spawn(
-        home,
+        used,
         """
         server.start()
         told, tell = os.pipe()
@@ -346,9 +361,9 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_server(
         """,
     )
     process.popen.wait()
-    with EmbeddedPostgres(home):
+    with EmbeddedPostgres(used):
         pass
-    assert not is_running(home)
+    assert not is_running(used)
 
 
 def test_no_file_descriptor_and_no_directory_is_left_behind(tmp_path: Path) -> None:
@@ -450,31 +465,31 @@ def test_data_of_a_version_there_are_no_programs_for_is_refused(home: Path) -> N
         EmbeddedPostgres(home).start()
 
 
-def test_a_plain_data_directory_is_opened_as_it_is(home: Path, tmp_path: Path) -> None:
-    with EmbeddedPostgres(home) as server:
+def test_a_plain_data_directory_is_opened_as_it_is(used: Path, tmp_path: Path) -> None:
+    with EmbeddedPostgres(used) as server:
         ask(server.url, "CREATE TABLE kept AS SELECT 42 AS answer")
-    plain = data_of(home).rename(tmp_path / "plain")
+    plain = data_of(used).rename(tmp_path / "plain")
     with EmbeddedPostgres(plain) as server:
         assert ask(server.url, "SELECT answer FROM kept") == 42
     assert not (plain / "postmaster.pid").exists()
 
 
-def test_a_server_that_somebody_else_runs_is_neither_joined_nor_stopped(home: Path) -> None:
-    with EmbeddedPostgres(home) as server:
-        opts = data_of(home) / "postmaster.opts"
+def test_a_server_that_somebody_else_runs_is_neither_joined_nor_stopped(used: Path) -> None:
+    with EmbeddedPostgres(used) as server:
+        opts = data_of(used) / "postmaster.opts"
         opts.write_text(opts.read_text().replace("langmem-tiers", "someone-else"))
         with pytest.raises(EmbeddedServerError, match="Another program runs"):
-            EmbeddedPostgres(home).start()
+            EmbeddedPostgres(used).start()
         assert ask(server.url, "SELECT 1") == 1
 
 
-def test_a_server_that_cannot_start_says_why(home: Path) -> None:
-    with EmbeddedPostgres(home):
+def test_a_server_that_cannot_start_says_why(used: Path) -> None:
+    with EmbeddedPostgres(used):
         pass
-    with (data_of(home) / "postgresql.conf").open("a") as config:
+    with (data_of(used) / "postgresql.conf").open("a") as config:
         config.write("shared_buffers = 'nonsense'\n")
     with pytest.raises(EmbeddedServerError, match="shared_buffers"):
-        EmbeddedPostgres(home).start()
+        EmbeddedPostgres(used).start()
 
 
 def test_the_environments_client_settings_do_not_reach_the_server(
@@ -486,12 +501,12 @@ def test_the_environments_client_settings_do_not_reach_the_server(
         assert ask(server.url, "SELECT 1") == 1
 
 
-def test_a_deleted_directory_is_no_error_at_the_end(home: Path) -> None:
-    server = EmbeddedPostgres(home)
+def test_a_deleted_directory_is_no_error_at_the_end(used: Path) -> None:
+    server = EmbeddedPostgres(used)
     server.start()
-    pid = postmaster_of(home)
+    pid = postmaster_of(used)
     assert pid
-    shutil.rmtree(home)
+    shutil.rmtree(used)
     server.stop()
     os.kill(pid, signal.SIGQUIT)
 

@@ -10,6 +10,8 @@ from uuid import uuid4
 import pytest
 from langchain.agents import create_agent
 from langchain_core.tracers.langchain import wait_for_all_tracers
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
 from langsmith import AsyncClient, Client, trace, tracing_context
 from langsmith.schemas import Feedback
 
@@ -198,6 +200,31 @@ def test_feedback_credits_what_an_agent_was_shown(ready: TieredStore, langsmith:
 
     assert [one.credited for one in record_feedback(memory, langsmith.said(root))] == [1]
     assert counts(ready) == {"vault": (1, 0), "keys": (0, 0)}
+
+
+def test_after_an_interrupt_feedback_belongs_to_the_trace_that_recalled(
+    ready: TieredStore, langsmith: LangSmith
+) -> None:
+    def paused(_: Any) -> dict[str, Any]:
+        interrupt("Sure?")
+        return {}
+
+    remember(ready)
+    recall = create_recall_node(memory_types=["semantic"], limit=1)
+    graph = chain(ready, recall, paused, checkpointer=InMemorySaver())
+    asked: Any = {"messages": [asks("Where is the vault?")]}
+    for name, given in {"first": asked, "second": Command(resume=True)}.items():
+        config = {"run_name": name, "configurable": {"thread_id": "1"}}
+        with langsmith.tracing():
+            graph.invoke(given, config, context=ACME)
+    memory = MemoryCoordinator(ready, context=ACME)
+    credited = []
+    for name in ("second", "first"):
+        langsmith.say(1, root := langsmith.run_id(name))
+        credited += [one.credited for one in record_feedback(memory, langsmith.said(root))]
+
+    assert credited == [0, 1]
+    assert counts(ready)["vault"] == (1, 0)
 
 
 def test_what_the_graph_judged_itself_is_not_judged_again(

@@ -14,7 +14,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import ToolException
+from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langmem_tiers import (
@@ -139,13 +139,61 @@ async def test_an_agent_holds_a_call_that_failed_before_once(
     model = scripted(call("add", 1, **wrong), call("add", 2, **wrong), "Done")
     async with opened_store(store, opened):
         await off_the_loop(learned, store)
-        made = agent(model, store, hold_repeats=True)
+        made = agent(model, store)
         state = await run(made, how, {"messages": [asks()]}, context=ACME)
 
     held, ran = answers(state)
     assert held.text.startswith("This call was not run")
     assert "has a comma" in ran.text
     assert not ran.text.startswith("<recalled_memories>")
+
+
+def test_what_one_run_learned_comes_before_the_same_call_of_the_next(ready: TieredStore) -> None:
+    wrong = {"amount": "1,234"}
+    says: list[Any] = [call("add", 1, **wrong), call("add", 2, amount="1234"), "Done"]
+    given = {"messages": [asks()]}
+    failed, worked = answers(
+        agent(scripted(*says), ready, reflect=True).invoke(given, context=ACME)
+    )
+    model = scripted(*says)
+    held, right = answers(agent(model, ready, limit=0).invoke(given, context=ACME))
+
+    assert "has a comma" in failed.text
+    assert held.text.startswith("This call was not run")
+    assert LESSON in held.text
+    assert [worked.text, right.text] == ["added 1234"] * 2
+    assert all(LESSON not in system for system in systems(model))
+
+
+@pytest.mark.parametrize("options", [{"hold_repeats": False}, {"lessons": 0}])
+def test_an_agent_that_holds_nothing_runs_every_call(
+    ready: TieredStore, options: dict[str, Any]
+) -> None:
+    learned(ready)
+    model = scripted(call("add", 1, amount="1,234"), "Done")
+    (ran,) = answers(agent(model, ready, **options).invoke({"messages": [asks()]}, context=ACME))
+
+    assert "has a comma" in ran.text
+
+
+def test_a_call_whose_answer_no_model_reads_is_not_held(ready: TieredStore) -> None:
+    @tool(return_direct=True)
+    def send(text: str) -> str:
+        """Send a text."""
+        return f"sent {text}"
+
+    learned(ready, tool="send", original_approach='send({"text": "hi"})')
+    middleware = [TieredMemoryMiddleware()]
+    made: Any = create_agent(
+        scripted(call("send", 1, text="hi")),
+        tools=[send],
+        middleware=middleware,
+        context_schema=MemoryContext,
+        store=ready,
+    )
+    (sent,) = answers(made.invoke({"messages": [asks()]}, context=ACME))
+
+    assert sent.text == "sent hi"
 
 
 @pytest.mark.parametrize("success", [True, False])
@@ -196,7 +244,7 @@ def test_only_what_the_model_was_shown_is_credited(ready: TieredStore) -> None:
 def test_what_an_agents_turn_goes_without_is_shown_nowhere(ready: TieredStore) -> None:
     learned(ready)
     model = scripted(call("add", 1, amount="1,234"), "Done")
-    made = agent(model, ready, holdout=1.0, hold_repeats=True, remember=True)
+    made = agent(model, ready, holdout=1.0, remember=True)
     state = made.invoke({"messages": [asks()]}, THREAD, context=ACME)
 
     assert systems(model) == ["", ""]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 from langchain_core.messages import ToolMessage
 from langgraph.graph import START, StateGraph
@@ -17,6 +20,7 @@ from langmem_tiers import (
     InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
+    Reflexion,
     TieredStore,
     create_evolution_node,
     create_outcome_node,
@@ -24,9 +28,12 @@ from langmem_tiers import (
     create_recall_node,
     create_reflexion_node,
     create_skill_node,
+    sql,
 )
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, NotSetUpError
+from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.signature import Signature
 from langmem_tiers.memory import Tier
 from langmem_tiers.middleware import TieredMemoryMiddleware
 from langmem_tiers.runs import checked, checked_blocking
@@ -44,6 +51,12 @@ from tests.support.graphs import (
 from tests.support.opening import Clock, tables, text_index
 
 ASKED = {"messages": [asks()]}
+LESSON: dict[str, Any] = {
+    "task_id": TASK,
+    "original_approach": "guessed",
+    "failure_reason": "there is no such invoice",
+    "improved_approach": "look it up",
+}
 ATTEMPT = FailedAttempt(task_id=TASK, approach="guessed", error="ValueError: no such invoice")
 
 
@@ -266,6 +279,110 @@ def test_the_wrong_kind_of_thing_is_refused_with_the_right_one(
     assert memories(ready, "episodic") == []
 
 
+UNSTORABLE: list[Any] = ["a\0b", "half \ud800", "x" * 401, 3, b"run"]
+"""What is no name: Postgres cannot hold it, or it is too long, or no text."""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda one, bad: one.get_context("x", run_id=Run(bad)),
+        lambda one, bad: one.get_context("x", run_id=Run("r", bad)),
+        lambda one, bad: one.get_context_batch(["x"], run_id=bad),
+        lambda one, bad: one.get_lessons(tools="add", run_id=Run(bad, bad)),
+        lambda one, bad: one.expose(one.get_context("x"), run_id=Run("r", bad)),
+        lambda one, bad: one.record_outcome(run_id=bad),
+        lambda one, bad: one.record_outcome(one.get_context("x"), run_id=bad),
+        lambda one, bad: one.get_lessons(tools=["add", bad]),
+        lambda one, bad: one.get_lessons(Signature(tool=bad, error="E", template="")),
+        lambda one, bad: one.get_lessons("ValueError: x", tools=bad),
+        lambda one, bad: one.store_reflexion(**LESSON, tool=bad),
+        lambda one, bad: one.reflect([replace(ATTEMPT, tool=bad)]),
+    ],
+    ids=[
+        "run",
+        "root",
+        "batch",
+        "lessons",
+        "exposed",
+        "outcome",
+        "outcome in hand",
+        "tools",
+        "signature",
+        "tool of a failure",
+        "reflexion",
+        "attempt",
+    ],
+)
+def test_a_name_that_cannot_be_stored_is_refused_before_anything_is_written(
+    ready: TieredStore, url: str, memory: MemoryCoordinator, call: Callable[..., Any]
+) -> None:
+    learned(ready)
+    before = written(url)
+    for bad in [*UNSTORABLE, ""]:
+        error = InvalidInputError if isinstance(bad, str) else InvalidTypeError
+        with pytest.raises(error):
+            call(memory, bad)
+    assert written(url) == before
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda one, bad: one.get_lessons(Signature(tool=None, error=bad, template="")),
+        lambda one, bad: one.get_lessons(Signature(tool=None, error="E", template=bad)),
+        lambda one, bad: one.store_reflexion(
+            **LESSON, failure=Signature(tool=None, error="E", template=bad)
+        ),
+        lambda one, bad: one.reflect([replace(ATTEMPT, task_id=bad)]),
+        lambda one, bad: one.reflect([replace(ATTEMPT, approach=bad)]),
+        lambda one, bad: one.reflect([replace(ATTEMPT, error=bad)]),
+        lambda one, bad: one.reflect([replace(ATTEMPT, succeeded_with=bad)]),
+        lambda one, bad: one.record_outcome([replace(one.get_context("")[0], key=bad)]),
+        lambda one, bad: one.expose([replace(one.get_context("")[0], key=bad)], run_id="r"),
+    ],
+    ids=[
+        "error",
+        "template",
+        "reflexion",
+        "task",
+        "approach",
+        "said",
+        "succeeded",
+        "key",
+        "exposed key",
+    ],
+)
+def test_a_text_that_cannot_be_stored_is_refused_before_anything_is_written(
+    ready: TieredStore, url: str, memory: MemoryCoordinator, call: Callable[..., Any]
+) -> None:
+    learned(ready)
+    before = written(url)
+    for bad in ["a\0b", "half \ud800", 3]:
+        error = InvalidInputError if isinstance(bad, str) else InvalidTypeError
+        with pytest.raises(error):
+            call(memory, bad)
+    assert written(url) == before
+
+
+def written(url: str) -> dict[str, Any]:
+    """All that is stored but for counts of accesses, which a read leaves behind."""
+    return {name: rows for name, rows in tables(url).items() if name != "usage"}
+
+
+def test_a_huge_error_is_the_failure_that_it_was_when_it_comes_again(
+    memory: MemoryCoordinator,
+) -> None:
+    huge = ValueError("\0\ud800" + "no such invoice " * 100_000)
+    stored = memory.store_reflexion(**LESSON, failure=huge, tool="x" * 400)
+    assert [one.key for one in memory.get_lessons(huge, tools="x" * 400)] == [stored.key]
+
+
+def test_what_is_no_signature_is_no_failure_of_a_reflexion() -> None:
+    with pytest.raises(InvalidTypeError, match="failure is a Signature, not str"):
+        Reflexion(**LESSON, failure="ValueError")  # type: ignore[arg-type]
+
+
 def test_attempts_may_come_from_a_generator(ready: TieredStore, memory: MemoryCoordinator) -> None:
     memory.reflect(one for one in [ATTEMPT])  # type: ignore[arg-type]
 
@@ -320,3 +437,73 @@ def test_a_policy_may_look_at_types_of_ones_own(
     alone = MemoryTypes([MemoryType(name="social", tier=Tier.WORKING, title="People")])
     few = MemoryCoordinator(ready, context=MemoryContext(tenant="acme"), types=alone)
     assert few.promote() == []  # what is built in is no slip of the pen
+
+
+# Databases that are not as they should be
+
+
+@pytest.fixture
+def old_url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database as the second version of the schema left it: before anything was learned."""
+    shipped = sql.migrations
+    with monkeypatch.context() as past:
+        past.setattr(sql, "migrations", lambda options: shipped(options)[:2])
+        past.setattr(sql, "document_views", lambda _: "")
+        with TieredStore(database_url, index=text_index()) as store:
+            store.setup()
+    return database_url
+
+
+USES: list[Callable[[MemoryCoordinator], object]] = [
+    lambda one: one.get_context("kiwi"),
+    lambda one: one.get_context(""),
+    lambda one: one.get_lessons(tools="add"),
+    lambda one: one.record_outcome(run_id="r"),
+    lambda one: one.store("kiwi"),
+    lambda one: one.promote(),
+    lambda one: one.tiered_store.put(("acme",), "k", {"text": "kiwi"}),
+    lambda one: one.tiered_store.delete(("acme",), "k"),
+    lambda one: one.tiered_store.sweep_ttl(),
+]
+
+
+def test_tables_of_an_older_version_are_told_to_be_set_up(old_url: str) -> None:
+    with TieredStore(old_url, index=text_index()) as store:
+        memory = MemoryCoordinator(store, context=ACME)
+        for call in USES:
+            with pytest.raises(NotSetUpError, match=r"of an older version: call store\.setup\(\)"):
+                call(memory)
+        store.setup()
+        for call in USES:
+            call(memory)
+
+
+@pytest.mark.parametrize("right", ["read-only transactions", "the right to read"])
+async def test_what_is_known_of_a_memory_is_told_where_nothing_may_be_written(
+    ready: TieredStore, url: str, memory: MemoryCoordinator, right: str
+) -> None:
+    key = str(memory.store("Keys rotate on Mondays", memory_type="semantic").key)
+    ready.close()
+    options = "-c default_transaction_read_only=on" if right.startswith("read-only") else ""
+    with psycopg.connect(url, autocommit=True) as conn, _reader(conn) as reader:
+        user = {} if options else {"user": reader}
+        reading = psycopg.conninfo.make_conninfo(url, options=options, **user)
+        with TieredStore(reading, index=text_index()) as store:
+            found = MemoryCoordinator(store, context=ACME)
+            assert found.get(key) is not None
+            assert found.explain(key).access_count == 0
+            assert (await found.aexplain(key)).content == "Keys rotate on Mondays"
+
+
+@contextmanager
+def _reader(conn: psycopg.Connection[Any]) -> Iterator[str]:
+    """A role that may read the tables of a store, and no more."""
+    schemas = "memory, short_term, working, long_term"
+    conn.execute("CREATE ROLE reader LOGIN")
+    try:
+        conn.execute(f"GRANT USAGE ON SCHEMA {schemas} TO reader".encode())
+        conn.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schemas} TO reader".encode())
+        yield "reader"
+    finally:
+        conn.execute("DROP OWNED BY reader")
+        conn.execute("DROP ROLE reader")

@@ -227,6 +227,69 @@ async def test_what_was_written_of_a_memory_that_was_just_removed_is_tidied_up(o
     assert (await ours.states()) == {promotion.key: None}
 
 
+# What has no outcome
+
+
+async def runs_of(ours: Team) -> list[str]:
+    """The runs that something is known to have been shown to."""
+    with psycopg.connect(ours.url) as conn:
+        found = conn.execute("SELECT run FROM memory.exposures ORDER BY run").fetchall()
+    return [run for (run,) in found]
+
+
+async def test_what_had_no_outcome_for_thirty_days_is_forgotten_but_for_its_project(
+    ours: Team,
+) -> None:
+    key = await ours.learn(ours.billing)
+    anybody = ours.member()
+    for run in ("a", "b", "c"):
+        await ours.billing("get_context", QUERY, run_id=run)
+        await ours.billing("get_context", QUERY, run_id=f"{run}-held", holdout=1.0)
+        one = await ours.billing("get", key)
+        await ours.shipping("expose", [one], run_id=f"shipping-{run}")
+        await anybody("expose", [one], run_id=f"nowhere-{run}")
+        ours.clock.advance(seconds=1)
+    await ours.billing("record_outcome", success=True, run_id="a")
+    await ours.billing("record_outcome", success=True, run_id="a-held")
+    before = await ours.rows()
+    ours.clock.advance(days=29)
+    assert await asyncio.to_thread(ours.store.sweep_ttl) == 0
+    assert await ours.rows() == before
+    ours.clock.advance(days=1)
+    await ours.billing("get_context", QUERY, run_id="new")
+    projects = (await ours.billing("explain", key)).projects
+    assert await asyncio.to_thread(ours.store.sweep_ttl) == 0
+    assert await runs_of(ours) == ["a", "a-held", "new", "shipping-c"]
+    assert (await ours.billing("explain", key)).projects == projects
+    assert await credits_of(ours, key) == (1, 0)
+
+
+async def test_attempts_that_an_outcome_did_not_count_are_forgotten_and_the_counted_one_stays(
+    ours: Team,
+) -> None:
+    key = await attempts(ours)
+    await ours.billing("record_outcome", success=True, run_id="whole")
+    ours.clock.advance(days=31)
+    await asyncio.to_thread(ours.store.sweep_ttl)
+    assert await runs_of(ours) == ["attempt-0", "attempt-2"]
+    assert (await ours.billing("record_outcome", success=True, run_id="whole")).credited == 0
+    assert await credits_of(ours, key) == (1, 0)
+
+
+async def test_more_is_forgotten_than_goes_into_a_batch(ours: Team) -> None:
+    await ours.learn(ours.billing)
+    await ours.billing("get_context", QUERY, run_id="r")
+    with psycopg.connect(ours.url) as conn:
+        conn.execute(
+            """INSERT INTO memory.exposures (tenant, run, id, position, held_out, exposed_at)
+               SELECT tenant, 'run ' || n, id, 1, false, exposed_at
+               FROM memory.exposures, generate_series(1, 2500) n"""
+        )
+    ours.clock.advance(days=31)
+    await asyncio.to_thread(ours.store.sweep_ttl)
+    assert await runs_of(ours) == ["r"]
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [

@@ -210,6 +210,33 @@ async def test_a_lesson_moved_out_of_long_term_gives_its_sources_back(
     assert await ours.states() == {move.key: None, same: None}
 
 
+async def test_a_lesson_that_comes_back_to_long_term_is_not_handed_its_counts_twice(
+    ours: Team,
+) -> None:
+    move = await ours.promoted()
+    handed = counts(await ours.billing("explain", move.successor))
+    for tier in ("working", "long_term"):
+        assert await asyncio.to_thread(ours.store.move, ("acme",), move.successor, tier)
+    before = await ours.rows("events")
+    same = await ours.learn(ours.shipping)
+    await tried(ours.shipping, same, successes=2)
+    again = await ours.billing("promote_to_long_term", move.key)
+    assert (again.reinforced, again.successor) == (True, move.successor)
+    assert set(again.sources) == {move.key, same}
+    found = counts(await ours.billing("explain", move.successor))
+    assert found == (handed[0] + 2, handed[1] + 2, handed[2])
+    assert await ours.billing("rollback", again.move)
+    await ours.shipping("delete_memory", same)
+    assert await ours.rows("events") == before
+    assert await ours.billing("rollback", move.move)
+    assert await ours.states() == {move.key: None}
+
+
+def counts(found: Any) -> tuple[int, int, int]:
+    """Accesses, successes and failures."""
+    return found.access_count, found.success_count, found.failure_count
+
+
 async def test_an_attempt_lives_on_in_its_lesson_in_every_tier(ours: Team) -> None:
     attempt = FailedAttempt(
         task_id="read",
@@ -224,6 +251,66 @@ async def test_an_attempt_lives_on_in_its_lesson_in_every_tier(ours: Team) -> No
     for tier in ("long_term", "working", "short_term"):
         assert await asyncio.to_thread(ours.store.move, ("acme", BILLING), lesson.key, tier)
         assert (await ours.rows())["lineage"] == before
+
+
+# What is put over a memory that lives on in another
+
+
+async def test_what_is_put_over_a_promoted_memory_is_recalled_and_promoted_anew(
+    ours: Team,
+) -> None:
+    key = await proven(ours, "Kiwis ripen in two days")
+    move = await ours.billing("promote_to_long_term", key, policy=EASY)
+    value = (await ours.billing("get", key)).value
+    await put(ours, key, {**value, "tags": ["fruit"]})
+    assert await ours.states() == {key: "consolidated", move.successor: None}
+    await ours.billing("store", "Quinces keep until spring", "pattern", tier="working", key=key)
+    assert await ours.states() == {key: None, move.successor: None}
+    assert key in await ours.context_keys(ours.billing, "quinces spring")
+    assert (await ours.billing("explain", key)).successors == ()
+    ours.clock.advance(hours=1)
+    (anew,) = [one for one in await ours.billing("promote", policy=EASY) if one.promoted]
+    assert (anew.key, anew.reinforced) == (key, False)
+    assert await ours.billing("rollback", anew.move)
+    assert await ours.states() == {key: None, move.successor: None}
+    with pytest.raises(RollbackError, match="last copy"):
+        await ours.billing("rollback", move.move)
+
+
+async def test_what_is_put_over_one_of_several_sources_leaves_the_others_where_they_are(
+    ours: Team,
+) -> None:
+    same = await ours.learn(ours.shipping)
+    move = await ours.promoted()
+    await tried(ours.billing, move.successor, successes=2)
+    await put(ours, move.key, {"content": "Quinces keep until spring"})
+    assert await ours.states() == {move.key: None, same: "consolidated", move.successor: None}
+    assert await ours.billing("rollback", move.move)
+    assert await ours.states() == {move.key: None, same: None}
+    assert counts(await ours.billing("explain", same)) == (2, 2, 0)
+
+
+async def test_what_is_put_over_the_source_of_a_demoted_memory_is_not_hidden_by_a_rollback(
+    ours: Team,
+) -> None:
+    move = await ours.promoted()
+    await tried(ours.billing, move.successor, failures=20)
+    (down,) = [one for one in await ours.billing("demote") if one.demoted]
+    await put(ours, move.key, {"content": "Quinces keep until spring"})
+    assert await ours.billing("rollback", down.move)
+    assert await ours.states() == {move.key: None, move.successor: None}
+
+
+async def test_what_is_put_over_an_attempt_is_no_attempt_of_its_lesson(ours: Team) -> None:
+    attempt = FailedAttempt(
+        task_id="read", approach="by its key", error="KeyError: 'a'", succeeded_with="used get"
+    )
+    (lesson,) = await ours.billing("reflect", [attempt])
+    (key,) = set(await ours.states()) - {lesson.key}
+    await put(ours, key, {"content": "Quinces keep until spring"})
+    assert await ours.states() == {key: None, lesson.key: None}
+    await ours.billing("reflect", [attempt])
+    assert (await ours.states())[key] == "consolidated"
 
 
 # Near-duplicates

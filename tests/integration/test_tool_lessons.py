@@ -33,6 +33,7 @@ from tests.support.graphs import (
     ACME,
     BROKEN,
     add,
+    answer,
     asks,
     call,
     chain,
@@ -161,7 +162,7 @@ async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_runs
         await off_the_loop(
             learned, store, tool="pick", original_approach='pick({"amount": "1,234"})'
         )
-        node = tools(ToolLessons(hold_repeats=True), pick)
+        node = tools(ToolLessons(), pick)
         again = [says(number, "pick", amount="1,234") for number in (1, 2, 3)]
         graph = chain(store, again[0], node, again[1], node, again[2], node)
         state = await run(graph, how, {"messages": [asks()]}, context=ACME)
@@ -176,7 +177,7 @@ async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_runs
 
 def test_another_call_of_the_same_tool_runs_and_counts_as_no_access(ready: TieredStore) -> None:
     key = learned(ready)
-    graph = chain(ready, tools(ToolLessons(hold_repeats=True)))
+    graph = chain(ready, tools(ToolLessons()))
     for amount in ("7", "8", "9"):
         state = graph.invoke({"messages": [asks(), call("add", amount=amount)]}, context=ACME)
         assert [one.text for one in answers(state)] == [f"added {amount}"]
@@ -193,7 +194,7 @@ def test_it_is_held_however_many_better_proven_lessons_the_tool_has(ready: Tiere
         for run_id in "abcd":
             memory.record_outcome([found], success=True, run_id=f"{number}{run_id}")
     learned(ready)
-    graph = chain(ready, tools(ToolLessons(hold_repeats=True, lessons=1)))
+    graph = chain(ready, tools(ToolLessons(lessons=1)))
 
     state = graph.invoke({"messages": [asks(), call("add", amount="1,234")]}, context=ACME)
     assert answers(state)[0].text.startswith("This call was not run")
@@ -202,7 +203,7 @@ def test_it_is_held_however_many_better_proven_lessons_the_tool_has(ready: Tiere
 def test_a_call_whose_lesson_is_to_try_it_again_is_not_held(ready: TieredStore) -> None:
     same = 'pay({"amount": "1"})'
     learned(ready, tool="pay", original_approach=same, improved_approach=same)
-    graph = chain(ready, tools(ToolLessons(hold_repeats=True)))
+    graph = chain(ready, tools(ToolLessons()))
 
     state = graph.invoke({"messages": [asks(), call("pay", amount="1")]}, context=ACME)
     assert [one.text for one in answers(state)] == ["paid 1"]
@@ -210,7 +211,7 @@ def test_a_call_whose_lesson_is_to_try_it_again_is_not_held(ready: TieredStore) 
 
 def test_a_call_that_was_held_did_not_fail_and_teaches_nothing(ready: TieredStore) -> None:
     learned(ready)
-    node = tools(ToolLessons(hold_repeats=True))
+    node = tools(ToolLessons())
     graph = chain(
         ready, says(1, amount="1,234"), node, says(2, amount="1234"), node, create_reflexion_node()
     )
@@ -223,13 +224,24 @@ def test_a_call_that_was_held_did_not_fail_and_teaches_nothing(ready: TieredStor
     assert [one.approach for one in calls_in(state["messages"])] == ['add({"amount": "1234"})']
 
 
+@pytest.mark.parametrize("name", ["", "n" * 401, "half \ud83d"])
+def test_a_call_of_a_tool_that_no_lesson_can_be_of_is_answered_like_any(
+    ready: TieredStore, name: str
+) -> None:
+    graph = chain(ready, tools(ToolLessons()))
+    (said,) = answers(graph.invoke({"messages": [asks(), call(name, amount="7")]}, context=ACME))
+
+    assert said.status == "error"
+    assert "not a valid tool" in said.text
+
+
 class Chat(TypedDict):
     chat: Annotated[list[AnyMessage], add_messages]
 
 
 def test_no_call_is_held_where_it_cannot_be_seen_what_was_held_before(ready: TieredStore) -> None:
     learned(ready, tool="pay", original_approach='pay({"amount": "1"})')
-    lessons = ToolLessons(hold_repeats=True)
+    lessons = ToolLessons()
     builder = StateGraph(Chat, context_schema=MemoryContext)
     node = ToolNode([pay], messages_key="chat", wrap_tool_call=lessons.wrap_tool_call)
     builder.add_node("tools", node)
@@ -250,7 +262,7 @@ def test_a_lesson_that_held_a_call_is_credited_with_what_came_of_the_run(
         ready,
         create_recall_node(limit=0, lessons=0),
         says(1, amount="1,234"),
-        tools(ToolLessons(hold_repeats=True)),
+        tools(ToolLessons()),
         create_outcome_node("worked"),
     )
     state = graph.invoke({"messages": [asks()], "worked": success}, context=ACME)
@@ -262,7 +274,7 @@ def test_a_lesson_that_held_a_call_is_credited_with_what_came_of_the_run(
 
 def test_what_a_run_goes_without_holds_no_call_of_it(ready: TieredStore) -> None:
     learned(ready)
-    lessons = ToolLessons(hold_repeats=True, holdout=1.0)
+    lessons = ToolLessons(holdout=1.0)
     recall = create_recall_node(holdout=1.0)
     graph = chain(ready, recall, says(1, amount="1,234"), tools(lessons))
     state = graph.invoke({"messages": [asks()]}, context=ACME)
@@ -286,6 +298,46 @@ def test_lessons_of_what_was_tried_in_just_one_form_can_be_asked_for(ready: Tier
         memory.get_lessons(tools="add", approach=" ")
 
 
+# A failure whose tool is not known
+
+
+def divided(**given: Any) -> dict[str, Any]:
+    """The lesson of a division by zero."""
+    return {"failure": ZeroDivisionError("division by zero"), "tool": "run_python", **given}
+
+
+def test_a_bare_exception_finds_what_was_learned_of_it_in_a_tool(ready: TieredStore) -> None:
+    failed = answer("Error: ZeroDivisionError('division by zero')", 1, failed=True)
+    worked = answer("0", 2)
+    messages = [asks(), call("run_python", 1, code="1/0"), failed]
+    messages += [call("run_python", 2, code="0"), worked]
+    state = chain(ready, create_reflexion_node()).invoke({"messages": messages}, context=ACME)
+    memory = MemoryCoordinator(ready, context=ACME)
+
+    found = memory.get_lessons(ZeroDivisionError("division by zero"))
+    assert [one.key for one in found] == state["reflexions"]
+    assert list(memory.get_lessons(ZeroDivisionError("integer modulo by zero"))) == []
+
+
+def test_lessons_of_no_tool_come_before_those_of_any_and_those_of_the_tools_alone(
+    ready: TieredStore,
+) -> None:
+    told = [divided(), divided(tool=None), divided(failure=KeyError("x"), tool="add")]
+    in_tool, bare, other = (
+        learned(ready, task_id=f"task {n}", improved_approach=f"way {n}", **one)
+        for n, one in enumerate(told)
+    )
+    memory = MemoryCoordinator(ready, context=ACME)
+    error = ZeroDivisionError("division by zero")
+
+    found = memory.get_lessons(error, tools=["add", "pay"])
+    assert [one.key for one in found] == [bare, in_tool, other]
+    assert [one.key for one in memory.get_lessons(error, tools="pay")] == [bare]
+    long = "the division went on for ever, " * 20
+    key = learned(ready, **divided(failure=ValueError(long), improved_approach="way 4"))
+    assert [one.key for one in memory.get_lessons(ValueError(long))] == [key]
+
+
 def test_options_that_cannot_work_are_refused_at_once() -> None:
     for wrong in ({"hold_repeats": "yes"}, {"with_errors": 1}, {"lessons": -1}, {"holdout": 2}):
         with pytest.raises(InvalidInputError):
@@ -294,7 +346,7 @@ def test_options_that_cannot_work_are_refused_at_once() -> None:
 
 def test_a_call_of_the_last_turn_still_tells_what_was_held(ready: TieredStore) -> None:
     learned(ready)
-    node = tools(ToolLessons(hold_repeats=True))
+    node = tools(ToolLessons())
     graph = chain(ready, says(1, amount="1,234"), node, checkpointer=InMemorySaver())
     first = graph.invoke({"messages": [asks()]}, THREAD, context=ACME)
     assert answers(first)[-1].text.startswith("This call was not run")

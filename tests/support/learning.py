@@ -130,12 +130,15 @@ _DANGLING: Mapping[str, str] = {
         LEFT JOIN memory.memories s ON s.tenant = l.tenant AND s.id = l.source
         WHERE m.id IS NULL OR s.id IS NULL""",
     "sources of several memories": """
-        SELECT tenant, source FROM memory.lineage GROUP BY tenant, source HAVING count(*) > 1""",
+        SELECT tenant, source FROM memory.lineage WHERE NOT derived
+        GROUP BY tenant, source HAVING count(*) > 1""",
     "consolidated, or not, against their lineage": """
         SELECT m.tenant, m.key, m.state FROM memory.memories m
-        LEFT JOIN memory.lineage l ON l.tenant = m.tenant AND l.source = m.id
+        LEFT JOIN memory.lineage l
+          ON l.tenant = m.tenant AND l.source = m.id AND NOT l.derived
         LEFT JOIN memory.memories s ON s.tenant = l.tenant AND s.id = l.id
-        WHERE (m.state IS NOT DISTINCT FROM 'consolidated')
+        WHERE coalesce(m.state, '') NOT IN ('retracted', 'suspect')
+          AND (m.state IS NOT DISTINCT FROM 'consolidated')
            <> (s.id IS NOT NULL AND s.state IS DISTINCT FROM 'demoted')""",
     "exposures without their memory": """
         SELECT e.tenant, e.run, e.id FROM memory.exposures e
@@ -161,10 +164,11 @@ _DANGLING: Mapping[str, str] = {
         SELECT tenant, settled_by, id FROM memory.exposures
         WHERE succeeded IS NOT NULL AND NOT held_out
         GROUP BY tenant, settled_by, id HAVING count(*) > 1""",
-    "memories promoted twice": """
+    "memories handed twice": """
         SELECT e.tenant, e.target, s
         FROM memory.events e, jsonb_array_elements(e.detail -> 'sources') s
         WHERE e.kind IN ('promoted', 'reinforced') AND e.undone_at IS NULL
+          AND NOT e.detail -> 'again' @> s
         GROUP BY e.tenant, e.target, s HAVING count(*) > 1""",
 }
 

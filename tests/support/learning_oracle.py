@@ -53,6 +53,8 @@ class Moved:
     sources: list[int]
     handed: tuple[int, int, int] = (0, 0, 0)
     version: int = 0
+    versions: dict[int, int] = field(default_factory=dict)
+    """Of each source, how often it had been put."""
     undone: datetime | None = None
 
     @property
@@ -85,6 +87,8 @@ class World:
             self.numbers += 1
             found = Stored(self.numbers, key, project, lesson, tier)
             self.memories[found.number] = found
+        if found.lesson != lesson and self.edges.pop(found.number, None) is not None:
+            found.state = None if found.state == "consolidated" else found.state
         found.lesson = lesson
         found.version += 1
         return found
@@ -228,7 +232,15 @@ class World:
         sources = [one, *self._alike(one)]
         assert sorted(answer.sources) == sorted(each.key for each in sources)
         assert answer.reinforced == (target is not None)
-        handed = tuple(sum(each.counters[i] for each in sources) for i in range(3))
+        before = [
+            number
+            for move in self.moves.values()
+            if target is not None and move.target == target.number and move.undone is None
+            if move.kind != "demoted"
+            for number in move.sources
+        ]
+        giving = [each for each in sources if each.number not in before]
+        handed = tuple(sum(each.counters[i] for each in giving) for i in range(3))
         if target is None:
             target = self.put(answer.successor, None, one.lesson, "long_term")
             self.generals[one.lesson] = target.number
@@ -242,7 +254,12 @@ class World:
         kind = "reinforced" if answer.reinforced else "promoted"
         numbers = [each.number for each in sources]
         self.moves[answer.move] = Moved(
-            kind, target.number, numbers, (handed[0], handed[1], handed[2]), target.version
+            kind,
+            target.number,
+            numbers,
+            (handed[0], handed[1], handed[2]),
+            target.version,
+            {each.number: each.version for each in sources},
         )
 
     def demote(self, answers: list[Any]) -> None:
@@ -296,8 +313,16 @@ class World:
             return None
         if one.kind != "promoted":
             return True
-        left = any(each in self.memories for each in one.sources)
-        return True if left and target.version == one.version else None
+        return True if self._left(one) and target.version == one.version else None
+
+    def _left(self, move: Moved) -> list[Stored]:
+        """What was promoted and still says what it said then."""
+        found = [self.memories[number] for number in move.sources if number in self.memories]
+        return [
+            one
+            for one in found
+            if self.edges.get(one.number) == move.target or one.version == move.versions[one.number]
+        ]
 
     def roll_back(self, move: str, now: datetime) -> None:
         """Undo a move."""
@@ -323,9 +348,7 @@ class World:
             self.delete(one.target)
 
     def _give_back(self, one: Moved, target: Stored) -> None:
-        heir = next((self.memories[s] for s in one.sources if s in self.memories), None)
-        if heir is None:
-            return
+        heir = self._left(one)[0]
         heir.accesses += target.accesses - one.handed[0]
         own = {place: each for place, each in self.exposures.items() if place[1] == heir.number}
         outcomes = {each.settled_by for each in own.values()} - {None}

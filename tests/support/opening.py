@@ -96,12 +96,14 @@ def in_tier(driver: StoreDriver, tier: str) -> StoreDriver:
 
 TABLES = ("memories", "vectors", "usage", "exposures", "lineage", "events")
 """Where a store keeps rows."""
+ASIDE = ("leases", "cycles", "archives", "archived")
+"""Where it keeps what it knows of its own work."""
 
 
 def empty(url: str) -> None:
     """Remove every row of a store."""
     with psycopg.connect(url) as conn:
-        for name in TABLES:
+        for name in (*TABLES, *ASIDE):
             conn.execute(f"DELETE FROM memory.{name}".encode())  # noqa: S608 - names of ours
 
 

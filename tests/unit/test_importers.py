@@ -387,6 +387,31 @@ def test_a_json_line_keeps_every_field_it_has(tmp_path: Path) -> None:
     }
 
 
+def test_a_json_line_says_what_the_memory_is_and_where_it_belongs(tmp_path: Path) -> None:
+    known = {"memory_type": "learning", "importance": 0.8, "tags": ["Coffee", "growers of  it"]}
+    line = {"text": "a", **known, "metadata": {"tier": "gold"}}
+    (record,) = good(read_records(written(tmp_path, json.dumps(line))))
+    tags = ["coffee", "growers-of-it"]
+    assert record.value == {
+        "content": "a",
+        "source": "jsonl",
+        **known,
+        "tier": "long_term",
+        "tags": tags,
+        "metadata": {"tier": "gold"},
+    }
+
+
+def test_a_key_of_long_term_is_unique_in_its_tenant(tmp_path: Path) -> None:
+    lines = [
+        {"text": "a", "key": "k", "project_id": "p", "tier": "long_term"},
+        {"text": "b", "key": "k", "project_id": "q"},
+        {"text": "c", "key": "k", "project_id": "r", "memory_type": "achievement"},
+    ]
+    found = list(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
+    assert [type(item) for item in found] == [Record, Record, BadRecord]
+
+
 def test_an_id_is_made_unique_by_its_session_and_a_key_is_taken_as_it_is(tmp_path: Path) -> None:
     lines = [
         {"text": "a", "session": "s1", "id": 1},
@@ -441,6 +466,14 @@ BAD_LINES = [
     '{"content": "x", "key": ["a"]}',
     '{"content": "x", "session": 1.5}',
     '{"content": "x", "speaker": {}}',
+    '{"content": "x", "tags": "a, b"}',
+    '{"content": "x", "tags": [1]}',
+    '{"content": "x", "memory_type": "gossip"}',
+    '{"content": "x", "memory_type": ["semantic"]}',
+    '{"content": "x", "tier": "gold"}',
+    '{"content": "x", "tier": ["working"]}',
+    '{"content": "x", "importance": 7}',
+    '{"content": "x", "importance": "high"}',
     '{"content": "x", "deep": ' + "[" * 200 + "]" * 200 + "}",
     '{"content": "x", "deep": ' + "[" * 100_000 + "]" * 100_000 + "}",
     '{"content": "x", "n": ' + "9" * 5000 + "}",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from langmem_tiers.config import CoordinatorSettings, PromotionSettings
-from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.errors import ConfigurationError, MissingExtraError
 from langmem_tiers.settings import MemorySettings
 
 SPECIFIED = """
@@ -319,3 +321,47 @@ def test_settings_cannot_be_changed(part: Any) -> None:
 
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(part, name, None)
+
+
+# --- the models that they name --------------------------------------------------------------
+
+
+def test_models_are_made_by_the_names_that_the_settings_give_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    named = "{model: 'openai:chatty', embedding_model: 'openai:small'}"
+    settings = load(tmp_path, f"memory: {{coordinator: {named}}}")
+    chat, embeddings = settings.chat_model(), settings.embeddings()
+
+    assert isinstance(chat, ChatOpenAI)
+    assert chat.model_name == "chatty"
+    assert isinstance(embeddings, OpenAIEmbeddings)
+    assert embeddings.model == "small"
+
+
+def test_no_model_is_named_by_default() -> None:
+    settings = MemorySettings.load(env={})
+
+    assert settings.chat_model() is None
+    assert settings.embeddings() is None
+
+
+def test_a_model_that_cannot_be_made_is_named_with_its_key(tmp_path: Path) -> None:
+    unknown = load(tmp_path, "memory: {coordinator: {model: 'nobody:chatty'}}")
+
+    with pytest.raises(ConfigurationError, match=r"coordinator\.model 'nobody:chatty' names"):
+        unknown.chat_model()
+    with pytest.raises(ConfigurationError, match="embedding_model 'text-embedding-3-small' names"):
+        load(tmp_path, SPECIFIED).embeddings()
+
+
+@pytest.mark.parametrize("make", ["chat_model", "embeddings"])
+def test_without_langchain_the_extra_that_makes_models_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: str
+) -> None:
+    for module in ("langchain.chat_models", "langchain.embeddings"):
+        monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'langmem-tiers\[langchain\]'"):
+        getattr(load(tmp_path, SPECIFIED), make)()

@@ -132,9 +132,9 @@ def test_a_failing_test_has_the_signature_of_its_exception_whatever_runs_it(
         ("app.ts(3,5): error TS2304: Cannot find name 'x'.", "TS2304: Cannot find name <value>"),
         ("error[E0308]: mismatched types\n --> a.rs:1:2", "E0308: mismatched types"),
         ("panic: runtime error: index out of range [5] with length 3\n\ngoroutine 1 [running]:",
-         "panic: runtime error: index out of range <value> with length <n>"),
+         "panic: runtime error: index out of range <value> with length <value>"),
         ("thread 'main' panicked at src/a.rs:4:5:\nindex out of bounds: the len is 3",
-         "panic: index out of bounds: the len is <n>"),
+         "panic: index out of bounds: the len is <value>"),
         ("/x/a.js:3\n  throw e;\n  ^\n\nTypeError: a.b is not a function\n    at f (/x/a.js:1:2)",
          "TypeError: <value> is not a function"),
         ('Exception in thread "main" java.io.IOException: Stream closed\n\tat a.B.c(B.java:3)',
@@ -218,6 +218,13 @@ def test_an_exception_that_cannot_be_printed_has_a_signature() -> None:
         ("AssertionError: assert 1 == 2", "AssertionError: assert 1 < 2"),
         ("KeyError: 'a'", "IndexError: 'a'"),
         ("curl: (6) failed", "curl: (7) failed"),
+        ("the API returned 500", "the API returned 429"),
+        ("500 Server Error: Internal Server Error for url: x",
+         "502 Server Error: Bad Gateway for url: x"),
+        ("An error occurred (403) when calling a", "An error occurred (404) when calling a"),
+        ("request failed: Forbidden", "request failed: Unauthorized"),
+        ("AssertionError: assert {'a': 1} == {'a': 2}",
+         "AssertionError: assert {'a': 1} != {'a': 1}"),
         ("'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
          "'utf-8' codec can't decode byte 0xff in position 0: unexpected end of data"),
     ],
@@ -250,6 +257,72 @@ def test_no_path_name_number_address_or_time_survives(accident: str, form: str) 
     for text in (form.format(accident), f"ValueError: {form.format(accident)}"):
         said = signature(text).template
         assert re.fullmatch(form.format(r"<\w+>"), said), said
+
+
+VALUES = (
+    *("12", "a1b2c3", "3f2a9c1b7d", "QmFzZTY0IHRva2Vu+Zg/AA==", "req_eKCBMkvdcSvUPNMe", "12.3MB"),
+    *("/srv/a b/c.py", "C:\\Users\\a\\b.py", "\\\\files\\share\\a.txt", "../a/b.csv", "~/a/b"),
+    *("https://a.b/c?d=1&e=2", "10.0.0.7:80", "2001:db8::7", "0x7f3a2b1c", "ada@example.com"),
+    *("2024-01-02T03:04:05.123Z", "Jan  2 03:04:05", "Tue, 02 Jan 2024 03:04:05 GMT", "1h 3m"),
+    *(
+        "v1.2.3-rc1",
+        "2.1.0+cu121",
+        "'it isn\\'t'",
+        '"a \\"b\\" c"',
+        "`a`",
+        "«a b»",
+        "\u2018a b\u2019",
+    ),
+    *("['a', ['b']]", "{'a': {'b': 1}}", "<a.B object at 0x7f>", "<stdin>", "Decimal('1.5')"),
+    *("sk-abcDEF", "Bearer abc.def", "datetime.date(2024, 1, 2)", "--some-flag", "[1, 2]"),
+)
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("form", ["lost {} while writing", "ValueError: cannot use {} here"])
+def test_a_value_has_one_placeholder_whatever_its_shape(value: str, form: str) -> None:
+    assert error_of(form.format(value)).endswith(form.partition(": ")[2].format("<value>"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("found 1 row", "found 3 rows"),
+        ("Tool search timed out after 5s", "Tool fetch timed out after 1 minute"),
+        ("a 1.0.0 requires b>=2, but you have b 1.2.3",
+         "c 3.1.0rc1 requires d>=1, but you have d 0.1.2"),
+        ("DATABASE_URL is not set", "API_KEY is not set"),
+        ("Object of type set is not JSON serializable",
+         "Object of type date is not JSON serializable"),
+        ("[2024-01-02 03:04:05] [12] [ERROR] disk lost", "Jan  2 03:04:05 web-1 app[9]: disk lost"),
+        ('level=error ts=2024-01-02T03:04:05Z msg="disk lost"', "main: FATAL: disk lost"),
+        ("tool call failed: KeyError: 'a'", "KeyError: 'b'"),
+        ("DETAIL: an error\nthe disk is gone", "the disk is gone\nHINT: unknown"),
+        ("usage: error.py [-h]\nerror.py: error: argument --a: invalid choice: 'x' (choose from 1)",
+         "usage: b.py [-c]\nb.py: error: argument --c: invalid choice: 'z' (choose from 'v', 2)"),
+    ],
+)  # fmt: skip
+def test_what_the_words_around_it_show_to_be_accidental_goes(one: str, other: str) -> None:
+    assert error_of(one) == error_of(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('{"error": {"code": "out_of_stock", "message": "3 left"}}', "error: OUT_OF_STOCK"),
+        ('{"error": {"type": "bad_request", "message": "no text", "code": null}}',
+         "error: BAD_REQUEST no text"),
+        ("<html><head><title>502 Bad Gateway</title></head></html>", "error: 502 Bad Gateway"),
+        ('<_Call of RPC that ended:\n status = StatusCode.UNAVAILABLE\n details = "no peer"\n>',
+         "_Call: UNAVAILABLE no peer"),
+        ("ConnectionError: gone (Caused by NewConnectionError('a: [Errno 111] refused'))",
+         "ConnectionError: gone (Caused by NewConnectionError([Errno 111] <value>))"),
+        ("a.rb:3:in `b': undefined method `c' for nil", "error: undefined method <value> for nil"),
+        ("NoSuchBucket: it does not exist", "NoSuchBucket: it does not exist"),
+    ],
+)  # fmt: skip
+def test_bodies_pages_and_causes_say_what_failed(text: str, wanted: str) -> None:
+    assert error_of(text) == wanted
 
 
 # ---- algebra --------------------------------------------------------------------------------
@@ -322,5 +395,5 @@ def test_what_is_no_failure_is_refused(failure: object) -> None:
 
 
 def test_a_tool_that_is_not_a_name_is_refused() -> None:
-    with pytest.raises(InvalidTypeError, match="by its name"):
+    with pytest.raises(InvalidTypeError, match="a tool is a string"):
         signature("x", tool=print)  # type: ignore[arg-type]

@@ -28,25 +28,27 @@ def check(count: int) -> None:
     among = keyed(FAMILIES, count, KEYS["signature"])
     known, unseen = split(among)
 
-    assert len(known) >= 50
+    assert len(known) >= 150
+    assert len(among) == len(FAMILIES)
     assert figures(known, among).kept >= 0.99
     assert figures(among, among).collided < 0.01
-    # What a family that no rule was made for can expect: most, not all.
-    assert figures(unseen, among).kept >= 0.8
+    # Unseen families were written after the rules, so that they show what a new one can expect.
+    assert len(unseen) >= 15
+    assert figures(unseen, among).kept >= 0.97
 
 
 def test_families_of_failures_keep_their_signatures_and_share_none() -> None:
-    check(40)
+    check(12)
 
 
 @pytest.mark.proof
 def test_a_thousand_mutations_keep_the_signature_of_their_family() -> None:
-    check(COUNT if FULL else 100)
+    check(COUNT if FULL else 60)
 
 
 def test_no_other_key_is_as_good() -> None:
     ours, *others = (
-        figures(among, among) for among in (keyed(FAMILIES, 10, key) for key in KEYS.values())
+        figures(among, among) for among in (keyed(FAMILIES, 5, key) for key in KEYS.values())
     )
 
     assert all(other.kept < 0.5 or other.collided > 10 * ours.collided for other in others)

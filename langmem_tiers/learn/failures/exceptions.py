@@ -5,21 +5,16 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-
-class Said(NamedTuple):
-    """What a text says: the class, if it names one, and what is left to read."""
-
-    error: str | None
-    message: str
-
+from langmem_tiers.learn.failures.bodies import Said, called
 
 CARRIERS: Final = frozenset({"Error", "Exception", "ToolException", "BaseException"})
 """Classes that say nothing: their message is read like any text."""
 CAMEL: Final = re.compile(r"_?[A-Z]\w*[a-z]\w*|[a-z]*error")
 _CLASS_LIKE: Final = re.compile(
-    r"[A-Z]\w*(?:Error|Exception|Warning|Violation|Timeout|Failure|Expired|Exceeded)"
+    r"(?:[A-Z]\w*)?(?:Error|Exception|Warning|Violation|Timeout|Failure|Expired|Exceeded)"
+    r"|[A-Z][a-z\d]+(?:[A-Z][a-z\d]+)+|Failed"
 )
 INVALID: Final = re.compile(r"\b\d+ validation errors? for \S+$")
 _DETAIL: Final = re.compile(r"(?m)^ {2}(\S.*) \[type=")
@@ -39,6 +34,8 @@ def message_of(name: str, message: str) -> Said:
     """A known class's message is its first line, a carrier's is read further."""
     if name in CARRIERS:
         return Said(None, message)
+    if remote := called(message):
+        return Said(name, remote.message)
     first, _, rest = message.partition("\n")
     if INVALID.match(first):
         first = invalid(rest.splitlines())

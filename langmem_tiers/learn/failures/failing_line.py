@@ -8,11 +8,11 @@ from itertools import dropwhile, groupby
 from textwrap import dedent
 from typing import Final
 
+from langmem_tiers.learn.failures.bodies import Said
 from langmem_tiers.learn.failures.exceptions import (
     CAMEL,
     CARRIERS,
     INVALID,
-    Said,
     invalid,
     message_of,
 )
@@ -34,7 +34,11 @@ _WORDS: Final = (
     "forbidden|unavailable|undefined|undeclared|missing|not (?:allowed|defined|permitted)|no space|"
     "out of memory|segmentation fault|unexpected|unknown|unrecognized|exceeded"
 )
-_ASIDE: Final = re.compile(r"\s*(?:\[?(?:INFO|DEBUG|TRACE)\b|LINE \d+:|Found \d+ |.* In function )")
+_ASIDE: Final = re.compile(
+    r"\s*(?:\[?(?:INFO|DEBUG|TRACE)\b|LINE \d+:|(?:DETAIL|HINT|CONTEXT|STATEMENT|QUERY|note|hint): "
+    r"|Found \d+ |.* [Ii]n function |usage: |(?:TASK|PLAY) \[)"
+    r"|\s+(?:at |\.\.\. \d+ more|#\d+ |File \")"
+)
 _KEYWORD: Final = rf"(?<![\w/\\.@-])(?:{_WORDS})(?![\w/\\@-]|\.\w)"
 _SIGNS: Final = tuple(
     re.compile(sign, re.IGNORECASE)
@@ -53,6 +57,8 @@ _SIGNS: Final = tuple(
 def failing_line(text: str) -> Said | None:
     """The line of several that says what failed."""
     lines = [line[:LONGEST] for line in text.splitlines() if line.strip()]
+    if len(lines) == 1 and (said := _panicked(lines)) and said.message:
+        return said
     if len(lines) <= 1:
         return Said(None, lines[0]) if lines else None
     for reader in (_pytest, _traceback, _validation, _panicked, _npm):
@@ -62,7 +68,7 @@ def failing_line(text: str) -> Said | None:
         for line in lines:
             if not _ASIDE.match(line) and sign.search(line.strip()):
                 return Said(None, line)
-    return Said(None, lines[0])
+    return Said(None, next((line for line in lines if not _ASIDE.match(line)), lines[0]))
 
 
 def _pytest(lines: Sequence[str]) -> Said | None:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from langmem_tiers.learn.failures.exceptions import Said
+from langmem_tiers.learn.failures.bodies import Said
 from langmem_tiers.learn.failures.failing_line import failing_line
 from langmem_tiers.learn.failures.unwrapping import (
     canonical,
-    from_json,
+    from_body,
     from_repr,
     unprefixed,
     unwrapped,
@@ -20,7 +20,7 @@ _LOOKED_AT: Final = 64_000
 """Characters looked at, at each end of a text: what fails says so first or last."""
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _STEPS: Final[tuple[Callable[[str], Said | None], ...]] = (
-    *(unwrapped, from_repr, from_json, failing_line, unprefixed, canonical),
+    *(unwrapped, from_repr, from_body, failing_line, unprefixed, canonical),
 )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from langmem_tiers.learn.failures.exceptions import CAMEL, CARRIERS, Said, is_class, message_of
+from langmem_tiers.learn.failures.bodies import Said, called, said_by, titled, unescaped
+from langmem_tiers.learn.failures.exceptions import CAMEL, CARRIERS, is_class, message_of
+from langmem_tiers.learn.failures.placeholders import MOMENT
 
 # ---- what a text is wrapped in --------------------------------------------------------------
 
@@ -21,15 +23,10 @@ _REPR: Final = re.compile(r"\A([A-Za-z_]\w*)\(((?:-?\d|b?['\"]|[\[{]).*)?\)\Z", 
 _HTTP_ERROR: Final = re.compile(r"\A<HTTPError (\d{3}): ['\"](.*)['\"]>\Z", re.DOTALL)
 _TUPLE: Final = re.compile(r"\d{3,5}, b['\"]")
 _ARGUMENTS: Final = re.compile(r"""(?:(-?\d{1,9}), )?(['"])((?:\\.|(?!\2)[^\\])*)\2""", re.DOTALL)
-_ESCAPE: Final = re.compile(r"\\([nrt'\"\\])")
-_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 _PROCESSES: Final = {
     "CalledProcessError": "returned non-zero exit status {}",
-    "TimeoutExpired": "timed out after <time>",
+    "TimeoutExpired": "timed out after <value>",
 }
-_JSON_MESSAGE: Final = re.compile(
-    r'"(?:message|error|detail|msg|error_description)"\s*:\s*"((?:\\.|[^"\\])+)"'
-)
 
 
 def unwrapped(text: str) -> Said | None:
@@ -44,7 +41,7 @@ def unwrapped(text: str) -> Said | None:
 def from_repr(text: str) -> Said | None:
     """An exception as `repr` prints it."""
     if http := _HTTP_ERROR.match(text):
-        return Said("HTTPError", f"HTTP Error {http[1]}: {_unescaped(http[2])}")
+        return Said("HTTPError", f"HTTP Error {http[1]}: {unescaped(http[2])}")
     found = _REPR.match(text)
     known = found is not None and CAMEL.fullmatch(found[1])
     return _of_call(found[1], found[2] or "") if found and known else None
@@ -61,7 +58,7 @@ def _of_call(name: str, arguments: str) -> Said | None:
     if _TUPLE.match(arguments):
         return Said(name, f"({arguments})")
     said = _ARGUMENTS.match(arguments)
-    return _of_arguments(name, said[1], _unescaped(said[3])) if said else None
+    return _of_arguments(name, said[1], unescaped(said[3])) if said else None
 
 
 def _of_arguments(name: str, number: str | None, said: str) -> Said:
@@ -71,27 +68,37 @@ def _of_arguments(name: str, number: str | None, said: str) -> Said:
     return message_of(name, said)
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
-
-
-def from_json(text: str) -> Said | None:
-    """The message in a JSON body."""
-    if text.startswith("{") and text.endswith("}") and (found := _JSON_MESSAGE.search(text)):
-        return Said(None, _unescaped(found[1]))
-    return None
+def from_body(text: str) -> Said | None:
+    """What a body says that is all there is: JSON, a page, the text of a remote call."""
+    if text[:1] in ("{", "[") and text[-1:] in ("}", "]") and "{" in text:
+        said = said_by(text)
+    else:
+        said = titled(text)
+    return Said(None, said) if said else called(text)
 
 
 # ---- what stands before the message ---------------------------------------------------------
 
 _PLACE: Final = re.compile(
-    r"(?:vet: )?(?:[^\s:'\"]+:\d+(?::\d+)?:?|\S+\(\d+,\d+\):|\S+: line \d+:|<path>:) +(?=\S)"
+    r"(?:vet: )?(?:[^\s:'\"]+:\d+(?::\d+)?(?::in [`'][^'\n]*')?:?"
+    r"|\S+\(\d+,\d+\):|\S+: line \d+:|<value>:) +(?=\S)"
 )
 _MARK: Final = re.compile(r"[│╷╵•✖×●>*]+ +(?=\S)")
 _SHELL: Final = re.compile(r"(?:/\S*/)?(?:ba|da|fi|k|z)?sh: (?:(?:line )?\d+: )?(?=\S)")
 _LOG: Final = re.compile(
-    r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?\s+"
-    r"|\[?(?:ERROR|CRITICAL|FATAL|WARNING)\]?[ |]+(?:[\w.]+: )?"
+    rf"""
+    \[ {MOMENT} [^\[\]\n]{{0,80}} \] \s+ (?=\S)
+  | \[? {MOMENT} (?:[T\ ]\d\d:\d\d(?::\d\d)?)? (?:[.,]\d+)? \]? [:|,]? \s+
+        (?!(?:is|was|are|not|does|did|has|in|to|and|after|before)\b)
+  | (?:ts|time|timestamp|level|lvl|caller|logger|source)=[^\n]{{0,200}}?\bmsg="?
+  | \[ (?!(?:Errno|WinError|SSL)\b) [\w.:@/-]{{1,60}} (?:\ [\w.:@/-]{{1,60}})? \] :? \s+ (?=[\[\w(])
+  | \[?(?:ERROR|CRITICAL|FATAL|PANIC|SEVERE|WARNING)\]?[ |:]+ (?:\[[\w.:-]{{1,60}}\]\s+)?
+        (?:[\w.]+:\ )?
+  | (?:[\w$]+\.)+[\w$]+\ -\ (?=\S)
+  | [\w.-]{{1,60}}\ [\w./-]{{1,60}}\[\d+\]:\ (?=\S)
+  | (?!\w*(?:Error|Exception|Violation|Failure):)[\w-]{{1,60}}:\ (?=(?:FATAL|ERROR|CRITICAL|PANIC):)
+    """,
+    re.VERBOSE,
 )
 _CODE: Final = re.compile(
     r"(?:error ?\[?)?\b([A-Z]{1,3}\d{3,5}|E[A-Z]{4,}|ERR_[A-Z_]+)(?:\]?: | (?:\[\*\] )?(?=[A-Z`]))"
@@ -102,6 +109,10 @@ _CLASS: Final = re.compile(
 )
 _DB_API: Final = re.compile(r"""\((\d{3,5}), b?(['"])(.*)\2\)""", re.DOTALL)
 _PANIC: Final = re.compile(r"panic: ")
+_PROSE: Final = re.compile(
+    r"(?!Command\b)[^:\n'\"( ]+ [^:\n'\"(]{0,80}: "
+    r"(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*[a-z](?:Error|Exception)(?:: |\())"
+)
 _COMMAND: Final = re.compile(r"(?:\S+: (?:command )?not found|command not found: \S+)")
 _PROCESS: Final = re.compile(
     r"Command .* (returned non-zero exit status -?\d+(?=\.?$)|died with .*|timed out after .*)\.?"
@@ -109,16 +120,18 @@ _PROCESS: Final = re.compile(
 _CODEC: Final = re.compile(r"\S+ codec can't (encode|decode) .* in position \S+: (.*)")
 _ERRNO: Final = re.compile(r"(\[(?:Errno|WinError) -?\d+\] [^:]*): ?(?:['\"<].*)")
 _PROSE_KEY: Final = re.compile(r"\"(\[.*\] not (?:found )?in (?:the )?\w+)\"")
-_TAIL: Final = re.compile(r"[.?]? ?Did you (?:mean|forget).*| \((?:[^()]*, )?line (?:\d+|<n>)\)$")
+_TAIL: Final = re.compile(
+    r"[.?]? ?Did you (?:mean|forget).*| \((?:[^()]*, )?line (?:\d+|<value>)\)$"
+)
 
 
 def unprefixed(text: str) -> Said | None:
     """Without the log's, compiler's or shell's words before it, or by the class that is named."""
-    for accidental in (_MARK, _LOG, _PLACE, _SHELL):
+    for accidental in (_MARK, _LOG, _PLACE, _SHELL, _PROSE):
         if found := accidental.match(text):
             return Said(None, text[found.end() :])
     if found := _DB_API.fullmatch(text):
-        return Said(None, f"#{found[1]}: {_unescaped(found[3])}")
+        return Said(None, f"#{found[1]}: {unescaped(found[3])}")
     if found := _PANIC.match(text):
         return Said("panic", text[found.end() :])
     if (found := _CODE.match(text)) and found[1] != "ERROR":

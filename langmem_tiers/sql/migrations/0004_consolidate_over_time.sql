@@ -4,9 +4,15 @@ ALTER TABLE {memory}.memories
     ADD COLUMN valid_to   timestamptz,
     ADD COLUMN state_at   timestamptz;
 
+-- What somebody derived from another memory depends on it, and does not stand in its place.
+ALTER TABLE {memory}.lineage ADD COLUMN derived boolean NOT NULL DEFAULT false;
+
 -- When the strength was last brought up to date: by an access, or by a cycle.
 ALTER TABLE {memory}.usage ADD COLUMN strength_at timestamptz;
 UPDATE {memory}.usage SET strength_at = last_accessed_at WHERE last_accessed_at IS NOT NULL;
+
+-- What no outcome came of, oldest first: the sweep forgets it.
+CREATE INDEX exposures_open ON {memory}.exposures (exposed_at) WHERE succeeded IS NULL;
 
 -- Who may consolidate a tenant, until when. The fence grows with each holder.
 CREATE TABLE {memory}.leases (
@@ -37,6 +43,7 @@ CREATE TABLE {memory}.archives (
 CREATE TABLE {memory}.archived (
     tenant    text COLLATE "C" NOT NULL,
     id        bigint NOT NULL,
+    tier      {memory}.tier NOT NULL,
     namespace text COLLATE "C" NOT NULL,
     key       text COLLATE "C" NOT NULL,
     archive   text COLLATE "C" NOT NULL,

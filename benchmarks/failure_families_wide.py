@@ -1,0 +1,70 @@
+"""More kinds of failure, whose accidental parts come in every shape."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks import failure_libraries as libraries
+from benchmarks import failure_programs as programs
+from benchmarks.failure_family import Family
+
+WIDE: Final = (
+    Family("operand types", "operator, types", libraries.operands),
+    Family("invalid float", "the text", libraries.to_float),
+    Family("too many values", "how many", libraries.unpacked),
+    Family("enum member", "value, enum", libraries.no_member),
+    Family("date format", "the text, format", libraries.date_format),
+    Family("JSON serializable", "the type", libraries.unserialisable),
+    Family("objects", "classes, addresses", libraries.unregistered),
+    Family("read timeout", "host, port, seconds", libraries.read_timeout),
+    Family("API key", "key, URL", libraries.wrong_key),
+    Family("overloaded API", "request", libraries.overloaded),
+    Family("missing table", "table, column, line, value", libraries.no_relation),
+    Family("deadlock", "processes, transactions, table", libraries.deadlock),
+    Family("sqlite unique", "tables, columns, how many", libraries.sqlite_unique),
+    Family("value too long", "length", libraries.too_long),
+    Family("not null", "column, table, row", libraries.not_null),
+    Family("event loop", "task, coroutine, paths, lines", libraries.other_loop),
+    Family("upload size", "module, path, sizes", libraries.too_large),
+    Family("numpy shapes", "shapes", libraries.broadcast),
+    Family("torch shapes", "shapes", libraries.shapes),
+    Family("gRPC unavailable", "IP, port, time", libraries.remote_call),
+    Family("JSON schema", "fields, instance", libraries.required),
+    Family("cache key", "the key: tuple, number, time, text", libraries.odd_key),
+    Family("order not found", "module, id, customer, trace", libraries.no_order),
+    Family("expired token", "token, time, duration", libraries.bad_token),
+    Family("template variable", "the name", libraries.undefined),
+    Family("package versions", "packages, versions", libraries.incompatible),
+    Family("assertion of membership", "value, list, call, object", libraries.contained),
+    Family("assertion of a status", "status", libraries.answered),
+    Family("assertion of not", "call, arguments", libraries.untruthful),
+    Family("pytest did not raise", "the class", libraries.not_raised),
+    Family("missing S3 key", "nothing", libraries.bucket_key),
+    Family("file lock", "path, duration", libraries.locked),
+    Family("argparse choice", "program, option, value, choices", programs.choice),
+    Family("problem details", "item, order, text, time, trace", programs.problem),
+    Family("cp without source", "path", programs.cannot_stat),
+    Family("script not executable", "script, line, shell", programs.cannot_run),
+    Family("curl timeout", "milliseconds, bytes", programs.curl_slow),
+    Family("curl DNS", "host", programs.curl_host),
+    Family("ssh timeout", "host, port", programs.ssh),
+    Family("java class", "time, thread, bean, class, frames", programs.no_class),
+    Family("go dial", "URL, IP, port, time", programs.dial),
+    Family("rust anyhow", "file", programs.anyhow),
+    Family("node refused", "IP, port, frames", programs.refused),
+    Family("node JSON", "text, frames", programs.bad_token),
+    Family("pytest fixture", "names, paths, lines", programs.no_fixture),
+    Family("unknown tool", "tools", programs.no_tool),
+    Family("tool arguments", "tool, arguments, field", programs.bad_arguments),
+    Family("requests per minute", "limit, key, duration, request", programs.too_many),
+    Family("sshd login", "time, host, process, user, IP, port", programs.login),
+    Family("serde field", "fields, how many, line, column", programs.unknown_field),
+    Family("guillemets", "path", programs.in_french),
+    Family("unhealthy container", "containers", programs.unhealthy),
+    Family("git command", "the command", programs.unknown_command),
+    Family("git revision", "hash, branch", programs.revision),
+    Family("tool timeout", "tool, duration, call", programs.tool_timeout),
+    Family("HTML gateway", "version", programs.gateway),
+    Family("disk quota", "time, thread, sizes, path, address", programs.crash),
+)
+"""Written before the rules were looked at; they have been tuned on them since."""

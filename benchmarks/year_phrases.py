@@ -1,0 +1,64 @@
+"""What a set of phrases is made of, and what fills its slots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Saying(NamedTuple):
+    """Something told, which may be repeated: the same in several orders of its words."""
+
+    forms: tuple[str, ...]
+    negated: str
+    opposite: str = ""
+    """The same, but for a word that is the opposite."""
+    narrower: str = ""
+    symmetric: bool = False
+    """Whether it says the same with its two people exchanged."""
+
+
+class Fact(NamedTuple):
+    """A single-valued fact: of one subject `{s}`, one value `{v}` at a time."""
+
+    subject: str
+    """The pool its subjects come from."""
+    values: str
+    """The pool its values come from."""
+    states: tuple[str, ...]
+    changes: tuple[str, ...]
+    """How a new value is told; `{w}` is the value before."""
+    refined: str
+    scoped: tuple[str, str]
+    """The same in two scopes."""
+    hedged: str
+    question: str
+    reported: str
+    past: str
+
+
+class Many(NamedTuple):
+    """A relation of which a subject has many."""
+
+    subject: str
+    values: str
+    state: str
+    negated: str
+    """Told when one of them no longer holds."""
+
+
+class Phrases(NamedTuple):
+    sayings: tuple[Saying, ...]
+    facts: tuple[Fact, ...]
+    many: tuple[Many, ...]
+    prefixes: tuple[str, ...]
+    synonyms: Mapping[str, str]
+    pools: Mapping[str, tuple[str, ...]]
+
+
+SLOT = re.compile(r"\{(\w+)\}")
+
+
+def slots(template: str) -> list[str]:
+    return SLOT.findall(template)

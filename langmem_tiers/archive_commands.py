@@ -1,0 +1,125 @@
+"""The commands `archive` and `restore`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, TypeAlias
+
+import typer
+
+from langmem_tiers import rendering
+from langmem_tiers.cold_storage import archiving, restoring
+from langmem_tiers.consolidate.policy import ArchivalPolicy
+from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport, archives
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import MemoryContext
+from langmem_tiers.store import TieredStore
+from langmem_tiers.terminal import FLAG, URL, Json, Url, note, opened_to_read
+
+_Tenant: TypeAlias = Annotated[str, typer.Option(metavar="TENANT", help="Whose memories.")]
+
+
+def archive(
+    *,
+    tenant: _Tenant,
+    to: Annotated[
+        str, typer.Option(metavar="PLACE", help="A directory, or s3://bucket/path and the like.")
+    ],
+    older_than_days: Annotated[
+        float, typer.Option(metavar="DAYS", help="Days since it was recorded, to exceed.")
+    ] = ArchivalPolicy(url=".").older_than_days,
+    max_access_count: Annotated[
+        int, typer.Option(metavar="N", help="Read less often than this.")
+    ] = ArchivalPolicy(url=".").max_access_count,
+    max_importance: Annotated[
+        float, typer.Option(metavar="SHARE", help="Less important than this, of 0 to 1.")
+    ] = ArchivalPolicy(url=".").max_importance,
+    agent: Annotated[
+        str | None, typer.Option(metavar="AGENT", help="Only what this agent remembered.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar=FLAG, help="Count, and leave all where it is.")
+    ] = False,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """Move what is old, hardly read and unimportant to files, from where restore gets it back."""
+    policy = ArchivalPolicy(
+        url=to,
+        older_than_days=older_than_days,
+        max_access_count=max_access_count,
+        max_importance=max_importance,
+        agent_id=agent,
+    )
+    root = MemoryContext(tenant=tenant).root
+    with opened_to_read(url, index=False) as store:
+        report = store.run(archiving(store, root, policy, dry_run=True))
+        if not dry_run:
+            with rendering.progress(f"Archiving {tenant}", report.memories) as advance:
+                report = store.run(archiving(store, root, policy, advance=advance))
+    if as_json:
+        rendering.print_json(rendering.archived_document(tenant, report))
+        return
+    out = rendering.console()
+    out.print(str(report))
+    for name in report.archives:
+        out.print(f"  {name}")
+
+
+def restore(
+    archive: Annotated[
+        str | None, typer.Argument(metavar="[ARCHIVE]", help="An archive by its name or URL.")
+    ] = None,
+    *,
+    tenant: _Tenant,
+    everything: Annotated[
+        bool, typer.Option("--all", metavar=FLAG, help="Every archive of the tenant.")
+    ] = False,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Only the memory of this key; can be given again."),
+    ] = None,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """Bring archived memories back as they were; without an archive, list what there is."""
+    if everything and (archive is not None or key):
+        raise InvalidInputError("--all is every memory of every archive: name none beside it")
+    if key and archive is None:
+        raise InvalidInputError("name the archive that the key is in; without one, they are listed")
+    root = MemoryContext(tenant=tenant).root
+    with opened_to_read(url, index=False) as store:
+        known = store.run(archives(root))
+        if archive is None and not everything:
+            _list(tenant, known, as_json=as_json)
+            return
+        names = [archive] if archive else [one.archive for one in known if one.remaining]
+        reports: dict[str, RestoreReport] = {}
+        for name, report in _restored(store, root, names, key):
+            reports[name] = report
+            if not as_json:
+                rendering.console().print(f"{rendering.plain(name)}: {report}")
+    if as_json:
+        rendering.print_json(rendering.restored_document(tenant, reports))
+    elif not names:
+        note(f"Nothing of {tenant!r} is archived.")
+
+
+def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
+
+    if as_json:
+        rendering.print_json(rendering.archives_document(tenant, known))
+    elif known:
+        rendering.console().print(rendering.archives_table(known))
+    else:
+        note(f"Nothing of {tenant!r} is archived.")
+
+
+def _restored(
+    store: TieredStore, root: str, names: list[str], keys: list[str] | None
+) -> Iterator[RestoreReport]:
+
+    with rendering.progress("Restoring", len(names)) as advance:
+        for name in names:
+            yield name, store.run(restoring(store, root, name, keys or None))
+            advance(1)

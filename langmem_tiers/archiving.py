@@ -1,0 +1,275 @@
+"""Archive files: memories as Parquet, wherever fsspec reaches, and checked both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory, Content, Written
+from langmem_tiers.errors import ArchiveError, ConfigurationError, MissingExtraError
+
+try:
+    import fsspec
+    import pyarrow as pa
+    from fsspec.implementations.local import LocalFileSystem
+    from pyarrow import parquet
+except ImportError as error:
+    raise MissingExtraError(
+        'archives need pyarrow and fsspec: pip install "langmem-tiers[archive]"'
+    ) from error
+
+_FORMAT = 1
+_METADATA = b"langmem-tiers"
+_MOST_LETTERS = 100
+"""Of a name in a path, before a hash stands for the rest."""
+_TIME = pa.timestamp("us", tz="UTC")
+_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("tier", "namespace", "key")),
+        pa.field("value", pa.large_string(), nullable=False),
+        pa.field("lexemes", pa.large_string()),
+        pa.field("ttl_minutes", pa.float64()),
+        pa.field("session", pa.string()),
+        pa.field("turn", pa.int32()),
+        *(pa.field(name, pa.string()) for name in ("speaker", "signature", "tool", "state")),
+        *(
+            pa.field(name, pa.int32())
+            for name in ("access_count", "success_count", "failure_count")
+        ),
+        pa.field("strength", pa.float64()),
+        *(pa.field(name, _TIME) for name in TIMES),
+        pa.field("fields", pa.list_(pa.string()), nullable=False),
+        pa.field("embeddings", pa.list_(pa.binary()), nullable=False),
+    ]
+)
+"""The columns of a file: those of an ArchivedMemory, with a column for each time."""
+
+
+class ArchiveFiles:
+    """Writes and reads archives.
+
+    A file is written under a temporary name (`….part`), read back, compared, and only then named.
+    Its name ends with a part of its SHA-256, so that nothing with other contents ever has it.
+    Credentials for object stores come from where fsspec takes them: environment and its own files.
+    """
+
+    def check(self, directory: str) -> None:
+        """Look whether archives can be at a path or a URL, without going there.
+
+        Raises:
+            ConfigurationError: for a URL that fsspec does not know, or has no package for.
+        """
+        _opened(directory)
+
+    def write(self, directory: str, name: str, content: Content) -> Written:
+        """Write a file, and read it back.
+
+        Args:
+            directory: A path or a URL that fsspec knows, such as `s3://bucket/memories`.
+            name: What the file's name begins with.
+            content: What it holds.
+
+        Raises:
+            ArchiveError: if it cannot be written, or is not read back as it was written.
+            ConfigurationError: for a URL that fsspec does not know, or has no package for.
+        """
+        data = _packed(content)
+        checksum = hashlib.sha256(data).hexdigest()
+        archive = f"{_file_safe(name)}-{checksum[:16]}"
+        files, root = _opened(directory)
+        folder = f"{root.rstrip('/')}/{_file_safe(content.tenant)}"
+        final = f"{folder}/{archive}.parquet"
+        with _told_of(final, "written"):
+            files.makedirs(folder, exist_ok=True)
+            _write_checked(files, final, data, content)
+        return Written(archive, str(files.unstrip_protocol(final)), checksum)
+
+    async def awrite(self, directory: str, name: str, content: Content) -> Written:
+        """Write a file, and read it back; see `write`."""
+        return await asyncio.to_thread(self.write, directory, name, content)
+
+    def read(self, url: str, checksum: str, tenant: str) -> Content:
+        """What a file holds, if it is exactly what was written.
+
+        Raises:
+            ArchiveError: if it is missing, damaged, replaced, or another tenant's.
+        """
+        files, path = _opened(url)
+        with _told_of(url, "read"):
+            data = files.cat_file(path)
+        if hashlib.sha256(data).hexdigest() != checksum:
+            raise ArchiveError(
+                f"{url} is not the archive that was written (its SHA-256 differs): it was damaged "
+                "or replaced. Nothing was restored; bring the file back from a backup"
+            )
+        return _unpacked(data, url, tenant)
+
+    async def aread(self, url: str, checksum: str, tenant: str) -> Content:
+        """What a file holds, if it is exactly what was written; see `read`."""
+        return await asyncio.to_thread(self.read, url, checksum, tenant)
+
+
+def _write_checked(files: Any, final: str, data: bytes, content: Content) -> None:
+    part = f"{final}.{uuid4().hex}.part"
+    try:
+        _write(files, part, data)
+        _check_same(files.cat_file(part), data, final, content)
+        files.mv(part, final)
+    except BaseException:
+        if files.exists(part):
+            files.rm_file(part)
+        raise
+    if isinstance(files, LocalFileSystem):
+        folder = Path(final).parent
+        _sync(folder)
+        _sync(folder.parent)
+
+
+def _check_same(back: bytes, data: bytes, url: str, content: Content) -> None:
+    if back != data or _unpacked(back, url, content.tenant) != content:
+        raise ArchiveError(
+            f"{url} was not read back as it was written: check the disk or the object store. "
+            "Nothing was archived"
+        )
+
+
+def _write(files: Any, path: str, data: bytes) -> None:
+    with files.open(path, "wb") as file:
+        file.write(data)
+        if isinstance(files, LocalFileSystem):  # what leaves the database must outlive a power cut
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _packed(content: Content) -> bytes:
+    """A Parquet file as bytes; the same content gives the same bytes."""
+    columns: dict[str, list[Any]] = {
+        name: [getattr(one, name) for one in content.memories]
+        for name in ArchivedMemory._fields
+        if name != "times"
+    }
+    for number, name in enumerate(TIMES):
+        columns[name] = [one.times[number] for one in content.memories]
+    arrays = [
+        pa.array(columns[field.name], pa.int64()).view(_TIME)
+        if field.type == _TIME
+        else pa.array(columns[field.name], field.type)
+        for field in _SCHEMA
+    ]
+    described = json.dumps(_description(content), sort_keys=True).encode()
+    table = pa.table(arrays, schema=_SCHEMA.with_metadata({_METADATA: described}))
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def _unpacked(data: bytes, url: str, tenant: str) -> Content:
+    """What a Parquet file holds, if it says of itself what it should, and that is true."""
+    try:
+        table = parquet.read_table(io.BytesIO(data))
+    except (pa.ArrowException, OSError) as error:
+        raise _foreign(url, "it is no Parquet file, or a damaged one") from error
+    described = _read_description(table.schema.metadata, url)
+    if described.get("format") != _FORMAT:
+        raise _foreign(url, "it has another format, of a newer langmem-tiers perhaps")
+    if described.get("tenant") != tenant:
+        raise _foreign(url, "it is another tenant's")
+    if table.schema.remove_metadata() != _SCHEMA:
+        raise _foreign(url, "its columns are others")
+    content = Content(tenant, _rows(table))
+    if _description(content) != described:
+        raise _foreign(url, "its rows are not those that it was written with")
+    return content
+
+
+def _rows(table: Any) -> list[ArchivedMemory]:
+    columns = {
+        name: (column.cast(pa.int64()) if column.type == _TIME else column).to_pylist()
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    times = [list(each) for each in zip(*(columns[name] for name in TIMES), strict=True)]
+    columns["times"] = times
+    ordered = (columns[name] for name in ArchivedMemory._fields)
+    return [ArchivedMemory(*row) for row in zip(*ordered, strict=True)]
+
+
+def _description(content: Content) -> dict[str, Any]:
+    """What a file says of itself, as JSON."""
+    digest = hashlib.sha256()
+    for one in content.memories:
+        digest.update(json.dumps(one, default=bytes.hex).encode() + b"\n")
+    return {
+        "format": _FORMAT,
+        "tenant": content.tenant,
+        "memories": len(content.memories),
+        "vectors": sum(len(one.embeddings) for one in content.memories),
+        "columns": _SCHEMA.names,
+        "content": digest.hexdigest(),
+    }
+
+
+def _read_description(metadata: Mapping[bytes, bytes] | None, url: str) -> dict[str, Any]:
+    try:
+        described = json.loads((metadata or {}).get(_METADATA, b""))
+    except ValueError:
+        described = None
+    if not isinstance(described, dict):
+        raise _foreign(url, "langmem-tiers did not write it")
+    return described
+
+
+def _foreign(url: str, why: str) -> ArchiveError:
+    return ArchiveError(f"{url} is not an archive that can be restored: {why}. Nothing was changed")
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    try:
+        files, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise ConfigurationError(f"{url} needs one more package: {error}") from error
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{url} is no place for archives ({error}): give a path, or a URL that fsspec knows"
+        ) from error
+    return files, path
+
+
+@contextmanager
+def _told_of(url: str, verb: str) -> Iterator[None]:
+    """Raise what a file system says as an error of ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ArchiveError(
+            f"{url} is not there: bring it back from where it was moved to, or from a backup. "
+            "Nothing was changed"
+        ) from error
+    except OSError as error:
+        raise ArchiveError(f"{url} cannot be {verb} ({error}); nothing was changed") from error
+
+
+def _file_safe(name: str) -> str:
+    """A name for one level of a path, on any file system; different ones stay different."""
+    safe = quote(name, safe="").replace(".", "%2E").replace("%", "=")
+    if len(safe) <= _MOST_LETTERS:
+        return safe
+    return f"{safe[:_MOST_LETTERS]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"

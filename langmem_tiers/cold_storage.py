@@ -1,0 +1,165 @@
+"""The verbs by which a coordinator archives, and brings back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from langmem_tiers.consolidate.archive import Archive, ArchiveReport, archive_all
+from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
+from langmem_tiers.consolidate.restore import (
+    ArchiveFile,
+    RestoreReport,
+    Restoring,
+    archives,
+    restore,
+)
+from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.flow import Flow
+from langmem_tiers.memory import MemoryContext
+from langmem_tiers.store import TieredStore
+from langmem_tiers.tracing import traced
+
+if TYPE_CHECKING:
+    from langmem_tiers.archiving import ArchiveFiles
+
+
+class ColdStorageVerbs:
+    """What `MemoryCoordinator` does with what nobody asks for; every verb has an async twin."""
+
+    context: MemoryContext
+    _store: TieredStore
+
+    @traced("tool")
+    def archive(self, policy: ArchivalPolicy, *, dry_run: bool = False) -> ArchiveReport:
+        """Move what is old, hardly read and unimportant in the tenant to Parquet files.
+
+        Each file is read back and compared before anything is removed. What is archived is neither
+        recalled nor found by key, and takes no room in the database but for a row of its name. With
+        `dry_run` it is only counted.
+
+        What is not current stays, and what has a lineage (what was promoted, merged or derived, and
+        what that came from): questions about the past and `rollback` need it. So does what a session
+        keeps until it is cleared.
+
+        Raises:
+            ArchiveError: if a file cannot be written, or not be read back; what is in the files
+                before it is archived.
+            ConfigurationError: for a URL that fsspec does not know.
+            LeaseLostError: if a worker is consolidating the tenant.
+            MissingExtraError: without the `archive` extra.
+
+        Example:
+            ```python
+            from langmem_tiers import ArchivalPolicy
+
+            report = memory.archive(ArchivalPolicy(url="./archive"))
+            ```
+        """
+        flow = archiving(self._store, self.context.root, policy, dry_run=dry_run)
+        return self._store.run(flow)
+
+    @traced("tool")
+    async def aarchive(self, policy: ArchivalPolicy, *, dry_run: bool = False) -> ArchiveReport:
+        """Move what nobody asks for to Parquet files; see `archive`."""
+        flow = archiving(self._store, self.context.root, policy, dry_run=dry_run)
+        return await self._store.arun(flow)
+
+    @traced("tool")
+    def restore_archive(self, archive: str, keys: Iterable[str] | None = None) -> RestoreReport:
+        """Bring memories back from an archive, as they were; doing it again changes nothing.
+
+        A memory whose key lives again stays in the archive, and one that was deleted or has expired
+        meanwhile does not come back.
+
+        Args:
+            archive: Its name or its URL, as `archives` lists them.
+            keys: Of the memories that are wanted; all if not given.
+
+        Raises:
+            ArchiveError: if the file is missing, damaged, or not what was written; nothing was
+                restored.
+            InvalidInputError: if the tenant has no such archive, or it never held such a key.
+            MissingExtraError: without the `archive` extra.
+        """
+        return self._store.run(restoring(self._store, self.context.root, archive, keys))
+
+    @traced("tool")
+    async def arestore_archive(
+        self, archive: str, keys: Iterable[str] | None = None
+    ) -> RestoreReport:
+        """Bring memories back from an archive; see `restore_archive`."""
+        return await self._store.arun(restoring(self._store, self.context.root, archive, keys))
+
+    def archives(self) -> list[ArchiveFile]:
+        """The tenant's archives, oldest first."""
+        return self._store.run(archives(self.context.root))
+
+    async def aarchives(self) -> list[ArchiveFile]:
+        """The tenant's archives, oldest first."""
+        return await self._store.arun(archives(self.context.root))
+
+
+def archiving(
+    store: TieredStore,
+    tenant: str,
+    policy: ArchivalPolicy,
+    *,
+    dry_run: bool = False,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Flow[ArchiveReport]:
+    """Archive what the policy means, of a tenant by its root; `advance` hears of each batch.
+
+    A cycle is named after its day, so that one that was broken off is done again under the same
+    names.
+    """
+    if not isinstance(policy, ArchivalPolicy):
+        raise InvalidTypeError(f"policy is an ArchivalPolicy, not {type(policy).__name__}")
+    if not isinstance(dry_run, bool):
+        raise InvalidTypeError(f"dry_run is True or False, not {dry_run!r:.80}")
+    files = _files()
+    files.check(policy.url)
+    step = Archive(files)
+
+    def flow() -> Flow[ArchiveReport]:
+        yield from store.flows.flush()  # what was read a moment ago counts
+        moment = store.flows.moment()
+        cycle = Cycle(
+            tenant=tenant,
+            cycle=f"{moment.now:%Y-%m-%d}",
+            moment=moment,
+            policy=ConsolidationPolicy(archive=policy),
+            options=store.options,
+        )
+        return (yield from archive_all(step, cycle, dry_run=dry_run, advance=advance))
+
+    return flow()
+
+
+def restoring(
+    store: TieredStore, tenant: str, archive: str, keys: Iterable[str] | None = None
+) -> Flow[RestoreReport]:
+    """Bring memories back from an archive of a tenant, by its root."""
+    if not isinstance(archive, str):
+        hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
+        raise InvalidTypeError(
+            f"an archive is named by a string, not {type(archive).__name__}{hint}"
+        )
+    how = Restoring(tenant, _files(), store.options, store.flows.now)
+    return restore(how, archive, _keys(keys))
+
+
+def _keys(keys: Iterable[str] | None) -> list[str] | None:
+    if keys is None:
+        return None
+    several = [] if isinstance(keys, str) else list(keys)
+    if isinstance(keys, str) or not all(isinstance(one, str) for one in several):
+        raise InvalidTypeError("keys is a list of strings, or None for all")
+    return several
+
+
+def _files() -> ArchiveFiles:
+    from langmem_tiers.archiving import ArchiveFiles
+
+    return ArchiveFiles()

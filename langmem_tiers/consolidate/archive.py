@@ -1,0 +1,298 @@
+"""Archival: what nobody asks for goes into a file, is checked there, and leaves the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from langmem_tiers.consolidate import lease
+from langmem_tiers.consolidate.policy import ArchivalPolicy
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
+from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.flow import Ask, Call, Flow, Query, Rows, anew
+from langmem_tiers.remember.flow import lock_call
+
+BATCH = 500
+"""Memories in a file, where a caller archives by itself."""
+DONE = "old, hardly read and unimportant"
+CHANGED = "changed meanwhile"
+STAYS = "read, rated or tied to others meanwhile"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_IDS = 10_000
+_LAST_ID = 2**63 - 1
+
+
+class ArchivedMemory(NamedTuple):
+    """A whole memory: a row of archive_rows, whose columns are in this order."""
+
+    id: int
+    tier: str
+    namespace: str
+    key: str
+    value: str
+    """JSON, as Postgres prints it."""
+    lexemes: str | None
+    ttl_minutes: float | None
+    session: str | None
+    turn: int | None
+    speaker: str | None
+    signature: str | None
+    tool: str | None
+    state: str | None
+    access_count: int | None
+    """None, like the counters after it, for a memory that has no counters."""
+    success_count: int | None
+    failure_count: int | None
+    strength: float | None
+    times: list[int | None]
+    """Microseconds since 1970, in the order of TIMES."""
+    fields: list[str]
+    """The indexed fields that have a vector, in order."""
+    embeddings: list[bytes]
+    """Their vectors, in pgvector's binary form of 32-bit floats."""
+
+    @property
+    def version(self) -> str:
+        """Its `updated_at`, as decisions name it."""
+        return (_EPOCH + timedelta(microseconds=self.times[1] or 0)).isoformat()
+
+
+TIMES = (
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "occurred_at",
+    "valid_from",
+    "valid_to",
+    "state_at",
+    "last_accessed_at",
+    "strength_at",
+)
+
+
+class Content(NamedTuple):
+    """What one file holds."""
+
+    tenant: str
+    memories: list[ArchivedMemory]
+
+
+class Written(NamedTuple):
+    """A file that was written and read back."""
+
+    archive: str
+    """Its name, which nothing with other contents has."""
+    url: str
+    checksum: str
+    """SHA-256 of the file."""
+
+
+class Files(Protocol):
+    """Where archives are; each verb can also be awaited."""
+
+    def write(self, directory: str, name: str, content: Content) -> Written:
+        """Write a file, and read it back."""
+        ...
+
+    async def awrite(self, directory: str, name: str, content: Content) -> Written:
+        """Write a file, and read it back."""
+        ...
+
+    def read(self, url: str, checksum: str, tenant: str) -> Content:
+        """What a file holds, if it is exactly what was written."""
+        ...
+
+    async def aread(self, url: str, checksum: str, tenant: str) -> Content:
+        """What a file holds, if it is exactly what was written."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveReport:
+    """What left the database."""
+
+    memories: int
+    """How many did, or would have."""
+    left: int
+    """How many were to leave and stay, as they changed meanwhile."""
+    archives: tuple[str, ...]
+    """The files that were written; `restore_archive` takes one."""
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        """The counts in a line."""
+        memories = f"{self.memories:,} {'memory' if self.memories == 1 else 'memories'}"
+        if self.dry_run:
+            return f"{memories} would be archived"
+        files = f"{len(self.archives):,} {'file' if len(self.archives) == 1 else 'files'}"
+        changed = f", {self.left:,} changed on the way and stay" if self.left else ""
+        return f"{memories} archived in {files}{changed}"
+
+
+class Archive:
+    """The step of a cycle that archives, into the directory of the cycle's policy.
+
+    A crash between the file and the transaction leaves a file that nothing refers to, and all
+    memories where they are. Done again, the same file is written again.
+    """
+
+    name = "archive"
+
+    def __init__(self, files: Files) -> None:
+        """Write to these files."""
+        self._files = files
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """The next memories to archive: ids above `after`, ascending."""
+        rows = yield from _candidates(cycle, after, _LAST_ID, limit)
+        return [row[0] for row in rows]
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """Archive those that the policy still means."""
+        wanted = set(ids)
+        rows = yield from _candidates(cycle, min(ids) - 1, max(ids), _MOST_IDS) if ids else _none()
+        decisions = [_decision(*row) for row in rows if row[0] in wanted]
+        kept = len(wanted) - len(decisions)
+        return Proposal(decisions=decisions, kept={STAYS: kept} if kept else {})
+
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        """Write a file, then remove what is in it and has not changed meanwhile.
+
+        Raises:
+            ArchiveError: if the file cannot be written, or not be read back.
+            LeaseLostError: if somebody else consolidates the tenant by now.
+        """
+        one = yield from self.store_away(cycle, decisions)
+        done, left = one.memories, one.left
+        return Applied(
+            done={DONE: done} if done else {}, left={CHANGED: left} if left else {}, moves=[]
+        )
+
+    def finish(self, cycle: Cycle) -> Flow[None]:  # noqa: ARG002 - as every step
+        """Do nothing: what is old enough is looked at in every cycle."""
+        yield from ()
+
+    def store_away(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[ArchiveReport]:
+        """Do what `apply` says, and name the file."""
+        versions = {one["id"]: one["version"] for one in decisions}
+        mine = {"tenant": cycle.tenant, "ids": list(versions)}
+        calls = (Call("archived_among", mine), Call("archive_rows", mine))
+        before, rows = yield Query(calls, commit=True)
+        found = (ArchivedMemory(*row) for row in rows)
+        memories = [one for one in found if one.version == versions[one.id]]
+        done = len(before)
+        archives = {row[1] for row in before}
+        if memories:
+            written = yield self._write(cycle, memories)
+            removed = yield from anew(partial(_remove, cycle, memories, written))
+            done += removed
+            archives |= {written.archive} if removed else set()
+        return ArchiveReport(
+            memories=done, left=len(versions) - done, archives=tuple(sorted(archives))
+        )
+
+    def _write(self, cycle: Cycle, memories: list[ArchivedMemory]) -> Ask:
+        directory, name = _policy(cycle).url, f"{cycle.cycle}-{memories[0].id}"
+        content = Content(cycle.tenant, memories)
+        return Ask(
+            partial(self._files.write, directory, name, content),
+            partial(self._files.awrite, directory, name, content),
+        )
+
+
+def archive_all(
+    step: Archive, cycle: Cycle, *, dry_run: bool, advance: Callable[[int], object]
+) -> Flow[ArchiveReport]:
+    """Archive all that the policy means, `BATCH` memories a file and a transaction.
+
+    `advance` is told how many memories each batch was about.
+    """
+    ids = yield from _all_ids(step, cycle)
+    if dry_run:
+        return ArchiveReport(memories=len(ids), left=0, archives=(), dry_run=True)
+    reports: list[ArchiveReport] = []
+    for batch in _batches(ids):
+        proposal = yield from step.propose(cycle, batch)
+        reports.append((yield from step.store_away(cycle, proposal["decisions"])))
+        advance(len(batch))
+    return ArchiveReport(
+        memories=sum(one.memories for one in reports),
+        left=len(ids) - sum(one.memories for one in reports),
+        archives=tuple(name for one in reports for name in one.archives),
+    )
+
+
+def _all_ids(step: Archive, cycle: Cycle) -> Flow[list[int]]:
+    ids: list[int] = []
+    while page := (yield from step.select(cycle, ids[-1] if ids else 0, _MOST_IDS)):
+        ids += page
+    return ids
+
+
+def _batches(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
+
+
+def _candidates(cycle: Cycle, after: int, until: int, limit: int) -> Flow[Rows]:
+    policy = _policy(cycle)
+    params = {
+        "tenant": cycle.tenant,
+        "after": after,
+        "until": until,
+        "before": cycle.moment.now - timedelta(days=policy.older_than_days),
+        "now": cycle.moment.now,
+        "agent_id": policy.agent_id,
+        "accesses": policy.max_access_count,
+        "importance": policy.max_importance,
+        "limit": limit,
+    }
+    (rows,) = yield Query((Call("archive_candidates", params),), commit=True)
+    found: Rows = rows
+    return found
+
+
+def _none() -> Flow[Rows]:
+    yield from ()
+    return []
+
+
+def _decision(memory: int, namespace: str, key: str, updated_at: datetime) -> Decision:
+    return Decision(
+        id=memory,
+        namespace=namespace,
+        key=key,
+        version=updated_at.astimezone(UTC).isoformat(),
+        reason=DONE,
+        target=None,
+        target_key=None,
+        target_version=None,
+        detail={},
+    )
+
+
+def _remove(cycle: Cycle, memories: Sequence[ArchivedMemory], written: Written) -> Flow[int]:
+    """Remove what is in a file and has not changed since; how many memories."""
+    mine: dict[str, Any] = {"tenant": cycle.tenant, "ids": [one.id for one in memories]}
+    keys = [(cycle.tenant, one.namespace, one.key) for one in memories]
+    calls = (lock_call(keys, cycle.options), lease.guard(cycle), Call("archive_lock", mine))
+    _, guard, held = yield Query(calls)
+    lease.check_guard(guard, cycle.tenant)
+    (rows,) = yield Query((Call("archive_rows", mine),))
+    free = {row[0] for row in held}
+    now = {row[0]: ArchivedMemory(*row) for row in rows if row[0] in free}
+    ids = [one.id for one in memories if now.get(one.id) == one]
+    params = {**mine, **written._asdict(), "now": cycle.moment.now, "ids": ids}
+    yield Query((Call("record_archive", params),) if ids else (), commit=True)
+    return len(ids)
+
+
+def _policy(cycle: Cycle) -> ArchivalPolicy:
+    if cycle.policy.archive is None:
+        raise ConfigurationError(
+            "nothing says where archives go: ConsolidationPolicy(archive=ArchivalPolicy(url=…))"
+        )
+    return cycle.policy.archive

@@ -1,0 +1,160 @@
+"""Which memories say the same: nearness proposes, words decide.
+
+No cosine is safe by itself: a text in capitals is far from itself, and Monday is near Friday.
+So two memories are the same only if their words are, one by one: but for what says little, words
+that mean the same, a slip of the pen, and one phrase that has moved (`order`). Any other word,
+number, name, negation or condition that only one of them has makes them two.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from langmem_tiers.consolidate.contradictions import contradictions
+from langmem_tiers.consolidate.items import Item
+from langmem_tiers.consolidate.lexicon import BE
+from langmem_tiers.consolidate.order import Words, agree
+from langmem_tiers.consolidate.policy import MergePolicy
+from langmem_tiers.consolidate.wording import Word, bare, plain, read
+
+HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
+"""Types of what happened: the same a day later has happened twice."""
+_ANOTHER_TIME = timedelta(days=1)
+_WORDS_OF_A_SLIP = 4
+"""So many words must be right for one that is misspelt."""
+_MOST_SLIPS = 3
+_FIRST_PERSON = frozenset("i me my mine we us our ours".split())
+_INITIALS = 4
+_LONG = 60
+"""Texts of more words are proposed by all of them together, or by their cosine."""
+
+_Key = tuple[str, ...]
+
+
+class Cluster(NamedTuple):
+    """Memories that say the same, by id."""
+
+    survivor: int
+    """The oldest of them, in which the others live on."""
+    others: tuple[int, ...]
+    """In the order in which they were recorded; each says the same as the survivor."""
+
+
+def clusters(
+    items: Sequence[Item], near: Mapping[tuple[int, int], float], policy: MergePolicy
+) -> list[Cluster]:
+    """Memories of one namespace that say the same, oldest cluster first; none stands alone.
+
+    `near` has the cosines that are known, by a pair of ids in either order. Pairs are looked at if
+    theirs reaches `policy.near_duplicate`, or if they have about the same words. What stopped being
+    true in between and was told anew is not merged with what it was before: `items` must hold
+    what stands between. Any order of the items gives the same clusters, and the survivors of a
+    call have no clusters any more.
+    """
+    ordered = sorted(items, key=lambda one: one.recorded)
+    until = _ends(ordered)
+    close = _close(near, policy.near_duplicate)
+    survivors: dict[int, tuple[int, Item]] = {}
+    by_words: defaultdict[_Key, list[int]] = defaultdict(list)
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for number, item in enumerate(ordered):
+        keys = _keys(item.content)
+        proposed = {one for key in keys for one in by_words[key]} | close[item.id]
+        candidates = sorted(survivors[one] for one in proposed if one in survivors)
+        for _, oldest in candidates:
+            if not _turned(oldest, item, until) and same(oldest, item):
+                found[oldest.id].append(item.id)
+                break
+        else:
+            survivors[item.id] = (number, item)
+            for key in keys:
+                by_words[key].append(item.id)
+    return [
+        Cluster(one, tuple(found[one])) for one in survivors if one in found
+    ]
+
+
+def same(one: Item, other: Item) -> bool:
+    """Whether two memories say the same, and either could stand for the other."""
+    if one.memory_type != other.memory_type or _two_happenings(one, other):
+        return False
+    if one.speaker != other.speaker and (_own(one.content) or _own(other.content)):
+        return False
+    return same_text(one.content, other.content)
+
+
+def same_text(one: str, other: str) -> bool:
+    """Whether two texts say the same in the same words, in any order that leaves their sense."""
+    first, second = sorted((bare(one), bare(other)))
+    if first.casefold() == second.casefold():
+        return True
+    if _asks(first) != _asks(second):
+        return False
+    # A misspelt phrase of the lexicon is compared word by word.
+    return any(_agree(*sorted((reading(one), reading(other)))) for reading in (read, plain))
+
+
+def _agree(words: Words, others: Words) -> bool:
+    if not words or not others or _exact(words) != _exact(others):
+        return False
+    fewest = min(len(words), len(others))
+    return agree(words, others, slips=min(fewest // _WORDS_OF_A_SLIP, _MOST_SLIPS))
+
+
+def _two_happenings(one: Item, other: Item) -> bool:
+    if one.memory_type not in HAPPENINGS or not one.occurred_at or not other.occurred_at:
+        return False
+    return abs(one.occurred_at - other.occurred_at) >= _ANOTHER_TIME
+
+
+def _own(text: str) -> bool:
+    return not _FIRST_PERSON.isdisjoint(word.form for word in read(text))
+
+
+def _asks(text: str) -> bool:
+    return text.rstrip("\"'”’ )").endswith("?")
+
+
+def _exact(words: Iterable[Word]) -> list[str]:
+    return sorted(one.form for one in words if one.exact)
+
+
+@lru_cache(maxsize=4096)
+def _keys(text: str) -> frozenset[_Key]:
+    """By what a text is proposed: the beginnings of its words, all of them or all but one."""
+    keys: set[_Key] = set()
+    for words in (read(text), plain(text)):
+        bag = tuple(sorted(one.sense[:_INITIALS] for one in words if one.form not in _MARKS))
+        keys.add(bag)
+        if len(bag) <= _LONG:
+            keys.update(bag[:place] + bag[place + 1 :] for place in range(len(bag)))
+    return frozenset(keys)
+
+
+_MARKS = BE | {"of", "'s", "by", "was", "were"}
+
+
+def _close(near: Mapping[tuple[int, int], float], least: float) -> defaultdict[int, set[int]]:
+    close: defaultdict[int, set[int]] = defaultdict(set)
+    for (one, other), cosine in near.items():
+        if cosine >= least:
+            close[one].add(other)
+            close[other].add(one)
+    return close
+
+
+def _ends(items: Sequence[Item]) -> dict[int, Item]:
+    """By id of what stopped being true: the memory that says so."""
+    by_id = {one.id: one for one in items}
+    return {one.older: by_id[one.newer] for one in contradictions(items)}
+
+
+def _turned(one: Item, other: Item, until: Mapping[int, Item]) -> bool:
+    """Whether the earlier of two had stopped being true when the later was told."""
+    earlier, later = sorted((one, other), key=lambda each: each.order)
+    end = until.get(earlier.id)
+    return end is not None and end.order < later.order

@@ -1,0 +1,117 @@
+"""The history of a memory: what was true before it and after it, and what was done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from typing import Any, NamedTuple
+
+from langmem_tiers.explain import LINE, plain, shortened
+from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.learn.explain import MoveRecord
+from langmem_tiers.memory import Tier
+from langmem_tiers.namespaces import decode
+from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.values import content_of
+
+_HEADINGS = ("memory", "key", "true from", "until", "recorded", "state", "since")
+
+
+class Version(NamedTuple):
+    """One of several memories that superseded each other. Times are UTC."""
+
+    namespace: tuple[str, ...]
+    key: str
+    tier: Tier
+    content: str
+    state: str | None
+    """None is current; `superseded` was true until `valid_to`."""
+    state_at: datetime | None
+    """Since when its state has been known."""
+    valid_from: datetime
+    """As told, else when it happened or was recorded, whichever is earlier."""
+    valid_to: datetime | None
+    recorded_at: datetime
+    superseded_by: str | None
+    """The key of what superseded it."""
+
+    def __str__(self) -> str:
+        """What it says, and when it was true."""
+        until = "" if self.valid_to is None else f"{self.valid_to:%Y-%m-%d %H:%M}"
+        true = f"{self.valid_from:%Y-%m-%d %H:%M} – {until}".rstrip()
+        known = "" if self.state_at is None else f" since {self.state_at:%Y-%m-%d %H:%M}"
+        stands = f"{self.state or 'current'}{known}"
+        return f"{true}: {shortened(self.content, LINE)} ({plain(self.key)}, {stands})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What was true before a memory and after it, and what was done to it."""
+
+    key: str
+    versions: tuple[Version, ...]
+    """The memory, what it superseded and what superseded it, in the order in which they were
+    true."""
+    events: tuple[MoveRecord, ...]
+    """What was done to the memory itself, oldest first."""
+
+    def __str__(self) -> str:
+        """A line for each version, then one for each event."""
+        events = (
+            f"{one.at:%Y-%m-%d %H:%M} {one.kind}{_undone(one)}: {plain('; '.join(one.reasons))}"
+            for one in self.events
+        )
+        return "\n".join([*map(str, self.versions), *events])
+
+    def _repr_html_(self) -> str:
+        """A table of the versions and a list of the events, for notebooks."""
+        cell = '<td style="text-align:left;vertical-align:top">'
+        head = "".join(f"<th>{one}</th>" for one in _HEADINGS)
+        rows = "".join(
+            "<tr>" + "".join(f"{cell}{escape(plain(text))}</td>" for text in _cells(one)) + "</tr>"
+            for one in self.versions
+        )
+        events = "".join(
+            f"<li>{one.at:%Y-%m-%d %H:%M} {escape(one.kind)}{_undone(one)}: "
+            f"{escape(plain('; '.join(one.reasons)))}</li>"
+            for one in self.events
+        )
+        return f"<table><tr>{head}</tr>{rows}</table><ul>{events}</ul>"
+
+
+def _cells(one: Version) -> tuple[str, ...]:
+    moments = (one.valid_from, one.valid_to, one.recorded_at)
+    began, until, recorded = ("" if at is None else f"{at:%Y-%m-%d %H:%M}" for at in moments)
+    known = "" if one.state_at is None else f"{one.state_at:%Y-%m-%d %H:%M}"
+    said = shortened(one.content, LINE)
+    return said, one.key, began, until, recorded, one.state or "current", known
+
+
+def _undone(one: MoveRecord) -> str:
+    return " (rolled back)" if one.undone_at else ""
+
+
+def history(one: Candidate, tenant: str) -> Flow[History]:
+    """Read the history of a memory, in one round trip."""
+    params = {"tenant": tenant, "id": one.id}
+    versions, events = yield Query(
+        (Call("versions", params), Call("history_of", params)), commit=True
+    )
+    return History(
+        key=one.key,
+        versions=tuple(_version(row, tenant) for row in versions),
+        events=tuple(_event(row) for row in events),
+    )
+
+
+def _version(row: Row, tenant: str) -> Version:
+    namespace, key, tier, value, *rest = row
+    return Version(decode(tenant, namespace), key, Tier(tier), content_of(value), *rest)
+
+
+def _event(row: Row) -> MoveRecord:
+    move, kind, at, detail, undone_at = row
+    facts: Mapping[str, Any] = detail
+    return MoveRecord(move, kind, at, tuple(facts.get("reasons", ())), undone_at)

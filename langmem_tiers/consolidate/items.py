@@ -1,0 +1,34 @@
+"""A memory as the rules of merging and superseding read it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+
+class Item(NamedTuple):
+    """What a memory says, and when. All times carry their zone."""
+
+    id: int
+    created_at: datetime
+    content: str
+    memory_type: str = "episodic"
+    speaker: str | None = None
+    """Whom "I" and "my" mean."""
+    occurred_at: datetime | None = None
+    valid_from: datetime | None = None
+
+    @property
+    def since(self) -> datetime:
+        """Since when it is true, as far as anybody told."""
+        return self.valid_from or self.occurred_at or self.created_at
+
+    @property
+    def recorded(self) -> tuple[datetime, int]:
+        """What is older comes first, the id breaking ties."""
+        return self.created_at, self.id
+
+    @property
+    def order(self) -> tuple[datetime, datetime, int]:
+        """What was true earlier comes first; told at the same time, what was recorded first."""
+        return self.since, self.created_at, self.id

@@ -1,0 +1,67 @@
+"""The lease of a tenant: who consolidates it, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.errors import LeaseLostError
+from langmem_tiers.flow import Call, Flow, Query, Row
+
+
+def acquire(tenant: str, holder: str, now: datetime, seconds: float) -> Flow[int | None]:
+    """Hold the lease from now on, if nobody else does; its fence, else None.
+
+    A fence is higher than those of all holders before. A holder that asks again before its lease
+    has ended keeps its fence.
+    """
+    params = {"tenant": tenant, "holder": holder, "now": now, "seconds": seconds}
+    (rows,) = yield Query((Call("acquire_lease", params),), commit=True)
+    return rows[0][0] if rows else None
+
+
+def renew(tenant: str, fence: int, now: datetime, seconds: float) -> Flow[bool]:
+    """Hold the lease for longer; False if it was released or somebody else holds it."""
+    params = {"tenant": tenant, "fence": fence, "now": now, "seconds": seconds}
+    (rows,) = yield Query((Call("renew_lease", params),), commit=True)
+    return bool(rows)
+
+
+def release(tenant: str, fence: int) -> Flow[bool]:
+    """Let the lease go; False if somebody else holds it."""
+    params = {"tenant": tenant, "fence": fence}
+    (rows,) = yield Query((Call("release_lease", params),), commit=True)
+    return bool(rows)
+
+
+def is_held(tenant: str, now: datetime) -> Flow[bool]:
+    """Whether anybody holds the lease."""
+    params = {"tenant": tenant, "now": now}
+    (rows,) = yield Query((Call("is_leased", params),), commit=True)
+    return bool(rows[0][0])
+
+
+def tenants() -> Flow[list[str]]:
+    """Every tenant that has memories, in order."""
+    (rows,) = yield Query((Call("tenants", {}),), commit=True)
+    return [row[0] for row in rows]
+
+
+def guard(cycle: Cycle) -> Call:
+    """The call that asks whether a cycle may write; its answer holds until the transaction ends."""
+    params = {"tenant": cycle.tenant, "fence": cycle.fence, "now": cycle.moment.now}
+    return Call("guard_lease", params)
+
+
+def check_guard(rows: Sequence[Row], tenant: str) -> None:
+    """Look at what the guard answered.
+
+    Raises:
+        LeaseLostError: if somebody else consolidates the tenant.
+    """
+    if rows and not rows[0][0]:
+        raise LeaseLostError(
+            f"somebody else consolidates {tenant!r} by now: this cycle changes nothing more. Begin "
+            "another one when theirs has ended"
+        )

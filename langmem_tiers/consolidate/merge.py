@@ -1,0 +1,168 @@
+"""Merging: what says the same in one namespace lives on in the oldest of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from langmem_tiers.consolidate import changed
+from langmem_tiers.consolidate.changed import Group
+from langmem_tiers.consolidate.duplicates import Cluster, clusters, same
+from langmem_tiers.consolidate.items import Item
+from langmem_tiers.consolidate.judge import UNSAID, Judge, Pair, judged
+from langmem_tiers.consolidate.policy import MergePolicy
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
+from langmem_tiers.consolidate.stored import (
+    CURRENT_TIERS,
+    Holding,
+    counted,
+    decision,
+    hold,
+    move_id,
+    sort_out,
+    undone,
+)
+from langmem_tiers.flow import Call, Flow, Query, anew
+
+SAME = "it says the same as an older one"
+ALONE = "nothing says the same"
+OLDEST = "it is the oldest that says the same"
+TAKEN_APART = "it was merged before, and that was rolled back"
+LIVED_ON = "it lived on in another one before"
+LATE = "it was left when the others were merged"
+
+
+class Merge:
+    """Merges what says the same."""
+
+    name = "merge"
+
+    def __init__(self, policy: MergePolicy, judge: Judge | None = None) -> None:
+        """Hold what the rules go by, and whom to ask where they have no word."""
+        self._policy = policy
+        self._judge = judge
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """What changed since the last cycle."""
+        return changed.select(cycle, self.name, after, limit)
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """What of these, and of what is near to them, says the same."""
+        groups = yield from changed.groups(cycle, ids, same_tier=True)
+        involved = {one for group in groups for one in group.memories}
+        before = yield from undone(cycle, "merged", involved)
+        fate = dict.fromkeys((one for one in ids if one in involved), ALONE)
+        decisions: list[Decision] = []
+        for group in groups:
+            for cluster in (yield from self._clusters(group, fate)):
+                if fate.keys().isdisjoint((cluster.survivor, *cluster.others)):
+                    continue  # they were looked at when they changed
+                _say(fate, cluster.survivor, OLDEST)
+                for one in cluster.others:
+                    if (one, cluster.survivor) in before:
+                        _say(fate, one, TAKEN_APART)
+                        continue
+                    fate.pop(one, None)
+                    target = group.memories[cluster.survivor]
+                    decisions.append(decision(group.memories[one], SAME, target))
+        decisions.sort(key=lambda one: one["id"])
+        return Proposal(decisions=decisions, kept=counted(fate.values()))
+
+    def _clusters(self, group: Group, fate: dict[int, str]) -> Flow[list[Cluster]]:
+        found = clusters(group.items(), group.near, self._policy)
+        if self._judge is None:
+            return found
+        doubts = _doubts(group, found, self._policy, fate.keys())
+        alike = yield from judged(self._judge, "same", doubts)
+        if alike is None:
+            for one in {item.id for pair in doubts for item in pair}:
+                _say(fate, one, UNSAID)
+            return found
+        return joined(group.items(), found, alike)
+
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        """Merge those that are as they were judged: one move for each that others live on in."""
+        return anew(lambda: self._apply(cycle, decisions))
+
+    def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        moves = self._moves(cycle, decisions)
+        holding = yield from hold(cycle, decisions, moves.values())
+        found = sort_out(
+            decisions,
+            lambda one: one["id"] in (holding.moves.get(moves[one["target"]]) or ()),
+            lambda one: _against(holding, one, moves),
+        )
+        params = {
+            "tenant": cycle.tenant,
+            "sources": [one["id"] for one in found.todo],
+            "targets": [one["target"] for one in found.todo],
+            "events": [moves[one["target"]] for one in found.todo],
+            "reasons": [one["reason"] for one in found.todo],
+            "now": cycle.moment.now,
+        }
+        calls = [Call("record_merges", params)] if found.todo else []
+        yield Query(tuple(calls), commit=True)
+        return found.applied(lambda one: moves[one["target"]])
+
+    def _moves(self, cycle: Cycle, decisions: Sequence[Decision]) -> dict[int | None, str]:
+        """One for each memory that others live on in, named after the first of them."""
+        first: dict[int | None, int] = {}
+        for one in decisions:
+            first[one["target"]] = min(one["id"], first.get(one["target"], one["id"]))
+        return {target: move_id(cycle, self.name, one, target) for target, one in first.items()}
+
+    def finish(self, cycle: Cycle) -> Flow[None]:
+        """Everything has been looked at."""
+        return changed.note_seen(cycle, self.name)
+
+
+def _say(fate: dict[int, str], one: int, why: str) -> None:
+    """Why a memory stays, if it is one of those that are judged."""
+    if one in fate:
+        fate[one] = why
+
+
+def _doubts(
+    group: Group, found: Sequence[Cluster], policy: MergePolicy, ids: Iterable[int]
+) -> list[Pair]:
+    """Pairs that are near and differ by the rules, the older one first."""
+    items = {one.id: one for one in group.items()}
+    home = {one: each.survivor for each in found for one in each.others}
+    looked_at = set(ids)
+    pairs = {
+        tuple(sorted((items[home.get(one, one)] for one in pair), key=lambda one: one.recorded))
+        for pair, cosine in group.near.items()
+        if cosine >= policy.near_duplicate and not looked_at.isdisjoint(pair)
+    }
+    doubts = [(one, other) for one, other in pairs if one.id != other.id and not same(one, other)]
+    return sorted(doubts, key=lambda pair: (pair[0].id, pair[1].id))
+
+
+def joined(items: Sequence[Item], found: Sequence[Cluster], alike: Sequence[Pair]) -> list[Cluster]:
+    """Clusters, and further pairs that say the same, as clusters: each lives on in the oldest."""
+    age = {one.id: number for number, one in enumerate(sorted(items, key=lambda i: i.recorded))}
+    home = {one: each.survivor for each in found for one in each.others}
+
+    def root(one: int) -> int:
+        while one in home:
+            one = home[one]
+        return one
+
+    for one, other in alike:
+        older, newer = sorted((root(one.id), root(other.id)), key=age.__getitem__)
+        if older != newer:
+            home[newer] = older
+    others: dict[int, list[int]] = {}
+    for source in sorted(home, key=age.__getitem__):
+        others.setdefault(root(source), []).append(source)
+    oldest = sorted(others, key=age.__getitem__)
+    return [Cluster(survivor, tuple(others[survivor])) for survivor in oldest]
+
+
+def _against(holding: Holding, one: Decision, moves: Mapping[int | None, str]) -> str | None:
+    """Why a merge is not carried out."""
+    against = holding.against(one, CURRENT_TIERS) or holding.target_against(one, (None,))
+    if against is None and moves[one["target"]] in holding.moves:
+        return LATE
+    if against is None and holding.memories[one["id"]].lived_on:
+        return LIVED_ON
+    return against

@@ -1,0 +1,177 @@
+"""Promotion and demotion as steps: each move is a transaction of its own, under the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langmem_tiers.consolidate.judge import UNSAID
+from langmem_tiers.consolidate.lease import check_guard, guard
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
+from langmem_tiers.consolidate.stored import Unnoted, counted, hold, move_id, sort_out, version
+from langmem_tiers.errors import InvalidInputError, ModelError
+from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.learn import promote, rollback
+from langmem_tiers.learn.generalise import Generaliser
+from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promote import Guard, Promoting, Promotion
+from langmem_tiers.memory import Tier
+
+PROVEN = "it has proven itself"
+UNPROVEN = "it is not proven yet"
+SETTLED = "it has lived on in another one"
+
+NOT_NOW = "it could not be promoted as things stood; explain tells why"
+TURNED = "later outcomes turned against it"
+HOLDS = "later outcomes have not turned against it"
+
+
+class Promote(Unnoted):
+    """Promotes what has proven itself."""
+
+    name = "promote"
+
+    def __init__(self, policy: PromotionPolicy, generaliser: Generaliser) -> None:
+        """Hold what it is judged by, and what says it for everybody."""
+        self._policy = policy
+        self._generaliser = generaliser
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """What may have proven itself."""
+        call = promote.candidates(self._how(cycle, self._generaliser), after, limit)
+        (rows,) = yield Query((call,), commit=True)
+        return [row[0] for row in rows]
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """What has, and what it says for everybody; a model is asked for that here."""
+        how = self._how(cycle, self._generaliser)
+        decisions: list[Decision] = []
+        kept: list[str] = []
+        for source in (yield from promote.evidence(cycle.tenant, ids)):
+            worthy = promote.judged(source, how)
+            if isinstance(worthy, Promotion):
+                kept.append(SETTLED if worthy.decision is None else UNPROVEN)
+                continue
+            try:
+                general = yield from promote.generalised(worthy, how)
+            except (ModelError, InvalidInputError):
+                kept.append(UNSAID)
+                continue
+            decisions.append(_decision(source, PROVEN, {"general": general}))
+        return Proposal(decisions=decisions, kept=counted(kept))
+
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        """Promote them one by one. One that went along with another is done."""
+        moves = {one["id"]: move_id(cycle, self.name, one["id"], None) for one in decisions}
+        known = yield from _known(cycle, list(moves.values()))
+        along = {one for sources in known.values() for one in sources}
+        done: list[str] = []
+        left: list[str] = []
+        for one in decisions:
+            if one["id"] not in along:
+                yield from self._promote(cycle, one)
+                known = yield from _known(cycle, list(moves.values()))
+                along = {one for sources in known.values() for one in sources}
+            fits = one["id"] in along
+            (done if fits else left).append(one["reason"] if fits else NOT_NOW)
+        written = [one for one in moves.values() if one in known]
+        return Applied(done=counted(done), left=counted(left), moves=written)
+
+    def _promote(self, cycle: Cycle, one: Decision) -> Flow[None]:
+        sources = yield from promote.evidence(cycle.tenant, [one["id"]])
+        if sources and version(sources[0].updated_at) == one["version"]:
+            general = one["detail"]["general"]
+            yield from promote.promote_one(sources[0], self._how(cycle, _saying(general)))
+
+    def _how(self, cycle: Cycle, generaliser: Generaliser) -> Promoting:
+        return Promoting(
+            cycle.tenant,
+            self._policy,
+            generaliser,
+            cycle.options,
+            cycle.moment,
+            lambda: cycle.moment,
+            lambda one: move_id(cycle, self.name, one, None),
+            Guard(guard(cycle), lambda rows: check_guard(rows, cycle.tenant)),
+        )
+
+
+class Demote(Unnoted):
+    """Demotes what was promoted and has failed since."""
+
+    name = "demote"
+
+    def __init__(self, policy: PromotionPolicy) -> None:
+        """Hold what it is judged by."""
+        self._policy = policy
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """What was promoted and has failed a run since."""
+        found = yield from rollback.promoted(cycle.tenant, self._policy, after, limit)
+        return [one.id for one in found]
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """Against which of these outcomes have turned."""
+        after, limit = min(ids) - 1, max(ids) - min(ids) + 1
+        found = yield from rollback.promoted(cycle.tenant, self._policy, after, limit)
+        judged = [(one, rollback.judged(one, self._policy)) for one in found if one.id in set(ids)]
+        decisions = [
+            _decision(one, TURNED, {"reasons": list(map(str, decision.reasons))})
+            for one, decision in judged
+            if decision.demote
+        ]
+        kept = (HOLDS for _, decision in judged if not decision.demote)
+        return Proposal(decisions=decisions, kept=counted(kept))
+
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        """Demote those that are as they were judged."""
+        return anew(lambda: self._apply(cycle, decisions))
+
+    def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        moves = {one["id"]: move_id(cycle, self.name, one["id"], None) for one in decisions}
+        holding = yield from hold(cycle, decisions, moves.values())
+        found = sort_out(
+            decisions,
+            lambda one: moves[one["id"]] in holding.moves,
+            lambda one: holding.against(one, (Tier.LONG_TERM,)),
+        )
+        calls = tuple(
+            rollback.demotion(
+                cycle.tenant, one["id"], moves[one["id"]], one["detail"]["reasons"], cycle.moment
+            )
+            for one in found.todo
+        )
+        yield Query(calls, commit=True)
+        return found.applied(lambda one: moves[one["id"]])
+
+
+def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
+    """Those moves that were written, and the memories that each moved."""
+    params = {"tenant": cycle.tenant, "events": sorted(moves)}
+    (rows,) = yield Query((Call("known_moves", params),), commit=True)
+    return {row[0]: row[1] or [] for row in rows}
+
+
+def _saying(general: str) -> Generaliser:
+    """Says what was said before."""
+
+    async def acall(_: str, __: Sequence[str]) -> str:
+        return general
+
+    return Generaliser(lambda _, __: general, acall)
+
+
+def _decision(
+    one: promote.Source | rollback.Promoted, reason: str, detail: dict[str, Any]
+) -> Decision:
+    return Decision(
+        id=one.id,
+        namespace=one.namespace,
+        key=one.key,
+        version=version(one.updated_at),
+        reason=reason,
+        target=None,
+        target_key=None,
+        target_version=None,
+        detail=detail,
+    )

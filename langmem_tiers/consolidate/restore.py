@@ -1,0 +1,264 @@
+"""The way back from an archive: whole memories, as they were, and never what was forgotten."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from langmem_tiers.config import StoreOptions
+from langmem_tiers.consolidate.archive import ArchivedMemory, Content, Files
+from langmem_tiers.errors import ArchiveError, InvalidInputError
+from langmem_tiers.flow import Ask, Call, Flow, Query, Row, anew
+from langmem_tiers.memory import TIERS
+from langmem_tiers.namespaces import Place, decode
+from langmem_tiers.remember.flow import Write, delete_calls, lock_call
+
+_CHUNK_BYTES = 8_000_000
+_MEMORY_COLUMNS = ArchivedMemory._fields.index("access_count")
+"""From here on a row holds counters, then its times."""
+_MEMORY_TIMES = 7
+
+Held: TypeAlias = Mapping[int, ArchivedMemory]
+"""What a file holds, by id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveFile:
+    """A file that memories went into."""
+
+    archive: str
+    """Its name, which `restore_archive` takes."""
+    url: str
+    checksum: str
+    """SHA-256 of the file."""
+    memories: int
+    """How many memories left the database for it."""
+    archived_at: datetime
+    remaining: int
+    """How many of them are in it and nowhere else: neither restored nor forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What came back from an archive."""
+
+    restored: int
+    occupied: tuple[str, ...] = ()
+    """Keys of which another memory lives now; these stay in the archive."""
+    expired: int = 0
+    """How many had expired by now, and are gone for good."""
+
+    def __str__(self) -> str:
+        """The counts in a line."""
+        parts = [f"{self.restored:,} {'memory' if self.restored == 1 else 'memories'} restored"]
+        if self.occupied:
+            parts.append(f"{len(self.occupied):,} left where their key lives again")
+        if self.expired:
+            parts.append(f"{self.expired:,} expired meanwhile")
+        return ", ".join(parts)
+
+
+class ArchivedAt(NamedTuple):
+    """Where an archived memory would come back; a row of archived_as."""
+
+    tenant: str
+    tier: str
+    namespace: str
+    key: str
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return decode(self.tenant, self.namespace), self.key
+
+
+class Restoring(NamedTuple):
+    """What holds for a whole restore."""
+
+    tenant: str
+    files: Files
+    options: StoreOptions
+    now: datetime
+
+
+def archives(tenant: str) -> Flow[list[ArchiveFile]]:
+    """The archives of a tenant, oldest first."""
+    (rows,) = yield Query((Call("archives", {"tenant": tenant}),), commit=True)
+    names = ("archive", "url", "checksum", "memories", "archived_at", "remaining")
+    return [ArchiveFile(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[RestoreReport]:
+    """Bring back what an archive, by its name or URL, holds alone; of some keys, or all.
+
+    Raises:
+        InvalidInputError: if the tenant has no such archive, or it never held such a key.
+        ArchiveError: if the file is not what was written, or not for this database.
+    """
+    known = {
+        each: one for one in (yield from archives(how.tenant)) for each in (one.archive, one.url)
+    }
+    if archive not in known:
+        raise InvalidInputError(
+            f"there is no archive {archive!r} of {how.tenant!r}: `archives` lists their names"
+        )
+    file = known[archive]
+    if not file.remaining:
+        return RestoreReport(restored=0)
+    content: Content = yield Ask(
+        partial(how.files.read, file.url, file.checksum, how.tenant),
+        partial(how.files.aread, file.url, file.checksum, how.tenant),
+    )
+    held = {one.id: one for one in content.memories}
+    wanted = _wanted(held, keys, archive)
+    return (yield from anew(partial(_bring_back, how, file, held, wanted)))
+
+
+def _wanted(held: Held, keys: Sequence[str] | None, archive: str) -> set[int]:
+    if keys is None:
+        return set(held)
+    unknown = set(keys) - {one.key for one in held.values()}
+    if unknown:
+        raise InvalidInputError(f"{archive!r} holds no memory of the key {min(unknown)!r}")
+    return {one.id for one in held.values() if one.key in keys}
+
+
+def _bring_back(
+    how: Restoring, file: ArchiveFile, held: Held, wanted: set[int]
+) -> Flow[RestoreReport]:
+    """Insert what is still archived, and look whether it is what the file says."""
+    of_file = {"tenant": how.tenant, "archive": file.archive}
+    asked = (Call("archived_in", of_file), Call("settings", {}))
+    keys = [(how.tenant, held[one].namespace, held[one].key) for one in wanted]
+    _, listed, settings = yield Query((lock_call(keys, how.options), *asked))
+    _check_listed(listed, held, file)
+    memories = [held[row[0]] for row in listed if row[0] in wanted]
+    _check_vectors(memories, dict(settings).get("vector"))
+    dead = [
+        Write(place=Place(how.tenant, one.namespace), key=one.key, value=None) for one in memories
+    ]
+    calls = [
+        *delete_calls(dead, TIERS, expired_by=how.now),
+        *(_restore_call(chunk, of_file, how.now) for chunk in _chunks(memories)),
+    ]
+    answers = yield Query(tuple(calls))
+    verdicts = [row for rows in answers[1 if dead else 0 :] for row in rows]
+    back = [row[0] for row in verdicts if row[1] == "restored"]
+    (rows,) = yield Query((Call("archive_rows", {"tenant": how.tenant, "ids": back}),))
+    _check_exact(rows, held, {row[0] for row in verdicts if row[2]}, file)
+    yield Query((), commit=True)
+    return RestoreReport(
+        restored=len(back),
+        occupied=tuple(held[row[0]].key for row in verdicts if row[1] == "occupied"),
+        expired=sum(row[1] == "expired" for row in verdicts),
+    )
+
+
+def _check_listed(listed: Sequence[Row], held: Held, file: ArchiveFile) -> None:
+    for memory, *place in listed:
+        one = held.get(memory)
+        if one is None or [one.tier, one.namespace, one.key] != place:
+            raise ArchiveError(
+                f"{file.url} holds other memories than those that left for it: nothing was restored"
+            )
+
+
+def _check_vectors(memories: Sequence[ArchivedMemory], shape: Mapping[str, Any] | None) -> None:
+    """Raise unless this database can hold these vectors bit by bit."""
+    lengths = {len(each) // 4 - 1 for one in memories for each in one.embeddings}
+    if not lengths:
+        return
+    dims = None if shape is None else shape["dims"]
+    if lengths != {dims}:
+        raise ArchiveError(
+            f"the archived vectors have {sorted(lengths)} dimensions, those of this database "
+            f"{dims}: restore into a database that was set up like the one they left"
+        )
+
+
+def _check_exact(rows: Sequence[Row], held: Held, earned: set[int], file: ArchiveFile) -> None:
+    """Raise unless what is stored is what the file says; counters may have earned more."""
+    for row in rows:
+        stored, wanted = ArchivedMemory(*row), held[row[0]]
+        if stored == wanted or (stored.id in earned and _essence(stored) == _essence(wanted)):
+            continue
+        raise ArchiveError(
+            f"{wanted.key!r} of {file.url} would not come back exactly as it was (vectors of "
+            "another type, or another version of Postgres): nothing was restored"
+        )
+
+
+def _essence(one: ArchivedMemory) -> tuple[Any, ...]:
+    """All of a memory but its counters."""
+    return (*one[:_MEMORY_COLUMNS], one.times[:_MEMORY_TIMES], one.fields, one.embeddings)
+
+
+def _restore_call(
+    memories: Sequence[ArchivedMemory], of_file: Mapping[str, str], now: datetime
+) -> Call:
+    vectors = [
+        (one.id, field, embedding)
+        for one in memories
+        for field, embedding in zip(one.fields, one.embeddings, strict=True)
+    ]
+    names = {
+        "ids": "id",
+        "tiers": "tier",
+        "namespaces": "namespace",
+        "keys": "key",
+        "values": "value",
+        "lexemes": "lexemes",
+        "ttls": "ttl_minutes",
+        "sessions": "session",
+        "turns": "turn",
+        "speakers": "speaker",
+        "signatures": "signature",
+        "tools": "tool",
+        "states": "state",
+        "accesses": "access_count",
+        "successes": "success_count",
+        "failures": "failure_count",
+        "strengths": "strength",
+    }
+    params: dict[str, Any] = {
+        **of_file,
+        **{name: [getattr(one, field) for one in memories] for name, field in names.items()},
+        "times": [moment for one in memories for moment in one.times],
+        "owners": [row[0] for row in vectors],
+        "fields": [row[1] for row in vectors],
+        "embeddings": [_vector_text(row[2]) for row in vectors],
+        "now": now,
+    }
+    return Call("restore_archived", params)
+
+
+def _vector_text(packed: bytes) -> str:
+    """A vector as text; each number is written so that it is read back the same."""
+    numbers = struct.unpack(f">{len(packed) // 4 - 1}f", packed[4:])
+    return json.dumps(numbers)
+
+
+def _chunks(memories: Sequence[ArchivedMemory]) -> Iterator[list[ArchivedMemory]]:
+    """Split a large batch so that no parameter outgrows what Postgres takes."""
+    chunk: list[ArchivedMemory] = []
+    size = 0
+    for one in memories:
+        if chunk and size > _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(one)
+        size += len(one.value) + 4 * sum(map(len, one.embeddings))
+    if chunk:
+        yield chunk
+
+
+def archived_as(tenant: str, key: str) -> Flow[list[ArchivedAt]]:
+    """Where archived memories of a key would come back."""
+    params = {"tenant": tenant, "key": key}
+    (rows,) = yield Query((Call("archived_as", params),), commit=True)
+    return [ArchivedAt(*row) for row in rows]

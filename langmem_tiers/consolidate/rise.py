@@ -1,0 +1,85 @@
+"""Rising: what of a session belongs to its project moves from short_term to working."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langmem_tiers.consolidate.policy import RisePolicy
+from langmem_tiers.consolidate.rising import Note, rises
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
+from langmem_tiers.consolidate.stored import (
+    Stored,
+    Unnoted,
+    counted,
+    decision,
+    hold,
+    move_id,
+    read,
+    sort_out,
+)
+from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.memory import Tier
+
+
+class Rise(Unnoted):
+    """Moves memories up; those of sessions that have `ended` as well."""
+
+    name = "rise"
+
+    def __init__(self, policy: RisePolicy, ended: frozenset[str] = frozenset()) -> None:
+        """Hold what the rule goes by; `ended` are session ids."""
+        self._policy = policy
+        self._ended = ended
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """What may rise."""
+        params = {
+            "tenant": cycle.tenant,
+            "after": after,
+            "alive_at": cycle.moment.alive_at,
+            "ended": sorted(self._ended),
+            "accesses": self._policy.min_access_count,
+            "importance": self._policy.min_importance,
+            "limit": limit,
+        }
+        (rows,) = yield Query((Call("select_rising", params),), commit=True)
+        return [row[0] for row in rows]
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """What the rule says of each."""
+        decisions, kept = [], []
+        for one in (yield from read(cycle, ids)):
+            reason = self._reason(one)
+            if reason is None:
+                kept.append("it has not reached what rises")
+            else:
+                decisions.append(decision(one, reason))
+        return Proposal(decisions=decisions, kept=counted(kept))
+
+    def _reason(self, one: Stored) -> str | None:
+        note = Note(one.importance, one.access_count, one.session in self._ended)
+        return rises(note, self._policy)
+
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        """Move those that are as they were judged."""
+        return anew(lambda: self._apply(cycle, decisions))
+
+    def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        moves = {one["id"]: move_id(cycle, self.name, one["id"], None) for one in decisions}
+        holding = yield from hold(cycle, decisions, moves.values())
+        found = sort_out(
+            decisions,
+            lambda one: moves[one["id"]] in holding.moves,
+            lambda one: holding.against(one, (Tier.SHORT_TERM,)),
+        )
+        params = {
+            "tenant": cycle.tenant,
+            "ids": [one["id"] for one in found.todo],
+            "events": [moves[one["id"]] for one in found.todo],
+            "reasons": [one["reason"] for one in found.todo],
+            "ttl": cycle.options.tier_ttl.get(Tier.WORKING),
+            "now": cycle.moment.now,
+        }
+        calls = [Call("record_rises", params)] if found.todo else []
+        yield Query(tuple(calls), commit=True)
+        return found.applied(lambda one: moves[one["id"]])

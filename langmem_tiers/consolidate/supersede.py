@@ -1,0 +1,151 @@
+"""Superseding: what a newer memory contradicts was true until then, and no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from langmem_tiers.consolidate import changed
+from langmem_tiers.consolidate.changed import Group
+from langmem_tiers.consolidate.contradictions import Contradiction, contradictions
+from langmem_tiers.consolidate.duplicates import same
+from langmem_tiers.consolidate.items import Item
+from langmem_tiers.consolidate.judge import UNSAID, Judge, Pair, judged
+from langmem_tiers.consolidate.policy import SupersedePolicy
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
+from langmem_tiers.consolidate.stored import (
+    CURRENT_TIERS,
+    counted,
+    decision,
+    hold,
+    move_id,
+    sort_out,
+    undone,
+)
+from langmem_tiers.flow import Call, Flow, Query, anew
+
+_SUPERSEDED = "superseded"
+STANDS = "nothing newer contradicts it"
+STANDS_AGAIN = "it was superseded before, and that was rolled back"
+JUDGED = "a newer one contradicts it, says the model"
+DOUBTED = 3
+"""The nearest of each changed memory that a model is asked about."""
+NEAR = 0.5
+"""The cosine that they must reach."""
+
+
+class Supersede:
+    """Ends the truth of what newer memories contradict."""
+
+    name = "supersede"
+
+    def __init__(self, policy: SupersedePolicy, judge: Judge | None = None) -> None:
+        """Hold which types can be contradicted, and whom to ask where the rules have no word."""
+        self._policy = policy
+        self._judge = judge
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """What changed since the last cycle, of the types that say how things are."""
+        types = self._policy.memory_types
+        return changed.select(cycle, self.name, after, limit, types)
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """Which of these, and of what is near to them, contradict each other.
+
+        What was superseded before is looked at as well: a memory ends where the first newer one
+        that contradicts it begins, though that one has ended since.
+        """
+        groups = yield from changed.groups(cycle, ids, same_tier=False, also=_SUPERSEDED)
+        involved = {one for group in groups for one in group.memories}
+        before = yield from undone(cycle, _SUPERSEDED, involved)
+        fate = dict.fromkeys((one for one in ids if one in involved), STANDS)
+        decisions: list[Decision] = []
+        for group in groups:
+            found = []
+            for one in (yield from self._contradictions(group, fate)):
+                if (one.older, one.newer) not in before:
+                    found.append(one)
+                elif one.older in fate:
+                    fate[one.older] = STANDS_AGAIN
+            for one in first_of_each(found, group.items()):
+                older, newer = group.memories[one.older], group.memories[one.newer]
+                if older.state is None and {one.older, one.newer} & {*ids}:
+                    fate.pop(one.older, None)
+                    decisions.append(decision(older, one.reason, newer))
+        decisions.sort(key=lambda one: one["id"])
+        return Proposal(decisions=decisions, kept=counted(fate.values()))
+
+    def _contradictions(self, group: Group, fate: dict[int, str]) -> Flow[list[Contradiction]]:
+        found = contradictions(group.items())
+        if self._judge is None:
+            return found
+        doubts = _doubts(group, found, fate.keys())
+        answer = yield from judged(self._judge, "contradicts", doubts)
+        if answer is None:
+            fate |= {one.id: UNSAID for pair in doubts for one in pair if one.id in fate}
+            return found
+        return [*found, *(Contradiction(one.id, other.id, JUDGED) for one, other in answer)]
+
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        """End the truth of those that are as they were judged."""
+        return anew(lambda: self._apply(cycle, decisions))
+
+    def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+        moves = {
+            one["id"]: move_id(cycle, self.name, one["id"], one["target"]) for one in decisions
+        }
+        holding = yield from hold(cycle, decisions, moves.values())
+        found = sort_out(
+            decisions,
+            lambda one: moves[one["id"]] in holding.moves,
+            lambda one: (
+                holding.against(one, CURRENT_TIERS)
+                or holding.target_against(one, (None, _SUPERSEDED))
+            ),
+        )
+        params = {
+            "tenant": cycle.tenant,
+            "ids": [one["id"] for one in found.todo],
+            "targets": [one["target"] for one in found.todo],
+            "events": [moves[one["id"]] for one in found.todo],
+            "reasons": [one["reason"] for one in found.todo],
+            "now": cycle.moment.now,
+        }
+        calls = [Call("record_supersessions", params)] if found.todo else []
+        yield Query(tuple(calls), commit=True)
+        return found.applied(lambda one: moves[one["id"]])
+
+    def finish(self, cycle: Cycle) -> Flow[None]:
+        """Everything has been looked at."""
+        return changed.note_seen(cycle, self.name)
+
+
+def first_of_each(found: Iterable[Contradiction], items: Iterable[Item]) -> list[Contradiction]:
+    """Of each memory, the first newer one that contradicts it: that is where it ended."""
+    order = {one.id: one.order for one in items}
+    first: dict[int, Contradiction] = {}
+    for one in found:
+        known = first.get(one.older)
+        if known is None or order[one.newer] < order[known.newer]:
+            first[one.older] = one
+    return [first[one] for one in sorted(first)]
+
+
+def _doubts(group: Group, found: Sequence[Contradiction], ids: Iterable[int]) -> list[Pair]:
+    """The nearest of each that changed, of which the rules do not know, the older one first."""
+    items = {one.id: one for one in group.items()}
+    known = {frozenset((one.older, one.newer)) for one in found}
+    doubts: dict[frozenset[int], Pair] = {}
+    for one in sorted(items.keys() & set(ids)):
+        near = sorted(
+            (-cosine, other)
+            for pair, cosine in group.near.items()
+            if one in pair and cosine >= NEAR
+            for other in pair
+            if other != one
+        )
+        for _, other in list(dict.fromkeys(near))[:DOUBTED]:
+            older, newer = sorted((items[one], items[other]), key=lambda each: each.order)
+            pair = frozenset((one, other))
+            if pair not in known and not same(older, newer):
+                doubts[pair] = (older, newer)
+    return sorted(doubts.values(), key=lambda pair: (pair[0].id, pair[1].id))

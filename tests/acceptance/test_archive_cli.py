@@ -1,0 +1,214 @@
+"""`langmem-tiers archive` and `restore`, as their users meet them: real files, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from langmem_tiers import TieredStore
+from langmem_tiers.cli import app
+from tests.support.archives import count, execute, files_in, fill, hashes
+from tests.support.opening import empty, text_index
+
+NUMBER = 30
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def document(*arguments: str) -> Any:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def complaint(*arguments: str) -> str:
+    """The one line that a failing command says."""
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+@pytest.fixture(scope="module")
+def module_url(server_url: str) -> Iterator[str]:
+    name = f"archives_{os.getpid()}"
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name}".encode())
+    url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
+    with TieredStore.from_conn_string(url, index=text_index()) as store:
+        store.setup()
+    yield url
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def url(module_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database of old memories, whose vectors the command line has no embeddings for."""
+    empty(module_url)
+    fill(module_url, NUMBER)
+    execute(module_url, "UPDATE memory.memories SET expires_at = NULL")
+    monkeypatch.setenv("LANGMEM_TIERS_URL", module_url)
+    return module_url
+
+
+@pytest.fixture
+def cold(tmp_path: Path) -> str:
+    return str(tmp_path / "cold")
+
+
+def archived(cold: str) -> str:
+    (name,) = document("archive", "--tenant", "acme", "--to", cold)["archives"]
+    return str(name)
+
+
+def test_an_archive_comes_back_bit_by_bit(url: str, cold: str) -> None:
+    before = hashes(url)
+
+    name = archived(cold)
+
+    assert count(url, "memories") == 0
+    listed = document("restore", "--tenant", "acme")
+    (one,) = listed["archives"]
+    assert (one["archive"], one["memories"], one["remaining"]) == (name, NUMBER, NUMBER)
+    assert document("restore", name, "--tenant", "acme") == {
+        "tenant": "acme",
+        "restored": [{"archive": name, "restored": NUMBER, "occupied": [], "expired": 0}],
+    }
+    assert hashes(url) == before
+    again = document("restore", one["url"], "--tenant", "acme")
+    assert again["restored"][0]["restored"] == 0
+
+
+def test_a_dry_run_writes_nothing(url: str, cold: str) -> None:
+    report = document("archive", "--tenant", "acme", "--to", cold, "--dry-run")
+
+    assert report == {
+        "tenant": "acme",
+        "memories": NUMBER,
+        "left": 0,
+        "archives": [],
+        "dry_run": True,
+    }
+    assert (count(url, "memories"), files_in(Path(cold))) == (NUMBER, [])
+
+
+def test_options_narrow_what_is_archived(url: str, cold: str) -> None:
+    mine = ("archive", "--tenant", "acme", "--to", cold, "--dry-run")
+
+    assert document(*mine, "--older-than-days", "30000")["memories"] == 0
+    assert document(*mine, "--agent", "coder")["memories"] == NUMBER // 2
+    assert document(*mine, "--max-access-count", "1")["memories"] == NUMBER // 3
+    assert document(*mine, "--max-importance", "0.5")["memories"] == 0
+    assert document("archive", "--tenant", "no", "--to", cold, "--dry-run")["memories"] == 0
+    assert url
+
+
+def test_some_keys_of_an_archive_come_back_and_then_all(url: str, cold: str) -> None:
+    name = archived(cold)
+    some = document("restore", name, "--tenant", "acme", "--key", "key 4", "--key", "key 8")
+    assert some["restored"][0]["restored"] == 2
+    assert count(url, "memories") == 2
+
+    everything = document("restore", "--all", "--tenant", "acme")
+
+    assert everything["restored"][0]["restored"] == NUMBER - 2
+    assert document("restore", "--all", "--tenant", "acme")["restored"] == []
+
+
+def test_for_people_there_are_lines_and_a_table(url: str, cold: str) -> None:
+    assert "Nothing of 'acme' is archived." in run("restore", "--tenant", "acme").stderr
+    told = run("archive", "--tenant", "acme", "--to", cold)
+    name = told.stdout.splitlines()[1].strip()
+    assert told.stdout.splitlines()[0] == f"{NUMBER} memories archived in 1 file"
+    listed = CliRunner().invoke(app, ["restore", "--tenant", "acme"], env={"COLUMNS": "250"})
+    assert name in listed.stdout
+    back = run("restore", name, "--tenant", "acme")
+    assert back.stdout == f"{name}: {NUMBER} memories restored\n"
+    assert "Nothing of" in run("restore", "--all", "--tenant", "acme").stderr
+    assert url
+
+
+def test_mistakes_are_told_in_one_line(url: str, cold: str) -> None:
+    name = archived(cold)
+    there = files_in(Path(cold))[0]
+
+    assert "there is no archive 'x'" in complaint("restore", "x", "--tenant", "acme")
+    assert "there is no archive" in complaint("restore", name, "--tenant", "other")
+    assert "holds no memory of the key 'no'" in complaint(
+        "restore", name, "--tenant", "acme", "--key", "no"
+    )
+    assert "name none beside it" in complaint("restore", name, "--all", "--tenant", "acme")
+    assert "name the archive" in complaint("restore", "--key", "a", "--tenant", "acme")
+    assert "no place for archives" in complaint("archive", "--tenant", "acme", "--to", "no://x")
+    assert "older_than_days" in complaint(
+        "archive", "--tenant", "acme", "--to", cold, "--older-than-days", "-1"
+    )
+    there.write_bytes(there.read_bytes()[:-1])
+    assert "SHA-256 differs" in complaint("restore", name, "--tenant", "acme")
+    there.unlink()
+    assert "is not there" in complaint("restore", "--all", "--tenant", "acme")
+    assert count(url, "memories") == 0
+
+
+def test_a_directory_that_cannot_be_written_is_told_in_one_line(url: str, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+
+    assert "cannot be written" in complaint("archive", "--tenant", "acme", "--to", str(blocked))
+    assert count(url, "memories") == NUMBER
+
+
+def test_no_embedded_database_is_made_to_archive_nothing(tmp_path: Path) -> None:
+    place = f"embedded:{tmp_path / 'none'}"
+
+    for command in (
+        ("archive", "--tenant", "acme", "--to", str(tmp_path), "--url", place),
+        ("restore", "--all", "--tenant", "acme", "--url", place),
+    ):
+        result = run(*command)
+        assert result.exit_code == 1
+        assert "There are no memories" in result.stderr
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_bar_shows_how_far_it_is(url: str, cold: str) -> None:
+    program = "from langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
+    terminal, screen = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", program, "archive", "--tenant", "acme", "--to", cold, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=screen,
+        text=True,
+        check=True,
+    )
+    os.close(screen)
+    shown = os.read(terminal, 100_000).decode()
+    os.close(terminal)
+
+    assert json.loads(done.stdout)["memories"] == NUMBER
+    assert "Archiving acme" in shown
+    assert f"{NUMBER}/{NUMBER}" in shown
+    assert url
+
+
+@pytest.mark.parametrize("command", ["archive", "restore"])
+def test_help_fits_80_columns(command: str) -> None:
+    helped = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80"}).stdout
+
+    assert "BOOLEAN" not in helped
+    assert "…" not in helped
+    assert max(len(line) for line in helped.splitlines()) == 80

@@ -1,0 +1,81 @@
+"""Archive files: whatever a memory holds, the bytes give it back, and say if they are others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers.archiving import ArchiveFiles, _packed, _unpacked
+from langmem_tiers.consolidate.archive import ArchivedMemory, Content
+from langmem_tiers.errors import ArchiveError
+
+BIGINT = st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+FLOAT = st.floats(allow_nan=False)
+COUNT = st.integers(0, 2**31 - 1)
+MEMORY = st.builds(
+    ArchivedMemory,
+    id=BIGINT,
+    tier=TEXT,
+    namespace=TEXT,
+    key=TEXT,
+    value=TEXT,
+    lexemes=st.none() | TEXT,
+    ttl_minutes=st.none() | FLOAT,
+    session=st.none() | TEXT,
+    turn=st.none() | COUNT,
+    speaker=st.none() | TEXT,
+    signature=st.none() | TEXT,
+    tool=st.none() | TEXT,
+    state=st.none() | TEXT,
+    access_count=st.none() | COUNT,
+    success_count=st.none() | COUNT,
+    failure_count=st.none() | COUNT,
+    strength=st.none() | FLOAT,
+    times=st.lists(st.none() | BIGINT, min_size=9, max_size=9),
+    fields=st.lists(TEXT, max_size=3),
+    embeddings=st.lists(st.binary(max_size=20), max_size=3),
+)
+CONTENT = st.builds(Content, TEXT, st.lists(MEMORY, max_size=4))
+
+
+@given(CONTENT)
+def test_what_is_packed_is_unpacked_the_same(content: Content) -> None:
+    data = _packed(content)
+
+    assert _unpacked(data, "here", content.tenant) == content
+    assert _packed(content) == data
+
+
+@given(CONTENT, CONTENT)
+def test_other_contents_are_other_bytes(one: Content, other: Content) -> None:
+    assert (repr(one) == repr(other)) == (_packed(one) == _packed(other))
+
+
+@given(CONTENT, st.data())
+@settings(max_examples=50)
+def test_no_changed_byte_is_read_as_something_else(content: Content, data: st.DataObject) -> None:
+    packed = bytearray(_packed(content))
+    packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
+
+    try:
+        read = _unpacked(bytes(packed), "here", content.tenant)
+    except ArchiveError:
+        return
+    assert read == content
+
+
+@given(names=st.lists(TEXT.filter(bool), min_size=2, max_size=2, unique=True))
+@settings(max_examples=30, deadline=None)
+def test_different_tenants_never_share_a_folder(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str]
+) -> None:
+    place = tmp_path_factory.mktemp("cold")
+    urls = [ArchiveFiles().write(str(place), "day-1", Content(name, [])).url for name in names]
+
+    paths = [Path(url.removeprefix("file://")) for url in urls]
+    assert len({path.parent for path in paths}) == 2
+    assert all(path.parent.parent == place for path in paths)
