@@ -1,4 +1,4 @@
-"""Do the rules of merging and superseding know what is the same and what is no longer true?
+"""Whether the rules know what is the same, and what is no longer true.
 
 `python -m benchmarks.consolidation_rules [--memories 50000] [--set tune]`, on a year of
 docs/consolidation-benchmarks.md, offline, with the local embeddings.
@@ -101,8 +101,8 @@ def find(year: Year) -> Found:
             merged |= {(keys[other], keys[one.survivor]) for other in one.others}
         changing = [one for one in items if one.memory_type in types]
         superseded |= {(keys[one.older], keys[one.newer]) for one in contradictions(changing)}
-        for least, pairs in by_cosine.items():
-            pairs |= _nearest_older(space, least)
+        for least in THRESHOLDS:
+            by_cosine[least] |= _nearest_older(space, least)
     return Found(merged, by_cosine, superseded)
 
 
@@ -120,11 +120,7 @@ def _nearest_older(space: Namespace, least: float) -> Pairs:
 
 def right(found: Pairs, truth: Mapping[str, str]) -> Pairs:
     """Merges of one planted group: two misspelt ones may find each other before the original."""
-    return {
-        (one, other)
-        for one, other in found
-        if truth.get(one, one) == truth.get(other, other)
-    }
+    return {(one, other) for one, other in found if truth.get(one, one) == truth.get(other, other)}
 
 
 def precision(found: Pairs, truth: Mapping[str, str]) -> Share:
@@ -224,7 +220,9 @@ def show(sheets: Iterator[Sheet], console: Console) -> None:
 
 def main(
     memories: Annotated[int, typer.Option(help="How many a year holds.")] = 50_000,
-    phrases: Annotated[Literal["tune", "validation", "held-out"], typer.Option("--set")] = "held-out",
+    phrases: Annotated[
+        Literal["tune", "validation", "held-out"], typer.Option("--set")
+    ] = "held-out",
     seed: Annotated[int, typer.Option()] = SEED,
 ) -> None:
     """Measure the rules on a year, and print every table."""

@@ -1,7 +1,7 @@
-"""A seeded year of memories with known truth: docs/consolidation-benchmarks.md says what is in it.
+"""A seeded year of memories with known truth, as docs/consolidation-benchmarks.md describes it.
 
-`Year(seed).events()` yields what happens in the order of time, to be replayed on a store whose clock
-is set to each event. `Year(seed).truth` says what consolidation should make of it.
+`Year(seed).events()` yields what happens in the order of time, to be replayed on a store whose
+clock is set to each event. `Year(seed).truth` says what consolidation should make of it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Truth:
     """Notes that rise, and why: importance, accesses or session."""
     expiring: set[str] = field(default_factory=set)
     archived: set[str] = field(default_factory=set)
-    """Of the plain plots, where nothing is merged: what is due for the archive at the year's end."""
+    """Of the plain plots, where nothing is merged: what is due for the archive at the end."""
 
 
 class _Life(NamedTuple):
@@ -133,7 +133,7 @@ class _Tenant:
             kind = self._drawn.choices(list(SHARES), list(SHARES.values()))[0]
             if kind == "session":
                 self._session(min(SESSION, left))
-            elif left < 2 or kind == "plain":  # noqa: PLR2004 - no plot but this has one part
+            elif left < 2 or kind == "plain":
                 self._play(self._plotter.plain())
             else:
                 self._play(self._plot(kind, left))
@@ -194,9 +194,7 @@ class _Tenant:
         if drawn.random() >= 1 / 5:
             return _Life(accesses, [])
         rate = drawn.choice((0.2, 0.5, 0.9))
-        outcomes = [
-            (self._later(born), drawn.random() < rate) for _ in range(drawn.randint(2, 8))
-        ]
+        outcomes = [(self._later(born), drawn.random() < rate) for _ in range(drawn.randint(2, 8))]
         return _Life(accesses, outcomes)
 
     def _later(self, born: datetime) -> datetime:
@@ -239,7 +237,7 @@ class _Tenant:
             session,
             key=key,
             content=self._plotter.plain().parts[0].content,
-            memory_type="working",
+            memory_type="episodic",
             tier="short_term",
             importance=round(importance, 2),
             ttl=NOTE_TTL,

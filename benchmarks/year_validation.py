@@ -14,7 +14,10 @@ SAYINGS = (
         narrower="The wildcard certificates of {svc} have to be renewed by {p} in {city}",
     ),
     Saying(
-        ("{p} picks up {q} from school at {time} on {day}s", "On {day}s {p} picks up {q} from school at {time}"),
+        (
+            "{p} picks up {q} from school at {time} on {day}s",
+            "On {day}s {p} picks up {q} from school at {time}",
+        ),
         negated="{p} doesn't pick up {q} from school at {time} on {day}s",
     ),
     Saying(
@@ -32,9 +35,7 @@ SAYINGS = (
         narrower="Uploads to {svc} above {n} MB fail with error {id} except for admins",
     ),
     Saying(
-        (
-            "{p} wants quick summaries of the meetings with {q}",
-        ),
+        ("{p} wants quick summaries of the meetings with {q}",),
         negated="{p} does not want quick summaries of the meetings with {q}",
     ),
     Saying(
@@ -71,7 +72,10 @@ SAYINGS = (
         opposite="The contract with {p} begins in {n} weeks and needs a signature from {q}",
     ),
     Saying(
-        ("{tool} sends the alerts of {svc} to {p}", "The alerts of {svc} are sent to {p} by {tool}"),
+        (
+            "{tool} sends the alerts of {svc} to {p}",
+            "The alerts of {svc} are sent to {p} by {tool}",
+        ),
         negated="{tool} no longer sends the alerts of {svc} to {p}",
     ),
     Saying(
@@ -180,7 +184,10 @@ FACTS = (
             "{s} has been upgraded to {v}",
         ),
         refined="{s} runs on {v} in a container",
-        scoped=("In the test environment {s} runs on {v}", "In the live environment {s} runs on {v}"),
+        scoped=(
+            "In the test environment {s} runs on {v}",
+            "In the live environment {s} runs on {v}",
+        ),
         hedged="{s} is planned to run on {v}",
         question="How fast is {s} when it runs on {v}?",
         reported="The vendor states that {s} runs on {v}",

@@ -80,7 +80,18 @@ def lowered(template: str, text: str) -> str:
 _COMMON = (
     *("The ", "On ", "Every ", "You ", "In ", "To ", "When ", "Increase ", "Enable ", "Clear "),
     *("Uploads ", "With ", "After ", "Often ", "Customers ", "If ", "Remove ", "Big ", "Deploys "),
-    *("Public ", "Ticket ", "Hold ", "At ", "Orders ", "Parcel ", "It ", "Ask ", "Whenever ", "We "),
+    *(
+        "Public ",
+        "Ticket ",
+        "Hold ",
+        "At ",
+        "Orders ",
+        "Parcel ",
+        "It ",
+        "Ask ",
+        "Whenever ",
+        "We ",
+    ),
     "From ",
 )
 
@@ -89,7 +100,7 @@ _KEYBOARD = dict(zip("qwertyuiopasdfghjklzxcvbnm", "wertyuioplsdfghjkkxcvbnmm", 
 
 def typo(text: str, drawn: random.Random) -> str | None:
     """With a slip in one word of six small letters or more, never in its first letter."""
-    found = [one for one in re.finditer(r"\b[a-z]{6,}\b", text)]
+    found = list(re.finditer(r"\b[a-z]{6,}\b", text))
     if not found:
         return None
     chosen = drawn.choice(found)
@@ -134,6 +145,3 @@ def punctuated(text: str, drawn: random.Random) -> str:
 
 def cased(text: str, drawn: random.Random) -> str:
     return drawn.choice((text.upper(), text.lower()))
-
-
-

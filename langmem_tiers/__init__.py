@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Any
 from langmem_tiers.config import CoordinatorSettings
 from langmem_tiers.consolidate.archive import ArchiveReport
 from langmem_tiers.consolidate.history import History
-from langmem_tiers.consolidate.policy import ArchivalPolicy
+from langmem_tiers.consolidate.policy import (
+    ArchivalPolicy,
+    ConsolidationPolicy,
+    MergePolicy,
+    RisePolicy,
+    SupersedePolicy,
+)
+from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
 from langmem_tiers.consolidate.revise import Restoration, Retraction
+from langmem_tiers.consolidate.schedule import ConsolidationSchedule
+from langmem_tiers.consolidate.session_end import SessionReport
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
@@ -23,6 +32,7 @@ from langmem_tiers.errors import (
     InvalidFilterError,
     InvalidInputError,
     InvalidTypeError,
+    LeaseLostError,
     MigrationError,
     MissingExtraError,
     ModelError,
@@ -56,6 +66,7 @@ from langmem_tiers.tier_view import TierView
 from langmem_tiers.types import MemoryType, MemoryTypes
 
 if TYPE_CHECKING:
+    from langmem_tiers.consolidation import consolidation_due, create_consolidation_graph
     from langmem_tiers.evolving_nodes import create_evolution_node, create_skill_node
     from langmem_tiers.learning_nodes import (
         create_outcome_node,
@@ -66,16 +77,21 @@ if TYPE_CHECKING:
     from langmem_tiers.nodes import MemoryState, create_recall_node
     from langmem_tiers.recalled import recalled_text
     from langmem_tiers.retriever import TieredMemoryRetriever
+    from langmem_tiers.session_nodes import create_session_end_node
     from langmem_tiers.settings import MemorySettings
     from langmem_tiers.tool_lessons import ToolLessons
     from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
+    from langmem_tiers.worker import ConsolidationWorker
 
 _ON_FIRST_USE = {
+    "ConsolidationWorker": "worker",
     "MemorySettings": "settings",
     "MemoryState": "nodes",
     "TieredMemoryMiddleware": "middleware",
     "TieredMemoryRetriever": "retriever",
     "ToolLessons": "tool_lessons",
+    "consolidation_due": "consolidation",
+    "create_consolidation_graph": "consolidation",
     "create_evolution_node": "evolving_nodes",
     "create_manage_memory_tool": "tools",
     "create_outcome_node": "learning_nodes",
@@ -83,6 +99,7 @@ _ON_FIRST_USE = {
     "create_recall_node": "nodes",
     "create_reflexion_node": "learning_nodes",
     "create_search_memory_tool": "tools",
+    "create_session_end_node": "session_nodes",
     "create_skill_node": "evolving_nodes",
     "recalled_text": "recalled",
 }
@@ -101,6 +118,10 @@ __all__ = [
     "ArchiveFile",
     "ArchiveReport",
     "ConfigurationError",
+    "ConsolidationPolicy",
+    "ConsolidationReport",
+    "ConsolidationSchedule",
+    "ConsolidationWorker",
     "CoordinatorSettings",
     "DatabaseError",
     "DatabaseUnavailableError",
@@ -115,6 +136,7 @@ __all__ = [
     "InvalidFilterError",
     "InvalidInputError",
     "InvalidTypeError",
+    "LeaseLostError",
     "LocalEmbeddings",
     "MemoryContext",
     "MemoryCoordinator",
@@ -123,6 +145,7 @@ __all__ = [
     "MemoryStats",
     "MemoryType",
     "MemoryTypes",
+    "MergePolicy",
     "MigrationError",
     "MissingExtraError",
     "ModelError",
@@ -140,9 +163,12 @@ __all__ = [
     "Restoration",
     "RestoreReport",
     "Retraction",
+    "RisePolicy",
     "RollbackError",
+    "SessionReport",
     "Signature",
     "StoreResult",
+    "SupersedePolicy",
     "Tier",
     "TierConflictError",
     "TierStats",
@@ -152,6 +178,8 @@ __all__ = [
     "TieredMemoryRetriever",
     "TieredStore",
     "ToolLessons",
+    "consolidation_due",
+    "create_consolidation_graph",
     "create_evolution_node",
     "create_manage_memory_tool",
     "create_outcome_node",
@@ -159,6 +187,7 @@ __all__ = [
     "create_recall_node",
     "create_reflexion_node",
     "create_search_memory_tool",
+    "create_session_end_node",
     "create_skill_node",
     "local_index",
     "recalled_text",

@@ -117,7 +117,7 @@ def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
 
 def _restored(
     store: TieredStore, root: str, names: list[str], keys: list[str] | None
-) -> Iterator[RestoreReport]:
+) -> Iterator[tuple[str, RestoreReport]]:
 
     with rendering.progress("Restoring", len(names)) as advance:
         for name in names:

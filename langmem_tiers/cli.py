@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from langmem_tiers import archive_commands
+from langmem_tiers import archive_commands, worker_command
 from langmem_tiers.errors import InvalidInputError, MissingExtraError
 from langmem_tiers.terminal import (
     FLAG,
@@ -241,3 +241,4 @@ def _report_bad(count: int, lines: list[str]) -> None:
 
 app.command(cls=Command)(archive_commands.archive)
 app.command(cls=Command)(archive_commands.restore)
+app.command(cls=Command)(worker_command.worker)

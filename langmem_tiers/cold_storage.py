@@ -40,8 +40,8 @@ class ColdStorageVerbs:
         `dry_run` it is only counted.
 
         What is not current stays, and what has a lineage (what was promoted, merged or derived, and
-        what that came from): questions about the past and `rollback` need it. So does what a session
-        keeps until it is cleared.
+        what that came from): questions about the past and `rollback` need it. What a session keeps
+        until it is cleared stays as well.
 
         Raises:
             ArchiveError: if a file cannot be written, or not be read back; what is in the files

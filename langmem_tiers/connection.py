@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import select
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from json import JSONDecoder
 from typing import Any, TypeVar
 
@@ -220,6 +221,19 @@ def translated(error: psycopg.Error | PoolTimeout) -> DatabaseError:
             "and a superuser to run `CREATE EXTENSION vector` once if it is not there"
         )
     return DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
+
+
+@contextmanager
+def checkpointing() -> Iterator[None]:
+    """What a checkpointer on Postgres raises, as errors of ours."""
+    try:
+        yield
+    except _MISSING as error:
+        raise NotSetUpError(
+            "this database has no tables of the checkpointer: call its setup() once"
+        ) from error
+    except psycopg.Error as error:
+        raise translated(error) from error
 
 
 def _is_about_the_connection(error: psycopg.Error) -> bool:

@@ -15,6 +15,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langmem_tiers.asking import DEFAULT_LIMIT, Asking, new_memories, new_memory
 from langmem_tiers.cold_storage import ColdStorageVerbs
 from langmem_tiers.config import CoordinatorSettings, PromotionSettings
+from langmem_tiers.consolidating import ConsolidatingVerbs
 from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.errors import ConfigurationError, InvalidTypeError
 from langmem_tiers.evolving import EvolvingVerbs
@@ -42,7 +43,12 @@ from langmem_tiers.types import MemoryType, MemoryTypes
 
 
 class MemoryCoordinator(
-    LearningVerbs, PromotionVerbs, EvolvingVerbs, RevisingVerbs, ColdStorageVerbs
+    LearningVerbs,
+    PromotionVerbs,
+    EvolvingVerbs,
+    RevisingVerbs,
+    ConsolidatingVerbs,
+    ColdStorageVerbs,
 ):
     """Remembers and recalls for one `MemoryContext`, over the three tiers of a store.
 

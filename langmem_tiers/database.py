@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from langchain_core.embeddings import Embeddings
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.rows import tuple_row
+from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.connection import AsyncConnection, Connection, translated
@@ -123,6 +123,20 @@ class AsyncPool(AsyncConnectionPool[AsyncConnection]):
         """Take a connection back, dead or alive."""
         self.suspect = self.suspect or conn.closed
         await super().putconn(conn)
+
+
+def checkpointer_pool(conninfo: str) -> ConnectionPool[psycopg.Connection[DictRow]]:
+    """Connections as LangGraph's checkpointer wants them, looked at before each use."""
+    options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    return ConnectionPool(
+        conninfo,
+        min_size=1,
+        max_size=2,
+        open=False,
+        timeout=POOL_TIMEOUT_SECONDS,
+        check=ConnectionPool.check_connection,
+        kwargs={**options, "application_name": "langmem-tiers", "connect_timeout": 5},
+    )
 
 
 class Database:

@@ -108,6 +108,13 @@ def _label(name: str) -> str:
     return name.replace("%", "%25").replace(".", "%2E") if name != ABSENT else "%5F"
 
 
+def named_by(label: str) -> str | None:
+    """The name that stands in a namespace as this label; None if none was named."""
+    if label == ABSENT:
+        return None
+    return ABSENT if label == "%5F" else label.replace("%2E", ".").replace("%25", "%")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
     """A memory that was recalled, and why.

@@ -10,9 +10,9 @@ from langchain_core.messages import SystemMessage
 from langmem_tiers.memory import Recollection
 from langmem_tiers.prompts import RECALLED_HEAD, RECALLED_ONE, RECALLED_TAIL, UNKNOWN_SPEAKER
 from langmem_tiers.recall.budget import stable_order
+from langmem_tiers.structured import labelled
 
 _FENCE = re.compile(r"<(?=\s*/?\s*(?:recalled_)?memor(?:y|ies)\b)", re.IGNORECASE)
-_NOT_IN_A_LABEL = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 
 
 def recalled_text(
@@ -53,12 +53,8 @@ def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | No
 def _shown(one: Recollection) -> str:
     return RECALLED_ONE.format(
         tier=one.tier,
-        memory_type=_label(one.memory_type),
+        memory_type=labelled(one.memory_type),
         date=(one.occurred_at or one.created_at).date(),
-        speaker=_label(one.speaker or UNKNOWN_SPEAKER),
+        speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
         content=_FENCE.sub("&lt;", one.content),
     )
-
-
-def _label(text: str) -> str:
-    return _NOT_IN_A_LABEL.sub(" ", text).strip()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
@@ -17,11 +15,7 @@ from langmem_tiers.prompts import (
     REFLECT_ATTEMPT,
     REFLEXION_TAGS,
 )
-from langmem_tiers.structured import aask, ask, checked_model, fenced
-
-HEAD: Final = 1_000
-TAIL: Final = 3_000
-"""Characters of a long text that a model is shown: a traceback says most at its end."""
+from langmem_tiers.structured import aask, ask, checked_model, fenced, trimmed
 
 
 class Reflected(BaseModel):
@@ -71,14 +65,6 @@ def _messages(attempt: FailedAttempt) -> list[BaseMessage]:
 
 def _shown(text: str | None) -> str:
     return NOT_KNOWN if text is None else fenced(trimmed(text))
-
-
-def trimmed(text: str) -> str:
-    """Text of bounded length: a long one is its head and its tail, and says what is left out."""
-    left_out = len(text) - HEAD - TAIL
-    if left_out <= 0:
-        return text
-    return f"{text[:HEAD]}\n[… {left_out} characters left out …]\n{text[-TAIL:]}"
 
 
 def _lesson(attempt: FailedAttempt, answer: Reflected) -> Reflexion:

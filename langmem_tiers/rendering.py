@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_tiers.consolidate.archive import ArchiveReport
+from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
 from langmem_tiers.explain import UNPRINTABLE
 from langmem_tiers.importers import BadRecord
@@ -46,6 +47,7 @@ _SHOWN = (
     "access_count",
 )
 """What programs are told of a memory; all else is in its value."""
+_OF_A_CYCLE = ("tenant", "cycle", "started_at", "finished_at", "skipped", "moves")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _KILO = 1000
 
@@ -216,6 +218,21 @@ def restored_document(tenant: str, reports: Mapping[str, RestoreReport]) -> dict
     """What came back from each archive, as JSON."""
     restored = [{"archive": name, **asdict(one)} for name, one in reports.items()]
     return {"tenant": tenant, "restored": restored}
+
+
+def cycles_document(
+    reports: Sequence[ConsolidationReport], failures: Mapping[str, Exception]
+) -> dict[str, Any]:
+    """What cycles of consolidation did, and which ones broke off, as JSON."""
+    return {
+        "cycles": [_cycle_document(one) for one in reports],
+        "failed": {tenant: str(error) for tenant, error in failures.items()},
+    }
+
+
+def _cycle_document(report: ConsolidationReport) -> dict[str, Any]:
+    facts = {name: getattr(report, name) for name in _OF_A_CYCLE}
+    return {**facts, "lines": [one._asdict() for one in report.lines]}
 
 
 def _heading(one: Recollection) -> str:

@@ -31,9 +31,14 @@ _REFUSED: Final = frozenset({"refusal", "content_filter", "safety", "guardrail_i
 """Why an answer ended that a model would not give, in the words of several providers."""
 _TOLD: Final = 500
 """Characters of a problem that are told."""
+HEAD: Final = 1_000
+TAIL: Final = 3_000
+"""Characters of a long text that a model is shown: a traceback says most at its end."""
 _FENCE: Final = re.compile(
-    r"<(?=\s*/?\s*(?:attempt|task|tool|tried|error|worked_later|memory|names)\b)", re.IGNORECASE
+    r"<(?=\s*/?\s*(?:attempt|task|tool|tried|error|worked_later|memory|names|pairs|note)\b)",
+    re.IGNORECASE,
 )
+_NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 
 
 def ask(
@@ -86,6 +91,19 @@ def checked_model(model: object) -> None:
 def fenced(text: str) -> str:
     """Text as data for a prompt: what could end a fence is written `&lt;`, all else verbatim."""
     return _FENCE.sub("&lt;", text)
+
+
+def trimmed(text: str) -> str:
+    """Text of bounded length: a long one is its head and its tail, and says what is left out."""
+    left_out = len(text) - HEAD - TAIL
+    if left_out <= 0:
+        return text
+    return f"{text[:HEAD]}\n[… {left_out} characters left out …]\n{text[-TAIL:]}"
+
+
+def labelled(text: str) -> str:
+    """Text as a label of a fence: what could end it, or the line, is a space."""
+    return _NOT_IN_A_LABEL.sub(" ", text).strip()
 
 
 @dataclass(slots=True)

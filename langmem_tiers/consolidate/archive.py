@@ -153,8 +153,10 @@ class Archive:
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Archive those that the policy still means."""
+        if not ids:
+            return Proposal(decisions=[], kept={})
         wanted = set(ids)
-        rows = yield from _candidates(cycle, min(ids) - 1, max(ids), _MOST_IDS) if ids else _none()
+        rows = yield from _candidates(cycle, min(ids) - 1, max(ids), _MOST_IDS)
         decisions = [_decision(*row) for row in rows if row[0] in wanted]
         kept = len(wanted) - len(decisions)
         return Proposal(decisions=decisions, kept={STAYS: kept} if kept else {})
@@ -183,7 +185,7 @@ class Archive:
         calls = (Call("archived_among", mine), Call("archive_rows", mine))
         before, rows = yield Query(calls, commit=True)
         found = (ArchivedMemory(*row) for row in rows)
-        memories = [one for one in found if one.version == versions[one.id]]
+        memories = [one for one in found if _is_as_judged(one, versions[one.id], _policy(cycle))]
         done = len(before)
         archives = {row[1] for row in before}
         if memories:
@@ -255,11 +257,6 @@ def _candidates(cycle: Cycle, after: int, until: int, limit: int) -> Flow[Rows]:
     return found
 
 
-def _none() -> Flow[Rows]:
-    yield from ()
-    return []
-
-
 def _decision(memory: int, namespace: str, key: str, updated_at: datetime) -> Decision:
     return Decision(
         id=memory,
@@ -272,6 +269,12 @@ def _decision(memory: int, namespace: str, key: str, updated_at: datetime) -> De
         target_version=None,
         detail={},
     )
+
+
+def _is_as_judged(one: ArchivedMemory, version: str, policy: ArchivalPolicy) -> bool:
+    """Whether a memory is still meant: its state and its reads change without its version."""
+    read_rarely = (one.access_count or 0) < policy.max_access_count
+    return one.version == version and one.state is None and read_rarely
 
 
 def _remove(cycle: Cycle, memories: Sequence[ArchivedMemory], written: Written) -> Flow[int]:

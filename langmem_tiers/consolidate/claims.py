@@ -7,26 +7,26 @@ claims nothing, and neither does a sentence that is not understood.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
 from typing import Final, NamedTuple
 
-from langmem_tiers.consolidate.lexicon import MOVABLE, NEGATIONS
+from langmem_tiers.consolidate.lexicon import MOVABLE
 from langmem_tiers.consolidate.relations import (
     CHANGE,
     CHOSEN,
+    CODES,
     LEFT,
     NOUNS,
     PEOPLE,
     RELATIONS,
+    SERVICES,
     THINGS,
     Relation,
 )
+from langmem_tiers.consolidate.stating import Words, affirmed, past, stated
 from langmem_tiers.consolidate.values import CLOSED, Kind, kind_of
-from langmem_tiers.consolidate.wording import Word, plain, sentences
-
-Words = tuple[Word, ...]
+from langmem_tiers.consolidate.wording import Word, sentences
 
 
 class Claim(NamedTuple):
@@ -51,41 +51,7 @@ class Statement(NamedTuple):
     claims: tuple[Claim, ...]
 
 
-_UNSURE: Final = frozenset(
-    "might may maybe perhaps probably possibly likely seems seem seemed appears appear apparently"
-    " presumably reportedly allegedly supposedly could would should shall will can ought wants want"
-    " wanted plans planned planning hopes hope considering considers thinking about around"
-    " roughly approximately almost nearly if whether unless when whenever suppose supposed until"
-    " sometimes often usually mostly rarely normally typically occasionally also either or both"
-    " except instead unsure".split()
-)
-_TOLD: Final = frozenset(
-    "says said say saying tell tells told think thinks thought believe believes believed claims"
-    " claimed states stated mention mentions mentioned heard hear hears assume assumes assumed"
-    " ask asks asked wrote writes suggest suggests suggested according rumour rumor guess guesses"
-    " reckon suspects wonder wonders expects expected recommends recommended proposed".split()
-)
-_PAST: Final = frozenset(
-    "previously formerly former once earlier originally initially ago past old ex".split()
-)
-_PAST_VERBS: Final = frozenset(
-    "was were had did worked lived resided ran started began happened ended owned led reported"
-    " maintained listened liked".split()
-)
-_ANAPHORA: Final = frozenset(
-    "he she it they this that these those there who which what his her its their someone somebody"
-    " everyone everybody anyone anybody nobody".split()
-)
-_PARTIAL: Final = frozenset("only always all every each yet necessarily even".split())
-"""After "not": then something of it may well be true."""
-_SINCE: Final = (("from", "on"), ("as", "of"), ("since",), ("starting",), ("effective",))
-"""What begins a phrase that says since when; "from now on" has lost its "now"."""
-_SINCE_WORDS: Final = 5
-_NOW: Final = (("these", "days"), ("at", "moment"), ("at", "present"), ("again",))
-_QUOTED: Final = re.compile(r"[\"“”«»][^\"“”«»]*\s[^\"“”«»]*[\"“”«»]")
 _CUT: Final = MOVABLE | {"as", "per", "using", "via", "but"}
-_MOST = 40
-"""Words of a sentence that is read at all."""
 
 
 def statements(text: str) -> list[Statement] | None:
@@ -97,80 +63,13 @@ def statements(text: str) -> list[Statement] | None:
 
 @lru_cache(maxsize=4096)
 def _read(sentence: str) -> Statement | None:
-    words = _updated(plain(sentence)[:_MOST])
-    if len(words) < 2 or _reserved(sentence, words):  # noqa: PLR2004 - somebody, and something
-        return None
-    affirmed, negated = _affirmed(words)
+    words, negated = affirmed(stated(sentence))
     flat = not (any(map(str.isupper, sentence)) and any(map(str.islower, sentence)))
-    claims = [one._replace(negated=one.negated or negated) for one in _claims(affirmed, flat=flat)]
-    claims = [one for one in claims if not _past((*one.subject, *one.value))]
-    if not affirmed or (not claims and _past(affirmed)):
+    claims = [one._replace(negated=one.negated or negated) for one in _claims(words, flat=flat)]
+    claims = [one for one in claims if not past((*one.subject, *one.value))]
+    if not words or (not claims and past(words)):
         return None
-    return Statement(affirmed, negated, tuple(claims))
-
-
-def _past(words: Words) -> bool:
-    return any(one.form in _PAST_VERBS for one in words)
-
-
-def _reserved(sentence: str, words: Sequence[Word]) -> bool:
-    """Whether it is asked, told by somebody, unsure, past, or of what was mentioned before."""
-    if sentence.rstrip("\"'”’) ").endswith("?") or _QUOTED.search(sentence):
-        return True
-    forms = {one.form for one in words}
-    return not forms.isdisjoint(_UNSURE | _TOLD | _PAST | _ANAPHORA) or any(
-        (one.form, other.form) == ("used", "to") for one, other in pairwise(words)
-    )
-
-
-def _updated(words: Words) -> Words:
-    """Without what says since when: "as of today", "from now on", "since the merger"."""
-    for place, one in enumerate(words):
-        for phrase in _NOW:
-            if _forms(words[place:])[: len(phrase)] == phrase:
-                return _updated(words[:place] + words[place + len(phrase) :])
-        head = next((head for head in _SINCE if _forms(words[place:])[: len(head)] == head), None)
-        if head is None or (one.form == "from" and "to" in _forms(words[place:])):
-            continue
-        end = len(words) if place else _opening(words, len(head))
-        if place == 1 or end - place > _SINCE_WORDS:
-            continue
-        return words[:place] + words[end:]
-    return words
-
-
-def _opening(words: Words, head: int) -> int:
-    """Where an opening "since the merger" ends: at its comma, else after one noun or date."""
-    for place, one in enumerate(words[:_SINCE_WORDS]):
-        if one.comma:
-            return place + 1
-    if head > 1 and words[head - 1].form == "on":
-        return head
-    return head + 1 + (words[head].form in ("this", "last", "next")) if head < len(words) else head
-
-
-def _forms(words: Words) -> tuple[str, ...]:
-    return tuple(one.form for one in words)
-
-
-def _affirmed(words: Words) -> tuple[Words, bool]:
-    """The words without their negation, and whether there was one; no words if it is unclear."""
-    forms = [*(one.form for one in words), ""]
-    gone = {place for place, form in enumerate(forms) if form == "anymore"}
-    count = 0
-    for place, form in enumerate(forms[:-1]):
-        following = forms[place + 1]
-        if form == "no" and following == "longer":
-            gone |= {place, place + 1}
-            count += 1
-        elif form in ("not", "never") and following not in _PARTIAL:
-            gone.add(place)
-            count += 1
-        elif form in NEGATIONS:
-            return (), False
-    if count > 1:
-        return (), False
-    return tuple(one for place, one in enumerate(words) if place not in gone), count == 1
+    return Statement(words, negated, tuple(claims))
 
 
 def _claims(words: Words, *, flat: bool) -> Iterator[Claim]:
@@ -209,6 +108,8 @@ def _stated(
     kind = kind_of(value, flat=flat)
     if relation.name == "is":
         return _attributed(before, scope, value, kind)
+    if relation.name == "when" and found[0].startswith("runs") and all(one.name for one in before):
+        return None  # somebody may run in the morning and in the evening
     if relation.kinds and (kind is None or not _fits(kind, relation)):
         return None
     said_of = (Word(relation.noun, relation.noun), _OF) if relation.noun else ()
@@ -271,11 +172,13 @@ def _single(subject: Words, kind: Kind) -> bool:
     forms = [one.form for one in subject]
     end = forms.index("of") if "of" in forms else len(forms)
     head = subject[:end]
-    if not head or not (end < len(forms) or "'s" in forms or subject[0].definite):
+    if not head or not (end < len(forms) or "'s" in forms or any(one.definite for one in head)):
         return False
     last = head[-1].sense
     if any(one.sense in CHOSEN for one in head) or last in THINGS:
         return True
+    if kind.name == "code":
+        return last in CODES
     return last in PEOPLE and kind.name in _NAMES
 
 
@@ -292,8 +195,10 @@ def _change(words: Words, text: str, found: re.Match[str], *, flat: bool) -> Ite
     if noun := _noun(subject):
         rest, relation = noun
         yield Claim(rest + scope, relation, value, kind, was=was)
-    elif relation := _changed(found["verb"], subject, kind):
-        yield Claim(subject + scope, relation, value, kind, was=was)
+    elif kind.name in _NAMES and _moves(found["verb"], value):
+        yield Claim(subject + scope, "located", value, kind, was=was)
+    elif changed := _changed(subject, kind):
+        yield Claim(subject + scope, changed, value, kind, was=was)
     elif was:
         yield Claim(subject + scope, "uses", value, None, was=was)
 
@@ -302,7 +207,12 @@ AMOUNT: Final = "amount"
 """What was raised or lowered: it was said to be, to last or to cost so much."""
 
 
-def _changed(verb: str, subject: Words, kind: Kind) -> str | None:
+def _moves(verb: str, value: Words) -> bool:
+    """Whether somebody lives elsewhere now, and does not merely use something else."""
+    return verb in ("moved", "relocated") and SERVICES.isdisjoint(one.form for one in value)
+
+
+def _changed(subject: Words, kind: Kind) -> str | None:
     """The relation of which a change speaks, by what it changes to."""
     if kind.name in ("weekday", "time", "date"):
         return "when"
@@ -310,6 +220,4 @@ def _changed(verb: str, subject: Words, kind: Kind) -> str | None:
         return "runs"
     if kind.name == "number":
         return AMOUNT
-    if kind.name in _NAMES and verb in ("moved", "relocated"):
-        return "located"
     return "is" if kind.name in CLOSED or _single(subject, kind) else None

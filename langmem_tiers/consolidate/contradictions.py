@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from langmem_tiers.consolidate.claims import AMOUNT, Claim, Statement, Words, statements
+from langmem_tiers.consolidate.claims import AMOUNT, Claim, Statement, statements
 from langmem_tiers.consolidate.items import Item
+from langmem_tiers.consolidate.lexicon import FIRST_PERSON
 from langmem_tiers.consolidate.order import agree
+from langmem_tiers.consolidate.stating import Words
 from langmem_tiers.consolidate.values import exclude
 
-_FIRST_PERSON = frozenset("i me my mine we us our ours".split())
 _MARKS = frozenset(("of", "'s"))
 
 _AMOUNTS = frozenset((AMOUNT, "is", "lasts", "costs"))
@@ -83,7 +84,7 @@ def _of_one_speaker(one: _Said, other: _Said) -> bool:
     if one.item.speaker == other.item.speaker:
         return True
     words = (*one.statement.words, *other.statement.words)
-    return _FIRST_PERSON.isdisjoint(word.form for word in words)
+    return FIRST_PERSON.isdisjoint(word.form for word in words)
 
 
 def contradicts(older: Statement, newer: Statement) -> str | None:

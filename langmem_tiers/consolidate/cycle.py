@@ -11,6 +11,8 @@ from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.promotion import Demote, Promote
 from langmem_tiers.consolidate.rise import Rise
+from langmem_tiers.consolidate.session_end import SessionEnd
+from langmem_tiers.consolidate.session_rules import Summariser
 from langmem_tiers.consolidate.steps import Step
 from langmem_tiers.consolidate.supersede import Supersede
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
@@ -21,16 +23,15 @@ def steps(
     generaliser: Generaliser = DETERMINISTIC,
     judge: Judge | None = None,
     archive_step: Step | None = None,
-    *,
-    ended: frozenset[str] = frozenset(),
+    summariser: Summariser | None = None,
 ) -> tuple[Step, ...]:
     """The steps that a policy asks for.
 
-    They are expire, rise, merge, supersede, demote, promote, decay and archive, in this order.
-    `ended` are ids of sessions that have ended, all of which rises. Without a `judge` rules alone
-    say what says the same and what contradicts. `archive_step` comes last, if the policy archives.
+    They are expire, session_end, rise, merge, supersede, demote, promote, decay and archive, in
+    this order. Without a `judge`, rules alone tell what says the same and what contradicts.
+    `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
     """
-    return tuple(_steps(policy, generaliser, judge, archive_step, ended))
+    return tuple(_steps(policy, generaliser, judge, archive_step, summariser))
 
 
 def _steps(
@@ -38,12 +39,13 @@ def _steps(
     generaliser: Generaliser,
     judge: Judge | None,
     archive_step: Step | None,
-    ended: frozenset[str],
+    summariser: Summariser | None,
 ) -> Iterator[Step]:
     if policy.expiry:
         yield Expire()
     if policy.rise is not None:
-        yield Rise(policy.rise, ended)
+        yield SessionEnd(policy.rise, summariser)
+        yield Rise(policy.rise)
     if policy.merge is not None:
         yield Merge(policy.merge, judge)
     if policy.supersede is not None:

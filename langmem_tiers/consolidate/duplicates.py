@@ -16,18 +16,17 @@ from typing import NamedTuple
 
 from langmem_tiers.consolidate.contradictions import contradictions
 from langmem_tiers.consolidate.items import Item
-from langmem_tiers.consolidate.lexicon import BE
+from langmem_tiers.consolidate.lexicon import BE, FIRST_PERSON
 from langmem_tiers.consolidate.order import Words, agree
 from langmem_tiers.consolidate.policy import MergePolicy
-from langmem_tiers.consolidate.wording import Word, bare, plain, read
+from langmem_tiers.consolidate.wording import Word, asks, bare, plain, read
 
 HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
 """Types of what happened: the same a day later has happened twice."""
 _ANOTHER_TIME = timedelta(days=1)
-_WORDS_OF_A_SLIP = 4
-"""So many words must be right for one that is misspelt."""
+_WORDS_OF_A_SLIP = 3
+"""A text has so many words for each that is misspelt."""
 _MOST_SLIPS = 3
-_FIRST_PERSON = frozenset("i me my mine we us our ours".split())
 _INITIALS = 4
 _LONG = 60
 """Texts of more words are proposed by all of them together, or by their cosine."""
@@ -73,14 +72,12 @@ def clusters(
             survivors[item.id] = (number, item)
             for key in keys:
                 by_words[key].append(item.id)
-    return [
-        Cluster(one, tuple(found[one])) for one in survivors if one in found
-    ]
+    return [Cluster(one, tuple(found[one])) for one in survivors if one in found]
 
 
 def same(one: Item, other: Item) -> bool:
     """Whether two memories say the same, and either could stand for the other."""
-    if one.memory_type != other.memory_type or _two_happenings(one, other):
+    if one.memory_type != other.memory_type or two_happenings(one, other):
         return False
     if one.speaker != other.speaker and (_own(one.content) or _own(other.content)):
         return False
@@ -92,7 +89,7 @@ def same_text(one: str, other: str) -> bool:
     first, second = sorted((bare(one), bare(other)))
     if first.casefold() == second.casefold():
         return True
-    if _asks(first) != _asks(second):
+    if asks(first) != asks(second):
         return False
     # A misspelt phrase of the lexicon is compared word by word.
     return any(_agree(*sorted((reading(one), reading(other)))) for reading in (read, plain))
@@ -105,18 +102,15 @@ def _agree(words: Words, others: Words) -> bool:
     return agree(words, others, slips=min(fewest // _WORDS_OF_A_SLIP, _MOST_SLIPS))
 
 
-def _two_happenings(one: Item, other: Item) -> bool:
+def two_happenings(one: Item, other: Item) -> bool:
+    """Whether two memories tell what happened at different times."""
     if one.memory_type not in HAPPENINGS or not one.occurred_at or not other.occurred_at:
         return False
     return abs(one.occurred_at - other.occurred_at) >= _ANOTHER_TIME
 
 
 def _own(text: str) -> bool:
-    return not _FIRST_PERSON.isdisjoint(word.form for word in read(text))
-
-
-def _asks(text: str) -> bool:
-    return text.rstrip("\"'”’ )").endswith("?")
+    return not FIRST_PERSON.isdisjoint(word.form for word in read(text))
 
 
 def _exact(words: Iterable[Word]) -> list[str]:

@@ -19,6 +19,11 @@ def _classes(lines: str) -> dict[tuple[str, ...], str]:
     return table
 
 
+def listed(words: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(words.split())
+
+
 SAME: Final = _classes("""
 must | have to | has to | need to | needs to | is required to | are required to
 like | likes | prefer | prefers | enjoy | enjoys | favour | favours | favor | favors
@@ -82,12 +87,9 @@ holiday | vacation
 film | movie
 phone | telephone
 photo | photograph
-purchase order | po
-password | passphrase
 verify | check | verifies | checks
 error | fault
 bug | defect
-job | task | jobs | tasks
 picture | image | pictures | images
 live in | lives in | reside in | resides in
 work at | works at | work for | works for | is employed at | is employed by | are employed at
@@ -128,34 +130,34 @@ OPPOSITES: Final[frozenset[frozenset[str]]] = frozenset(
 )
 """Pairs of words that are told apart however alike they look."""
 
-SLIGHT: Final = frozenset(
-    "a an the please do does also just really now currently presently nowadays then so that".split()
+SLIGHT: Final = listed(
+    "a an the please do does also just really now currently presently nowadays then so that"
 )
 """Words without which a text says the same."""
 SLIGHT_PHRASES: Final = frozenset(
     tuple(one.split()) for one in ("these days", "as of now", "at present", "at the moment")
 )
 
-MOVABLE: Final = frozenset(
+MOVABLE: Final = listed(
     "about above after at because before below between by during each every for from if in into"
     " near often on over per since through to under unless until upon usually when whenever where"
-    " while with within without yesterday today tomorrow daily weekly monthly yearly always".split()
+    " while with within without yesterday today tomorrow daily weekly monthly yearly always"
 )
 """A phrase that begins with one of these can stand elsewhere in the sentence."""
 
-BE: Final = frozenset("is are am be".split())
-NEGATIONS: Final = frozenset("not no never nor neither none nobody nothing without hardly".split())
+BE: Final = listed("is are am be")
+NEGATIONS: Final = listed("not no never nor neither none nobody nothing without hardly")
 
+_SMALL = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+    sixteen seventeen eighteen nineteen twenty
+"""
+_TENS = "ten twenty thirty forty fifty sixty seventy eighty ninety"
 NUMBERS: Final = {
-    word: str(number)
-    for number, word in enumerate(
-        "zero _ two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-        " fifteen sixteen seventeen eighteen nineteen twenty".split()
-    )
-    if word != "_"
-} | {
-    word: str(tens * 10)
-    for tens, word in enumerate("thirty forty fifty sixty seventy eighty ninety".split(), 3)
+    word: str(number * step)
+    for words, step, first in ((_SMALL, 1, 0), (_TENS, 10, 1))
+    for number, word in enumerate(words.split(), first)
+    if word != "one"
 }
 """Not "one": it is a pronoun as often."""
 
@@ -192,17 +194,15 @@ UNITS: Final = _units(
 )
 """What a unit measures, and how much of it. Months and currencies are compared as words."""
 
-WEEKDAYS: Final = frozenset(
-    f"{one}{plural}"
-    for one in "monday tuesday wednesday thursday friday saturday sunday".split()
-    for plural in ("", "s")
+_DAYS: Final = listed("monday tuesday wednesday thursday friday saturday sunday")
+WEEKDAYS: Final = _DAYS | {f"{one}s" for one in _DAYS}
+MONTHS: Final = listed(
+    "january february march april may june july august september october november december"
 )
-MONTHS: Final = frozenset(
-    "january february march april may june july august september october november december".split()
-)
-COLOURS: Final = frozenset(
+FIRST_PERSON: Final = listed("i me my mine we us our ours")
+COLOURS: Final = listed(
     "black white red green blue yellow orange purple violet pink brown grey gray turquoise beige"
-    " gold silver cyan magenta indigo".split()
+    " gold silver cyan magenta indigo"
 )
 PRODUCTS: Final = {
     name: kind

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from langmem_tiers.consolidate import changed
 from langmem_tiers.consolidate.changed import Group
-from langmem_tiers.consolidate.duplicates import Cluster, clusters, same
+from langmem_tiers.consolidate.contradictions import contradictions
+from langmem_tiers.consolidate.duplicates import Cluster, clusters, same, two_happenings
 from langmem_tiers.consolidate.items import Item
-from langmem_tiers.consolidate.judge import UNSAID, Judge, Pair, judged
+from langmem_tiers.consolidate.judge import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import MergePolicy
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import (
@@ -27,6 +28,7 @@ SAME = "it says the same as an older one"
 ALONE = "nothing says the same"
 OLDEST = "it is the oldest that says the same"
 TAKEN_APART = "it was merged before, and that was rolled back"
+ANOTHER_TIME = "it says the same of another time"
 LIVED_ON = "it lived on in another one before"
 LATE = "it was left when the others were merged"
 
@@ -52,32 +54,39 @@ class Merge:
         before = yield from undone(cycle, "merged", involved)
         fate = dict.fromkeys((one for one in ids if one in involved), ALONE)
         decisions: list[Decision] = []
-        for group in groups:
-            for cluster in (yield from self._clusters(group, fate)):
-                if fate.keys().isdisjoint((cluster.survivor, *cluster.others)):
-                    continue  # they were looked at when they changed
-                _say(fate, cluster.survivor, OLDEST)
-                for one in cluster.others:
-                    if (one, cluster.survivor) in before:
-                        _say(fate, one, TAKEN_APART)
-                        continue
+        for group, cluster in (yield from self._clusters(groups, fate.keys(), before)):
+            if fate.keys().isdisjoint((cluster.survivor, *cluster.others)):
+                continue  # they were looked at when they changed
+            _say(fate, cluster.survivor, OLDEST)
+            for one in cluster.others:
+                source, target = group.memories[one], group.memories[cluster.survivor]
+                if (one, cluster.survivor) in before:
+                    _say(fate, one, TAKEN_APART)
+                elif source.told_to_last != target.told_to_last:
+                    _say(fate, one, ANOTHER_TIME)
+                else:
                     fate.pop(one, None)
-                    target = group.memories[cluster.survivor]
-                    decisions.append(decision(group.memories[one], SAME, target))
+                    decisions.append(decision(source, SAME, target))
         decisions.sort(key=lambda one: one["id"])
         return Proposal(decisions=decisions, kept=counted(fate.values()))
 
-    def _clusters(self, group: Group, fate: dict[int, str]) -> Flow[list[Cluster]]:
-        found = clusters(group.items(), group.near, self._policy)
-        if self._judge is None:
-            return found
-        doubts = _doubts(group, found, self._policy, fate.keys())
+    def _clusters(
+        self, groups: Sequence[Group], ids: Collection[int], before: set[tuple[int, int]]
+    ) -> Flow[list[tuple[Group, Cluster]]]:
+        """What says the same by the rules; where they have no word, a model is asked once."""
+        known = [(group, clusters(group.items(), group.near, self._policy)) for group in groups]
+        doubts = [
+            (one, other)
+            for each in known
+            for one, other in _doubts(*each, self._policy, ids)
+            if before.isdisjoint(((one.id, other.id), (other.id, one.id)))
+        ]
         alike = yield from judged(self._judge, "same", doubts)
-        if alike is None:
-            for one in {item.id for pair in doubts for item in pair}:
-                _say(fate, one, UNSAID)
-            return found
-        return joined(group.items(), found, alike)
+        return [
+            (group, cluster)
+            for group, found in known
+            for cluster in joined(group.items(), found, alike)
+        ]
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         """Merge those that are as they were judged: one move for each that others live on in."""
@@ -122,23 +131,38 @@ def _say(fate: dict[int, str], one: int, why: str) -> None:
 
 
 def _doubts(
-    group: Group, found: Sequence[Cluster], policy: MergePolicy, ids: Iterable[int]
+    group: Group, found: Sequence[Cluster], policy: MergePolicy, ids: Collection[int]
 ) -> list[Pair]:
-    """Pairs that are near and differ by the rules, the older one first."""
+    """Pairs that are near and differ by the rules, the older one first.
+
+    Left out is what cannot be merged anyhow: what is told of different times, and what ended before
+    the other began, as that began anew.
+    """
     items = {one.id: one for one in group.items()}
+    ends = {one.older: items[one.newer].order for one in contradictions([*items.values()])}
     home = {one: each.survivor for each in found for one in each.others}
-    looked_at = set(ids)
     pairs = {
-        tuple(sorted((items[home.get(one, one)] for one in pair), key=lambda one: one.recorded))
+        tuple(sorted((items[home.get(one, one)] for one in pair), key=lambda one: one.order))
         for pair, cosine in group.near.items()
-        if cosine >= policy.near_duplicate and not looked_at.isdisjoint(pair)
+        if cosine >= policy.near_duplicate and any(one in ids for one in pair)
     }
-    doubts = [(one, other) for one, other in pairs if one.id != other.id and not same(one, other)]
+    doubts = [
+        (one, other)
+        for one, other in pairs
+        if one.id != other.id
+        and not same(one, other)
+        and not two_happenings(one, other)
+        and not (one.id in ends and ends[one.id] <= other.order)
+        and group.memories[one.id].told_to_last == group.memories[other.id].told_to_last
+    ]
     return sorted(doubts, key=lambda pair: (pair[0].id, pair[1].id))
 
 
 def joined(items: Sequence[Item], found: Sequence[Cluster], alike: Sequence[Pair]) -> list[Cluster]:
-    """Clusters, and further pairs that say the same, as clusters: each lives on in the oldest."""
+    """Clusters, and further pairs that say the same, as clusters: each lives on in the oldest.
+
+    Pairs of other memories than these are left out.
+    """
     age = {one.id: number for number, one in enumerate(sorted(items, key=lambda i: i.recorded))}
     home = {one: each.survivor for each in found for one in each.others}
 
@@ -147,7 +171,7 @@ def joined(items: Sequence[Item], found: Sequence[Cluster], alike: Sequence[Pair
             one = home[one]
         return one
 
-    for one, other in alike:
+    for one, other in (pair for pair in alike if pair[0].id in age):
         older, newer = sorted((root(one.id), root(other.id)), key=age.__getitem__)
         if older != newer:
             home[newer] = older

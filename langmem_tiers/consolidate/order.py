@@ -61,7 +61,7 @@ def _moved(one: Words, other: Words, slips: int) -> bool:
     # A phrase may share its first words with what stands before it: "in X … in Y".
     for back in range(min(start, _SHARED) + 1):
         first, second = one[start - back : end], other[start - back : end]
-        if _rotated(first, second, slips) or _exchanged(first, second, slips):
+        if _rotated(first, second, slips) or _exchanged(first, second, slips, one):
             return True
     return False
 
@@ -79,14 +79,17 @@ def _rotated(one: Words, other: Words, slips: int) -> bool:
     return False
 
 
-def _exchanged(one: Words, other: Words, slips: int) -> bool:
-    """Whether what stands around one word has changed sides: "A and B", "A's B", "A is B"."""
+def _exchanged(one: Words, other: Words, slips: int, text: Words) -> bool:
+    """Whether what stands around one word has changed sides: "A and B", "A's B", "A is B".
+
+    In a text with two lists, the order of one may answer to that of the other.
+    """
     for place in range(1, len(one) - 1):
         here = one[place]
         before, after = one[:place], one[place + 1 :]
         if here.form in _EXCHANGED:
             link = _EXCHANGED[here.form]
-            if link == here.form and _count(one, link) > 1:
+            if link == here.form and _count(text, link) > 1:
                 continue
         elif here.form in BE and (_definite(before) or _definite(after)):
             link = here.form

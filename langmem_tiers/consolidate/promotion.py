@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from langmem_tiers.consolidate.judge import UNSAID
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import Unnoted, counted, hold, move_id, sort_out, version
@@ -21,6 +21,7 @@ PROVEN = "it has proven itself"
 UNPROVEN = "it is not proven yet"
 SETTLED = "it has lived on in another one"
 
+UNSAID = "the model said nothing usable of it"
 NOT_NOW = "it could not be promoted as things stood; explain tells why"
 TURNED = "later outcomes turned against it"
 HOLDS = "later outcomes have not turned against it"
@@ -57,7 +58,9 @@ class Promote(Unnoted):
             except (ModelError, InvalidInputError):
                 kept.append(UNSAID)
                 continue
-            decisions.append(_decision(source, PROVEN, {"general": general}))
+            names = promote.private_names(worthy, cycle.tenant)
+            detail = {"general": general, "names": names}
+            decisions.append(_decision(source, PROVEN, detail))
         return Proposal(decisions=decisions, kept=counted(kept))
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
@@ -80,8 +83,9 @@ class Promote(Unnoted):
     def _promote(self, cycle: Cycle, one: Decision) -> Flow[None]:
         sources = yield from promote.evidence(cycle.tenant, [one["id"]])
         if sources and version(sources[0].updated_at) == one["version"]:
-            general = one["detail"]["general"]
-            yield from promote.promote_one(sources[0], self._how(cycle, _saying(general)))
+            how = self._how(cycle, _saying(**one["detail"]))
+            with suppress(InvalidInputError):
+                yield from promote.promote_one(sources[0], how)
 
     def _how(self, cycle: Cycle, generaliser: Generaliser) -> Promoting:
         return Promoting(
@@ -152,13 +156,18 @@ def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
     return {row[0]: row[1] or [] for row in rows}
 
 
-def _saying(general: str) -> Generaliser:
-    """Says what was said before."""
+def _saying(general: str, names: Sequence[str]) -> Generaliser:
+    """Says what was said before without these names, if there is no other to leave out by now."""
 
-    async def acall(_: str, __: Sequence[str]) -> str:
+    def call(_: str, private: Sequence[str]) -> str:
+        if set(private) - set(names):
+            raise InvalidInputError("it was generalised before another name became known")
         return general
 
-    return Generaliser(lambda _, __: general, acall)
+    async def acall(content: str, private: Sequence[str]) -> str:
+        return call(content, private)
+
+    return Generaliser(call, acall)
 
 
 def _decision(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from langmem_tiers.consolidate.lexicon import listed
 from langmem_tiers.consolidate.values import CLOSED
 
-ANYTHING: Final = CLOSED | {"name", "plain"}
+ANYTHING: Final = CLOSED | {"name", "plain", "code"}
 
 
 class Relation(NamedTuple):
@@ -66,9 +67,7 @@ RELATIONS: Final = (
     _relation("uses", r"(?:uses?|relies on)", ""),
     _relation("costs", r"costs?", "number"),
     _relation("lasts", r"(?:takes?|lasts?)", "number"),
-    _relation(
-        "is", rf"(?:{_BE} (?:set|configured|fixed) (?:to|at)|defaults? to|equals?|=)", "any"
-    ),
+    _relation("is", rf"(?:{_BE} (?:set|configured|fixed) (?:to|at)|defaults? to|equals?|=)", "any"),
     _relation("is", r"(?:has|have) been(?= \w+ $)", "state"),
     _relation("is", _BE, "any"),
 )
@@ -103,14 +102,24 @@ NOUNS: Final = {
     "price": "costs",
 }
 """Attributes that say what a verb says as well: "the owner of X is Y"."""
-PEOPLE: Final = frozenset(
-    "ceo chair contact cto director editor host husband partner president provider wife".split()
+PEOPLE: Final = listed(
+    "ceo chair contact cto director editor host husband partner president provider wife"
 )
 """Attributes whose values are names."""
-THINGS: Final = frozenset(
+THINGS: Final = listed(
     "branch colour currency drink food format language location mode model plan region role theme"
-    " timezone title".split()
+    " timezone title"
 )
 """Attributes whose values may be any noun."""
-CHOSEN: Final = frozenset("favourite default primary main current".split())
+CODES: Final = listed(
+    "address bucket domain email endpoint handle host hostname id ip key number path phone revision"
+    " tag token url username version"
+)
+"""Attributes whose values may be identifiers, besides all others of which there is one."""
+CHOSEN: Final = listed("favourite default primary main current")
 """Before an attribute: there is one of it."""
+SERVICES: Final = listed(
+    "slack teams zoom google meet discord github gitlab bitbucket jira linear notion confluence"
+    " trello asana outlook gmail vercel netlify heroku cloudflare aws azure gcp kubernetes docker"
+)
+"""What one moves to without living there."""

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from langmem_tiers.consolidate.steps import added
 
-VERDICTS = ("done", "left", "kept")
+Verdict = Literal["done", "left", "kept"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 class StepCounts(TypedDict):
@@ -47,11 +48,16 @@ def _both(one: StepCounts | None, other: StepCounts | None) -> StepCounts:
     }
 
 
+def total(counts: Counts, verdict: Verdict) -> int:
+    """How many memories a verdict was given, in all steps."""
+    return sum(number for one in counts.values() for number in one[verdict].values())
+
+
 class Line(NamedTuple):
     """One line of a report."""
 
     step: str
-    verdict: str
+    verdict: Verdict
     reason: str
     memories: int
 
@@ -64,7 +70,7 @@ class ConsolidationReport:
         ```python
         from langmem_tiers import ConsolidationReport
 
-        report = ConsolidationReport.of(graph.invoke({}, config)["consolidated"])
+        report = ConsolidationReport.of(graph.invoke({}, config))
         print(report)
         ```
     """
@@ -83,43 +89,46 @@ class ConsolidationReport:
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> ConsolidationReport:
-        """Read it from what the graph writes to the state key `consolidated`."""
+        """Read it from a graph's state, or from what is under its key `consolidated`."""
+        said = state.get("consolidated", state)
         return cls(
-            tenant=state["tenant"],
-            cycle=state["cycle"],
-            started_at=datetime.fromisoformat(state["started_at"]),
-            finished_at=datetime.fromisoformat(state["finished_at"]),
-            lines=tuple(_lines(state["counts"])),
-            moves=tuple(move for one in state["counts"].values() for move in one["moves"]),
-            skipped=state["skipped"],
+            tenant=said["tenant"],
+            cycle=said["cycle"],
+            started_at=datetime.fromisoformat(said["started_at"]),
+            finished_at=datetime.fromisoformat(said["finished_at"]),
+            lines=tuple(_lines(said["counts"])),
+            moves=tuple(move for one in said["counts"].values() for move in one["moves"]),
+            skipped=said["skipped"],
         )
 
-    def count(self, step: str, verdict: str = "done") -> int:
+    def count(self, step: str, verdict: Verdict = "done") -> int:
         """How many memories a step dealt with so."""
         return sum(one.memories for one in self.lines if (one.step, one.verdict) == (step, verdict))
 
     def __str__(self) -> str:
-        """A table, one line a step, verdict and reason."""
-        if self.skipped is not None:
-            return f"{self.tenant}: nothing was done, as {self.skipped}"
-        seconds = (self.finished_at - self.started_at).total_seconds()
-        head = f"{self.tenant}: a cycle of {seconds:.1f} s"
+        """What it was, and a table: one line a step, verdict and reason."""
         rows = [
             f"  {one.step:<10} {one.verdict:<5} {one.memories:>7,}  {one.reason}"
             for one in self.lines
         ]
-        return "\n".join([head, *(rows or ["  nothing to do"])])
+        return "\n".join([self._head(), *rows])
 
     def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
-        return _table(self.lines)
+        """The same for notebooks."""
+        return f"<p>{escape(self._head())}</p>{_table(self.lines) if self.lines else ''}"
+
+    def _head(self) -> str:
+        if self.skipped is not None:
+            return f"{self.tenant}: nothing was done, as {self.skipped}"
+        seconds = (self.finished_at - self.started_at).total_seconds()
+        head = f"{self.tenant}: a cycle as of {self.started_at:%Y-%m-%d %H:%M} UTC, {seconds:.1f} s"
+        return head if self.lines else f"{head}; there was nothing to do"
 
 
 def _lines(counts: Counts) -> Iterator[Line]:
     for step, one in counts.items():
-        by_verdict = {"done": one["done"], "left": one["left"], "kept": one["kept"]}
         for verdict in VERDICTS:
-            for reason, number in sorted(by_verdict[verdict].items()):
+            for reason, number in sorted(one[verdict].items()):
                 yield Line(step, verdict, reason, number)
 
 

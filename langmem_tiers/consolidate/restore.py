@@ -49,7 +49,7 @@ class RestoreReport:
 
     restored: int
     occupied: tuple[str, ...] = ()
-    """Keys of which another memory lives now; these stay in the archive."""
+    """Keys of which another memory lives now, or a newer one is archived; these wait."""
     expired: int = 0
     """How many had expired by now, and are gone for good."""
 

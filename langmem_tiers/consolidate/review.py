@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from langmem_tiers.consolidate.steps import Decision, Proposal
+from langmem_tiers.consolidate.steps import Decision, Proposal, added
 
 CONFLICT = "another decision of this cycle concerns it"
 
 
-def reviewed(
-    proposals: Sequence[Proposal], *, hands_over: bool
-) -> tuple[list[Decision], list[Decision]]:
-    """Those decisions that can stand together, and those that cannot, each in the order of ids.
+class Reviewed(NamedTuple):
+    """What becomes of the memories that several proposals are about; each of them is in one."""
+
+    standing: list[Decision]
+    """What can be carried out together, in the order of ids."""
+    again: list[int]
+    """Ids of what is to be judged again when that is done, in order."""
+    kept: dict[str, int]
+    """How many stay as they are, by reason."""
+
+
+def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> Reviewed:
+    """Which decisions can stand together.
 
     Batches are judged apart, so two of them may decide on the same memory, of which the first
-    stands; said twice alike, it is said once. Where a memory `hands_over` to its target, that one
-    must not go elsewhere in the same cycle.
+    stands, and one may keep what another decides on, which is then decided. Where a memory
+    `hands_over` to its target, that one must not go elsewhere at the same time: what was to live
+    on in it is judged again.
     """
-    found = {(one["id"], one["target"] or 0): one for one in reversed(_all(proposals))}
     gone: set[int] = set()
     needed: set[int] = set()
     standing: list[Decision] = []
-    fallen: list[Decision] = []
-    for _, one in sorted(found.items()):
-        target = one["target"]
-        clashes = hands_over and (one["id"] in needed or target in gone)
-        if one["id"] in gone or clashes:
-            fallen.append(one)
+    fallen: set[int] = set()
+    for one in sorted(_decisions(proposals), key=lambda one: (one["id"], one["target"] or 0)):
+        source, target = one["id"], one["target"]
+        if source in gone:
             continue
-        gone.add(one["id"])
+        if hands_over and (source in needed or target in gone):
+            fallen.add(source)
+            continue
+        gone.add(source)
         needed.update(() if target is None else (target,))
         standing.append(one)
-    return standing, fallen
+    again = fallen - gone
+    return Reviewed(standing, sorted(again), added([one["kept"] for one in proposals]))
 
 
-def _all(proposals: Sequence[Proposal]) -> list[Decision]:
+def _decisions(proposals: Sequence[Proposal]) -> list[Decision]:
     return [one for proposal in proposals for one in proposal["decisions"]]

@@ -22,14 +22,13 @@ from langmem_tiers.memory import Tier
 
 
 class Rise(Unnoted):
-    """Moves memories up; those of sessions that have `ended` as well."""
+    """Moves memories up; those of sessions that have ended as well."""
 
     name = "rise"
 
-    def __init__(self, policy: RisePolicy, ended: frozenset[str] = frozenset()) -> None:
-        """Hold what the rule goes by; `ended` are session ids."""
+    def __init__(self, policy: RisePolicy) -> None:
+        """Hold what the rule goes by."""
         self._policy = policy
-        self._ended = ended
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may rise."""
@@ -37,7 +36,7 @@ class Rise(Unnoted):
             "tenant": cycle.tenant,
             "after": after,
             "alive_at": cycle.moment.alive_at,
-            "ended": sorted(self._ended),
+            "ended": sorted(cycle.ended),
             "accesses": self._policy.min_access_count,
             "importance": self._policy.min_importance,
             "limit": limit,
@@ -49,15 +48,15 @@ class Rise(Unnoted):
         """What the rule says of each."""
         decisions, kept = [], []
         for one in (yield from read(cycle, ids)):
-            reason = self._reason(one)
+            reason = self._reason(one, cycle)
             if reason is None:
                 kept.append("it has not reached what rises")
             else:
                 decisions.append(decision(one, reason))
         return Proposal(decisions=decisions, kept=counted(kept))
 
-    def _reason(self, one: Stored) -> str | None:
-        note = Note(one.importance, one.access_count, one.session in self._ended)
+    def _reason(self, one: Stored, cycle: Cycle) -> str | None:
+        note = Note(one.importance, one.access_count, one.namespace in cycle.ended)
         return rises(note, self._policy)
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:

@@ -32,9 +32,9 @@ class ConsolidationSchedule:
     every: timedelta | None = None
     """The time from the beginning of one cycle to that of the next."""
     every_turns: int | None = None
-    """Messages of a human on this thread since the last cycle."""
+    """Messages of a human on this thread since the last cycle, of those that it still keeps."""
     on_session_end: bool = False
-    """Whether the end of a session is a reason."""
+    """Whether the end of a session is a reason; the state's `session_ended` says so."""
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
@@ -69,15 +69,13 @@ def due(
 ) -> str | None:
     """Why a cycle is due, None if none is.
 
-    `last` is the report of the last cycle, of which `started_at` (ISO 8601) and `turns` are read;
-    None if there was none yet, in which case whatever goes by time is due at once.
+    `last` is the report of the last cycle, of which `started_at` (ISO 8601) is read; None if there
+    was none yet, in which case whatever goes by time is due at once. `turns` are those since then.
     """
     if schedule.on_session_end and session_ended:
         return "the session ended"
-    if schedule.every_turns is not None:
-        since = turns - (last["turns"] if last else 0)
-        if since >= schedule.every_turns:
-            return f"{since} turns since the last cycle"
+    if schedule.every_turns is not None and turns >= schedule.every_turns:
+        return f"{turns} turns since the last cycle"
     if schedule.every is not None and not until(schedule.every, last, now):
         return "the time has come"
     return None

@@ -29,6 +29,8 @@ class Cycle(NamedTuple):
     options: StoreOptions
     fence: int | None = None
     """Of the lease under which it runs; None asks that nobody holds one."""
+    ended: frozenset[str] = frozenset()
+    """Namespaces of sessions that have ended, as the database names them; all of theirs rises."""
 
 
 class Decision(TypedDict):

@@ -58,6 +58,16 @@ class Stored(NamedTuple):
         return told if isinstance(told, int | float) and not isinstance(told, bool) else None
 
     @property
+    def told_to_last(self) -> tuple[datetime | None, datetime | None]:
+        """From when, and until when, somebody said that it is true."""
+        return self.valid_from, self.valid_to
+
+    @property
+    def since(self) -> datetime:
+        """Since when it is true, as far as anybody told."""
+        return self.valid_from or self.occurred_at or self.created_at
+
+    @property
     def memory_type(self) -> str:
         """Its kind."""
         return str(self.value.get("memory_type") or "episodic")
@@ -120,7 +130,8 @@ def hold(cycle: Cycle, decisions: Sequence[Decision], moves: Iterable[str] = ())
     Raises:
         LeaseLostError: if somebody else consolidates the tenant.
     """
-    ids = {one["id"] for one in decisions} | {one["target"] or 0 for one in decisions}
+    ids = {one["id"] for one in decisions}
+    ids |= {one["target"] for one in decisions if one["target"] is not None}
     events = sorted(set(moves))
     calls = (
         lock_call(_keys(cycle, decisions), cycle.options),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from langmem_tiers.consolidate import changed
 from langmem_tiers.consolidate.changed import Group
 from langmem_tiers.consolidate.contradictions import Contradiction, contradictions
 from langmem_tiers.consolidate.duplicates import same
 from langmem_tiers.consolidate.items import Item
-from langmem_tiers.consolidate.judge import UNSAID, Judge, Pair, judged
+from langmem_tiers.consolidate.judge import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import SupersedePolicy
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import (
     CURRENT_TIERS,
+    Stored,
     counted,
     decision,
     hold,
@@ -59,31 +60,45 @@ class Supersede:
         before = yield from undone(cycle, _SUPERSEDED, involved)
         fate = dict.fromkeys((one for one in ids if one in involved), STANDS)
         decisions: list[Decision] = []
-        for group in groups:
+        for group, contradicted in (
+            yield from self._contradictions(cycle, groups, fate.keys(), before)
+        ):
             found = []
-            for one in (yield from self._contradictions(group, fate)):
+            for one in contradicted:
                 if (one.older, one.newer) not in before:
                     found.append(one)
                 elif one.older in fate:
                     fate[one.older] = STANDS_AGAIN
             for one in first_of_each(found, group.items()):
                 older, newer = group.memories[one.older], group.memories[one.newer]
-                if older.state is None and {one.older, one.newer} & {*ids}:
+                if _ends(older, newer, cycle) and {one.older, one.newer} & {*ids}:
                     fate.pop(one.older, None)
                     decisions.append(decision(older, one.reason, newer))
         decisions.sort(key=lambda one: one["id"])
         return Proposal(decisions=decisions, kept=counted(fate.values()))
 
-    def _contradictions(self, group: Group, fate: dict[int, str]) -> Flow[list[Contradiction]]:
-        found = contradictions(group.items())
-        if self._judge is None:
-            return found
-        doubts = _doubts(group, found, fate.keys())
+    def _contradictions(
+        self,
+        cycle: Cycle,
+        groups: Sequence[Group],
+        ids: Collection[int],
+        before: Collection[tuple[int, int]],
+    ) -> Flow[list[tuple[Group, list[Contradiction]]]]:
+        """What newer ones contradict by the rules; where they have no word, a model is asked."""
+        known = [(group, contradictions(group.items())) for group in groups]
+        doubts = [
+            (one, other)
+            for each in known
+            for one, other in _doubts(*each, ids)
+            if (one.id, other.id) not in before
+            and _ends(each[0].memories[one.id], each[0].memories[other.id], cycle)
+        ]
         answer = yield from judged(self._judge, "contradicts", doubts)
-        if answer is None:
-            fate |= {one.id: UNSAID for pair in doubts for one in pair if one.id in fate}
-            return found
-        return [*found, *(Contradiction(one.id, other.id, JUDGED) for one, other in answer)]
+        said = [Contradiction(one.id, other.id, JUDGED) for one, other in answer]
+        return [
+            (group, [*found, *(one for one in said if one.older in group.memories)])
+            for group, found in known
+        ]
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         """End the truth of those that are as they were judged."""
@@ -119,6 +134,12 @@ class Supersede:
         return changed.note_seen(cycle, self.name)
 
 
+def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
+    """Whether the newer memory ends the older one by now; what has ended earlier has done so."""
+    lasts = older.valid_to is None or older.valid_to > newer.since
+    return older.state is None and lasts and newer.since <= cycle.moment.now
+
+
 def first_of_each(found: Iterable[Contradiction], items: Iterable[Item]) -> list[Contradiction]:
     """Of each memory, the first newer one that contradicts it: that is where it ended."""
     order = {one.id: one.order for one in items}
@@ -130,12 +151,15 @@ def first_of_each(found: Iterable[Contradiction], items: Iterable[Item]) -> list
     return [first[one] for one in sorted(first)]
 
 
-def _doubts(group: Group, found: Sequence[Contradiction], ids: Iterable[int]) -> list[Pair]:
-    """The nearest of each that changed, of which the rules do not know, the older one first."""
+def _doubts(group: Group, found: Sequence[Contradiction], ids: Collection[int]) -> list[Pair]:
+    """The nearest of each that changed, of which the rules do not know, the older one first.
+
+    A memory that has ended before the other began, or says the same, is not asked about.
+    """
     items = {one.id: one for one in group.items()}
-    known = {frozenset((one.older, one.newer)) for one in found}
-    doubts: dict[frozenset[int], Pair] = {}
-    for one in sorted(items.keys() & set(ids)):
+    ends = {one.older: items[one.newer].order for one in found}
+    doubts: set[Pair] = set()
+    for one in items.keys() & ids:
         near = sorted(
             (-cosine, other)
             for pair, cosine in group.near.items()
@@ -145,7 +169,7 @@ def _doubts(group: Group, found: Sequence[Contradiction], ids: Iterable[int]) ->
         )
         for _, other in list(dict.fromkeys(near))[:DOUBTED]:
             older, newer = sorted((items[one], items[other]), key=lambda each: each.order)
-            pair = frozenset((one, other))
-            if pair not in known and not same(older, newer):
-                doubts[pair] = (older, newer)
-    return sorted(doubts.values(), key=lambda pair: (pair[0].id, pair[1].id))
+            ended = older.id in ends and ends[older.id] <= newer.order
+            if not ended and not same(older, newer):
+                doubts.add((older, newer))
+    return sorted(doubts, key=lambda pair: (pair[0].id, pair[1].id))

@@ -15,7 +15,7 @@ from langmem_tiers.consolidate.lexicon import (
     UNITS,
     WEEKDAYS,
 )
-from langmem_tiers.consolidate.wording import Word, alike
+from langmem_tiers.consolidate.wording import Word, alike, slip
 
 CLOSED: Final = frozenset({"number", "state", "colour", "weekday", "time", "date", "version"})
 """Kinds of which a thing has one at a time, whatever it is."""
@@ -92,7 +92,7 @@ def _named(value: Sequence[Word], *, flat: bool) -> Kind | None:
         if product or (numbers and len(names) == 1 and (names[0].name or flat)):
             return Kind("version", product or names[0].form, forms)
     if numbers:
-        return None
+        return Kind("code", "", forms) if len(words) == 1 else None
     if flat:
         return Kind("noun", "", forms)
     if all(one.name for one in names):
@@ -108,14 +108,18 @@ def exclude(one: Sequence[Word], first: Kind, other: Sequence[Word], second: Kin
         return False
     if first.name == "state":
         return frozenset((str(first.which), str(second.which))) in OPPOSITES
-    if first.name in ("number", "time", "date"):
+    if first.name in ("number", "time", "date", "code"):
         return True
+    return not _overlap(one, other) and (
+        first.name in CLOSED or len(one) != len(other) or not all(map(_misspelt, one, other))
+    )
+
+
+def _overlap(one: Sequence[Word], other: Sequence[Word]) -> bool:
+    """Whether one says the other more exactly, or both list something that they share."""
     words, others = ({each.sense for each in value} for value in (one, other))
-    if words <= others or others <= words:
-        return False
-    if "and" in words | others and (words - {"and"}) & (others - {"and"}):
-        return False
-    return first.name in CLOSED or not _misspelt(one, other)
+    shared = words & others - {"and"}
+    return words <= others or others <= words or ("and" in words | others and bool(shared))
 
 
 def _of_a_kind(one: Kind, other: Kind) -> bool:
@@ -124,10 +128,9 @@ def _of_a_kind(one: Kind, other: Kind) -> bool:
     return one[:2] == other[:2]
 
 
-def _misspelt(one: Sequence[Word], other: Sequence[Word]) -> bool:
-    """Whether one may be the other, written differently."""
-    return len(one) == len(other) and all(
-        alike(first, second)
-        or SequenceMatcher(None, first.form, second.form).ratio() >= _MISSPELT
-        for first, second in zip(one, other, strict=True)
-    )
+def _misspelt(one: Word, other: Word) -> bool:
+    """Whether one may be the other, written differently. Names are alike too easily."""
+    if alike(one, other) or slip(one.form, other.form):
+        return True
+    named = one.name or other.name
+    return not named and SequenceMatcher(None, one.form, other.form).ratio() >= _MISSPELT

@@ -36,7 +36,7 @@ class Word(NamedTuple):
     """Whether a comma follows."""
 
 
-_EDGES = ".,;:!?\"()[]{}<>…“”«»¿¡*`"
+_EDGES = '.,;:!?。、"()[]{}<>…“”«»¿¡*`'
 _APOSTROPHES = re.compile(r"[\u2018\u2019\u02bc]")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _BULLET = re.compile(r"^\s*(?:[-*•–—]|\d{1,2}[.)])\s+")
@@ -75,6 +75,7 @@ def bare(text: str) -> str:
     text = _BULLET.sub("", text)
     while (rest := _PREFIX.sub("", text)) != text and rest.strip(_EDGES + " "):
         text = rest
+    text = " ".join(text.split())
     for pattern, full in _CONTRACTIONS:
         text = pattern.sub(full, text)
     return text
@@ -91,9 +92,14 @@ def plain(text: str) -> tuple[Word, ...]:
     """Every word that says something, phrases word by word."""
     return tuple(
         one._replace(sense=SAME.get((one.form,), one.sense))
-        for one in _raw(bare(text))
-        if one.form not in SLIGHT
+        for place, one in enumerate(_raw(bare(text)))
+        if not _slight(one, place)
     )
+
+
+def _slight(word: Word, place: int) -> bool:
+    """Whether a word says little; a capital A within a sentence is a name."""
+    return word.form in SLIGHT and not (place and word.name and word.form == "a")
 
 
 def _raw(text: str) -> Iterator[Word]:
@@ -171,11 +177,16 @@ def _phrase(words: Sequence[Word], place: int) -> tuple[int, str | None]:
     """How many words from here belong together, and their sense; None if they say little."""
     for length in range(min(_LONGEST, len(words) - place), 0, -1):
         forms = tuple(one.form for one in words[place : place + length])
-        if forms in SLIGHT_PHRASES or (length == 1 and forms[0] in SLIGHT):
+        if forms in SLIGHT_PHRASES or (length == 1 and _slight(words[place], place)):
             return length, None
         if forms in SAME:
             return length, SAME[forms]
     return 1, words[place].sense
+
+
+def asks(text: str) -> bool:
+    """Whether it ends with a question mark, whatever closes after it."""
+    return text.rstrip(_EDGES.replace("?", "") + "' ").endswith("?")
 
 
 def sentences(text: str) -> list[str]:
@@ -203,12 +214,18 @@ def slip(one: str, other: str) -> bool:
 
     Short words differ by one letter too easily, and first letters are hardly ever wrong.
     """
-    if frozenset((one, other)) in OPPOSITES or min(len(one), len(other)) < _SLIP_LETTERS or one[0] != other[0]:
+    if (
+        frozenset((one, other)) in OPPOSITES
+        or min(len(one), len(other)) < _SLIP_LETTERS
+        or one[0] != other[0]
+    ):
         return False
     if len(one) > len(other):
         one, other = other, one
     if len(one) == len(other):
-        wrong = [place for place, pair in enumerate(zip(one, other, strict=True)) if len({*pair}) > 1]
+        wrong = [
+            place for place, pair in enumerate(zip(one, other, strict=True)) if len({*pair}) > 1
+        ]
         if len(wrong) == 1:
             return len(one) >= _MISTAKEN_LETTERS
         swapped = len(wrong) == 2 and wrong[1] == wrong[0] + 1  # noqa: PLR2004 - two letters
@@ -220,5 +237,3 @@ def slip(one: str, other: str) -> bool:
 
 _SLIP_LETTERS, _MISTAKEN_LETTERS = 5, 6
 """Letters of a word in which a slip is believed; in which one letter may be mistaken."""
-
-

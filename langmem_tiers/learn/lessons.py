@@ -47,9 +47,7 @@ class Concern:
     limit: int = 3
 
 
-def lessons(
-    concern: Concern, moment: Moment
-) -> Flow[tuple[list[Recollection], list[Candidate]]]:
+def lessons(concern: Concern, moment: Moment) -> Flow[tuple[list[Recollection], list[Candidate]]]:
     """The lessons, those of the very failure first, and the rows they were read from.
 
     They are the best of the newest hundred of each signature and tool. Which tools there are is

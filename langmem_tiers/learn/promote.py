@@ -19,8 +19,8 @@ from langmem_tiers.learn.sharing import said_for_all, shared_fields
 from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place
 from langmem_tiers.remember.flow import LOCK, Write, delete_calls, embed, lock_call, put_calls
-from langmem_tiers.remember.memories import FIELD, embedded_text
-from langmem_tiers.values import content_of, encode_value, told
+from langmem_tiers.remember.memories import FIELD, write_of
+from langmem_tiers.values import content_of
 from langmem_tiers.vectors import PackedVector
 
 PAGE = 50
@@ -166,7 +166,7 @@ def promote_one(source: Source, how: Promoting) -> Flow[Promotion]:
     worthy = judged(source, how)
     if isinstance(worthy, Promotion):
         return worthy
-    names = _names(worthy, how.tenant)
+    names = private_names(worthy, how.tenant)
     write = _successor(source, (yield from generalised(worthy, how)), names, how)
     vectors = yield from embed([write], how.options)
     return (yield from anew(lambda: _move(worthy, write, vectors, how)))
@@ -189,7 +189,7 @@ def generalised(worthy: Worthy, how: Promoting) -> Flow[str]:
     Raises:
         ModelError: if the model gave nothing usable. The flow may catch it and go on.
     """
-    names = _names(worthy, how.tenant)
+    names = private_names(worthy, how.tenant)
     return said_for_all(content_of(worthy.source.value), names, how.generaliser)
 
 
@@ -232,7 +232,7 @@ def evidence_of(source: Source, alike: Sequence[Mapping[str, Any]]) -> Evidence:
     )
 
 
-def _names(worthy: Worthy, tenant: str) -> list[str]:
+def private_names(worthy: Worthy, tenant: str) -> list[str]:
     """What must not be told to other projects."""
     source, alike, _ = worthy
     own = [source.value.get(name) for name in NAMES]
@@ -252,17 +252,13 @@ def _successor(source: Source, content: str, names: Sequence[str], how: Promotin
             "promotion_date": how.moment.now.isoformat(),
         },
     }
-    index = how.options.index
-    embedded = index is not None and index.vector is not None
     parts = ["promoted", how.tenant, source.memory_type, content]
-    return Write(
+    return write_of(
+        value,
         place=Place(how.tenant, ""),
         key=str(uuid5(NAMESPACE_OID, json.dumps(parts))),
-        value=encode_value(value),
-        texts=((FIELD, embedded_text(value)),) if embedded else (),
-        lexical=content if index is not None else "",
+        index=how.options.index,
         tier=Tier.LONG_TERM,
-        told=told(value),
     )
 
 

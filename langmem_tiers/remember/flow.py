@@ -140,13 +140,15 @@ def sweep(*, now: datetime) -> Flow[int]:
             return total
 
 
-def lock_writes(writes: Sequence[Write], options: StoreOptions) -> Call:
+def lock_writes(
+    writes: Sequence[Write], options: StoreOptions, further: Iterable[tuple[str, str, str]] = ()
+) -> Call:
     """The call that locks the keys of these writes, and the sessions whose turns they number."""
     keys = [(*one.place, one.key) for one in writes]
     sessions = [(*one.place, f"\0{one.told.session}") for one in writes if one.told.session]
     moves = [(one.place.tenant, "", LOCK) for one in writes if one.sources]
     sources = [(*place, key) for one in writes for place, key in one.sources]
-    return lock_call([*keys, *sessions, *moves, *sources], options)
+    return lock_call([*keys, *sessions, *moves, *sources, *further], options)
 
 
 def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Call:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from langmem_tiers.config import MAX_NAMESPACE_BYTES, IndexOptions
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.memory import ROLES, MemoryContext, Tier
-from langmem_tiers.namespaces import check_key, encode, utf8_bytes
+from langmem_tiers.namespaces import Place, check_key, encode, utf8_bytes
 from langmem_tiers.remember.flow import Write
 from langmem_tiers.types import MemoryTypes
 from langmem_tiers.values import MAX_TURN, encode_value, told
@@ -74,15 +74,39 @@ def to_write(
         value["tags"] = normalised_tags(value["tags"])
     if kind.boost != 1.0:
         value.setdefault("boost", kind.boost)
+    return write_of(
+        value,
+        place=encode(where.namespace(tier)),
+        key=str(uuid4()) if one.key is None else check_key(one.key),
+        index=index,
+        tier=tier,
+        ttl=kind.ttl if default_ttl is None else default_ttl,
+    )
+
+
+def write_of(
+    value: Mapping[str, Any],
+    *,
+    place: Place,
+    key: str,
+    index: IndexOptions | None,
+    tier: Tier,
+    ttl: float | None = None,
+) -> Write:
+    """The write of a value that has a `content`; `ttl` in minutes, the tier's own if None.
+
+    Raises:
+        InvalidInputError: if it is not JSON.
+    """
     embedded = index is not None and index.vector is not None
     encoded = encode_value(value)
     return Write(
-        place=encode(where.namespace(tier)),
-        key=str(uuid4()) if one.key is None else check_key(one.key),
+        place=place,
+        key=key,
         value=encoded,
         texts=((FIELD, embedded_text(value)),) if embedded else (),
-        lexical=one.content if index is not None else "",
-        ttl=kind.ttl if default_ttl is None else default_ttl,
+        lexical=str(value["content"]) if index is not None else "",
+        ttl=ttl,
         tier=tier,
         told=told(value),
     )

@@ -141,9 +141,9 @@ ORDER BY a.tier, a.namespace;
 
 -- name: restore_archived
 -- Bring memories back as they were, those that are archived still. What has expired meanwhile is
--- dead; where a memory of the same key lives now, that one stays and this one waits. What runs
--- earned for it meanwhile is added to its counters. Answers each id, what became of it, and
--- whether there was something to add.
+-- dead; where a memory of the same key lives now, or a newer one is archived, that one counts and
+-- this one waits. What runs earned for it meanwhile is added to its counters. Answers each id, what
+-- became of it, and whether there was something to add.
 WITH given AS MATERIALIZED (
     SELECT w.*, t.at
     FROM unnest(%(ids)s::bigint[], %(tiers)s::text[], %(namespaces)s::text[], %(keys)s::text[],
@@ -173,6 +173,10 @@ WITH given AS MATERIALIZED (
                 WHEN EXISTS (
                     SELECT FROM {memory}.memories m
                     WHERE m.tenant = %(tenant)s AND m.key = g.key AND m.namespace = g.namespace
+                ) OR EXISTS (
+                    SELECT FROM {memory}.archived n
+                    WHERE n.tenant = %(tenant)s AND n.key = g.key AND n.namespace = g.namespace
+                      AND n.id > g.id
                 ) THEN 'occupied'
                 ELSE 'restored' END AS verdict,
            EXISTS (
@@ -181,7 +185,7 @@ WITH given AS MATERIALIZED (
     FROM given g
     CROSS JOIN LATERAL (
         SELECT a.id FROM {memory}.archived a
-        WHERE a.tenant = %(tenant)s AND a.id = g.id AND a.archive = %(archive)s
+        WHERE a.tenant = %(tenant)s AND a.id = g.id AND (a.archive || '') = %(archive)s
         LIMIT 1 FOR UPDATE
     ) a
 ), memories AS (

@@ -31,9 +31,11 @@ SELECT EXISTS (
 
 -- name: guard_lease
 -- Whether a cycle may write: its fence is still the current one or, without a fence, nobody has held
--- a lease since the cycle began. A lease cannot change hands until the cycle's transaction has ended.
+-- a lease since the cycle began. A lease cannot change hands until the cycle's transaction has ended;
+-- that of a process which stands still is ended by Postgres, so that nobody waits for it forever.
 SELECT CASE WHEN %(fence)s::bigint IS NULL THEN l.until <= %(now)s::timestamptz
-            ELSE l.fence = %(fence)s::bigint END
+            ELSE l.fence = %(fence)s::bigint END,
+       set_config('idle_in_transaction_session_timeout', '60s', true)
 FROM {memory}.leases l WHERE l.tenant = %(tenant)s
 FOR SHARE OF l;
 
@@ -72,7 +74,7 @@ LEFT JOIN LATERAL (
 ) u ON true
 WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.id > %(after)s::bigint
   AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
-  AND (m.session = ANY (%(ended)s::text[]) OR u.access_count >= %(accesses)s::int
+  AND (m.namespace = ANY (%(ended)s::text[]) OR coalesce(u.access_count, 0) >= %(accesses)s::int
        OR CASE jsonb_typeof(m.value -> 'importance')
           WHEN 'number' THEN (m.value ->> 'importance')::numeric >= %(importance)s::float8::numeric
           ELSE false END)
@@ -80,7 +82,8 @@ ORDER BY m.id
 LIMIT %(limit)s;
 
 -- name: select_changed
--- What is current in working and long_term and was written, or rose, since the step last saw all.
+-- What is current in working and long_term and was written, rose or began to be true since the step
+-- last saw everything.
 SELECT m.id FROM {memory}.memories m
 CROSS JOIN (
     SELECT coalesce((
@@ -92,7 +95,8 @@ WHERE m.tenant = %(tenant)s AND m.tier IN ('working', 'long_term') AND m.id > %(
   AND (m.valid_to IS NULL OR m.valid_to > %(now)s::timestamptz)
   AND (%(memory_types)s::text[] IS NULL
        OR coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[]))
-  AND (m.updated_at > c.seen OR m.id IN (
+  AND coalesce(m.valid_from, m.occurred_at, m.created_at) <= %(now)s::timestamptz
+  AND (m.updated_at > c.seen OR coalesce(m.valid_from, m.occurred_at) > c.seen OR m.id IN (
       SELECT e.id FROM {memory}.events e
       WHERE e.tenant = %(tenant)s AND e.kind = 'risen' AND e.undone_at IS NULL
         AND e.at > (SELECT s.seen FROM {memory}.cycles s
@@ -422,3 +426,43 @@ UNION ALL
 SELECT u.id FROM {memory}.usage u
 WHERE u.tenant = %(tenant)s AND u.id = ANY (%(ids)s::bigint[])
   AND u.strength_at = %(now)s::timestamptz;
+
+-- name: session_memories
+-- What a session noted (type `working`, in whatever tier), and what else of it is in short_term.
+-- Its project is the empty name where none is told.
+SELECT m.id FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.session = %(session)s
+  AND (%(projects)s::text[] IS NULL
+       OR coalesce(m.value ->> 'project_id', '') = ANY (%(projects)s::text[]))
+  AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+UNION
+SELECT m.id FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s
+  AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+ORDER BY 1;
+
+-- name: select_ended
+-- The first note of each of these sessions that has any.
+SELECT f.id
+FROM unnest(%(namespaces)s::text[], %(sessions)s::text[], %(projects)s::text[])
+         WITH ORDINALITY AS w (namespace, session, project, ord)
+CROSS JOIN LATERAL (
+    SELECT min(n.id) AS id
+    FROM (
+        SELECT m.id FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace
+          AND m.value ->> 'memory_type' = 'working'
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+        UNION ALL
+        SELECT m.id FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.session = w.session
+          AND coalesce(m.value ->> 'project_id', '') = w.project
+          AND m.value ->> 'memory_type' = 'working'
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+    ) n
+) f
+WHERE f.id > %(after)s AND {few}
+ORDER BY f.id
+LIMIT %(limit)s;

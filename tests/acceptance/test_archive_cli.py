@@ -38,7 +38,7 @@ def complaint(*arguments: str) -> str:
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     (line,) = result.stderr.splitlines()
-    return line
+    return str(line)
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +168,18 @@ def test_a_directory_that_cannot_be_written_is_told_in_one_line(url: str, tmp_pa
     blocked.write_text("not a directory")
 
     assert "cannot be written" in complaint("archive", "--tenant", "acme", "--to", str(blocked))
+    assert count(url, "memories") == NUMBER
+
+
+def test_without_the_extra_one_line_names_it(
+    url: str, cold: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "langmem_tiers.archiving", raising=False)
+
+    assert 'pip install "langmem-tiers[archive]"' in complaint(
+        "archive", "--tenant", "acme", "--to", cold
+    )
     assert count(url, "memories") == NUMBER
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +73,9 @@ def test_every_snippet_of_a_page_runs_in_order_and_prints_what_is_shown(
         if _NOT_RUN.search(fence.before):
             continue
         if fence.kind == "python":
-            exec(compile(fence.body, page.name, "exec", dont_inherit=True), names)  # noqa: S102
+            with redirect_stdout(StringIO()) as said:
+                exec(compile(fence.body, page.name, "exec", dont_inherit=True), names)  # noqa: S102
+            printed = said.getvalue()
         elif fence.kind == "bash":
             printed = run_commands(fence.body)
         elif named:

@@ -1,4 +1,4 @@
-"""What langgraph.json serves can be served: its paths import, and the agents remember and learn."""
+"""What langgraph.json serves can be served: agents remember and learn, memory is consolidated."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
-from graphs import chat_agent, coding_agent
+from graphs import chat_agent, coding_agent, consolidation
 from graphs.chat_agent import NOTED, UNKNOWN, make_agent
 from graphs.coding_agent import NOTHING_TO_ADD, TRIES, run_python
-from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import (
+    ConsolidationReport,
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+)
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.opening import Opened, opened_store
 
@@ -253,14 +259,46 @@ async def test_a_server_can_run_each_graph_on_the_store_that_it_is_given(
     monkeypatch.setenv("LANGMEM_TIERS_URL", f"embedded:{tmp_path}/memory")
     async with named(SERVED["store"]["path"])() as store:
         assert isinstance(store, TieredStore)
-        for name, path in SERVED["graphs"].items():
-            told, question, answered = SERVED_FOR[name]
-            graph = named(path)
+        for name, (told, question, answered) in SERVED_FOR.items():
+            graph = named(SERVED["graphs"][name])
             assert isinstance(graph, CompiledStateGraph)
             graph.store = store  # as a server does
             await graph.ainvoke(said(told), context={"tenant": "ada"})
             state = await graph.ainvoke(said(question), context={"tenant": "ada"})
             assert answered in state["messages"][-1].text
+
+
+async def test_a_server_can_consolidate_the_memory_of_a_tenant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANGMEM_TIERS_URL", f"embedded:{tmp_path}/memory")
+    monkeypatch.delenv("LANGMEM_TIERS_MODEL", raising=False)
+    async with named(SERVED["store"]["path"])() as store:
+        for tenant in ("ada", "ben"):
+            memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
+            for key in ("1", "2"):
+                await memory.astore(TOLD[0], "semantic", tier="working", key=key)
+        graph = named(SERVED["graphs"]["consolidation"])
+        assert isinstance(graph, CompiledStateGraph)
+        graph.store = store  # as a server does
+        graph.checkpointer = InMemorySaver()
+        state = await graph.ainvoke({}, thread("ada"), context={"tenant": "ada"})
+    report = ConsolidationReport.of(state)
+
+    assert (report.tenant, report.count("merge")) == ("ada", 1)
+    assert graph.get_context_jsonschema()["required"] == ["tenant"]
+
+
+def test_the_graph_of_consolidation_asks_the_model_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LANGMEM_TIERS_MODEL", "nobody:model")
+    with pytest.raises(ValueError, match="nobody"):
+        consolidation.make_graph()
+
+
+def test_every_graph_that_is_served_is_shown() -> None:
+    assert SERVED["graphs"].keys() == {*SERVED_FOR, "consolidation"}
 
 
 async def test_the_store_is_by_default_in_the_working_directory(

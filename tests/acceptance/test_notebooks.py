@@ -34,8 +34,18 @@ SHOWN = {
         "payroll knows 0 lessons",
         "repeated failures: 144 without memory",
     ),
+    "04_consolidation": (
+        "merge      apply    1 memories  1 done",
+        "<td>supersede</td><td>done</td><td>1</td><td>another value</td>",
+        "consolidated",
+        "now: ['The deployment port is 8443.']",
+        "at noon: ['The deployment port is 80.']",
+        "rolled back: 3 moves",
+        "launch     short_term current",
+        "in five weeks: 35 rise, 20 merge, 10 supersede",
+    ),
 }
-PICTURES = {"01_quickstart": 0, "02_recall": 8, "03_learning": 2}
+PICTURES = {"01_quickstart": 0, "02_recall": 8, "03_learning": 2, "04_consolidation": 1}
 SECONDS = 300
 """What one cell may take on a machine that is busy; a whole notebook takes a tenth of it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import psycopg
@@ -27,7 +27,7 @@ COMMON = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
-SAMPLE = settings(COMMON, max_examples=12)
+SAMPLE = settings(COMMON, max_examples=6)
 DAGS = settings(COMMON, max_examples=12)
 PROOF = settings(COMMON, max_examples=300 if FULL else 15)
 
@@ -58,9 +58,10 @@ STEPS = st.one_of(
 POINT = st.tuples(st.none() | HOURS, st.none() | HOURS)
 BEGINNING: list[Any] = [
     (("store", parents, (None, None), None), (None, None))
-    for parents in ([], [0], [1], [], [0, 3], [4])
+    for parents in ([], [0], [1], [], [0, 3], [4], [], [])
 ]
-"""Six facts, so that there is something to go on with."""
+BEGINNING.append((("supersede", 6, 7), (None, 7)))
+"""Eight facts, so that there is something to go on with; one is superseded."""
 HISTORIES = st.lists(st.tuples(STEPS, POINT), min_size=20, max_size=30).map(
     lambda history: [*BEGINNING, *history]
 )
@@ -200,6 +201,8 @@ async def live(history: list[Any], opened: Opened, mode: Mode, url: str) -> None
             assert {key: list(found) for key, found in states(url).items()} == wanted
             await living.check(None, None)
             await living.check(*map(at, point))
+        for as_of, known_at in product((None, *range(-2, 34, 6)), repeat=2):
+            await living.check(at(as_of), at(known_at))
     assert broken(url) == {}
 
 
@@ -257,9 +260,7 @@ async def in_a_dag(edges: list[tuple[int, int]], retracted: list[int], url: str)
                 key: world.state(key)[0] for key in world.facts
             }
             pictures.append(stored(url))
-        for key, (before, after) in zip(
-            reversed(keys), pairwise(reversed(pictures)), strict=True
-        ):
+        for key, (before, after) in zip(reversed(keys), pairwise(reversed(pictures)), strict=True):
             assert stored(url) == before
             memory.restore(key)
             assert stored(url) == after

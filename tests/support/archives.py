@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,27 @@ def policy(directory: Path | str, **options: Any) -> ArchivalPolicy:
 def files_in(directory: Path) -> list[Path]:
     """Every file below a directory."""
     return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+def remember(url: str, key: str, **columns: Any) -> None:
+    """Store one old memory, with these columns instead of the usual ones."""
+    row = {
+        "tenant": "acme",
+        "tier": "working",
+        "namespace": "_.",
+        "key": key,
+        "value": json.dumps({"content": key}),
+        "created_at": OLD,
+        "updated_at": OLD,
+        **columns,
+    }
+    names = ", ".join(row)
+    places = ", ".join(["%s"] * len(row))
+    execute(url, f"INSERT INTO memory.memories ({names}) VALUES ({places})", *row.values())  # noqa: S608
+
+
+def keys(url: str) -> list[str]:
+    """The keys of all memories, in order."""
+    with psycopg.connect(url) as conn:
+        rows = conn.execute("SELECT key FROM memory.memories ORDER BY key").fetchall()
+    return [row[0] for row in rows]

@@ -98,7 +98,7 @@ class World:
             return False
         stands = state is None or (since is not None and since > known)
         if state == "superseded" and stands:
-            pass
+            return True  # its end was not known then
         if fact.valid_to is not None and fact.valid_to <= true_at:
             return False
         return stands or state == "superseded"
@@ -119,9 +119,7 @@ class World:
             return False
         state = self.state(new)[0]
         ends, began = self.facts[new].ends_others, self.facts[old].began
-        return state in (None, "superseded") and (
-            ends > began or (ends == began and state is None)
-        )
+        return state in (None, "superseded") and (ends > began or (ends == began and state is None))
 
     def supersede(self, move: str, old: str, new: str, now: datetime) -> None:
         """End the truth of a memory."""

@@ -84,6 +84,7 @@ def wayward(*replies: Reply) -> Iterator[Wayward]:
             self.send_response(reply.status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(sent)))
+            self.send_header("Connection", "close")  # clients outlive the loops they are used on
             self.end_headers()
             self.wfile.write(sent)
 

@@ -17,8 +17,8 @@ from langmem_tiers.errors import InvalidInputError, InvalidTypeError, ModelError
 from langmem_tiers.generalising import generaliser_of
 from langmem_tiers.learn.generalise import leaks
 from langmem_tiers.learn.reflexion import FailedAttempt
-from langmem_tiers.reflecting import HEAD, TAIL, reflector_of, trimmed
-from langmem_tiers.structured import aask, ask, fenced
+from langmem_tiers.reflecting import reflector_of
+from langmem_tiers.structured import HEAD, TAIL, aask, ask, fenced, trimmed
 
 QUESTION: list[BaseMessage] = [HumanMessage("What is the answer?")]
 

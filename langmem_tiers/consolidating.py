@@ -1,0 +1,102 @@
+"""The verb by which a coordinator ends a session: what it noted is kept, and its notes cleared."""
+
+from __future__ import annotations
+
+from langchain_core.language_models import BaseChatModel
+
+from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
+from langmem_tiers.consolidate.session_end import Ending, SessionReport, end_session
+from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.flow import Flow
+from langmem_tiers.memory import MemoryContext, Tier
+from langmem_tiers.namespaces import encode
+from langmem_tiers.remember.memories import label
+from langmem_tiers.store import TieredStore
+from langmem_tiers.summarising import summariser_of
+from langmem_tiers.tracing import traced
+
+
+class ConsolidatingVerbs:
+    """What `MemoryCoordinator` does when a session ends; the verb has an async twin."""
+
+    context: MemoryContext
+    _store: TieredStore
+
+    @traced("tool")
+    def consolidate_session(
+        self, session_id: str | None = None, *, model: BaseChatModel | None = None
+    ) -> SessionReport:
+        """End a session: keep what it noted, and clear its notes, the memories of type `working`.
+
+        A note that is significant becomes a `semantic` memory of the project: one of importance
+        0.6 or more, read three times or more, noted more than once, or that plainly states a fact.
+        All notes, in order and with their times, become one `episodic` digest; beyond 8,000
+        characters it goes on in another memory. What else of the session is in short_term moves to
+        working. All of it is one transaction, and done again it changes nothing.
+
+        It is the session of the context's project, or of all if it names none.
+
+        Args:
+            session_id: The session; the context's if not given.
+            model: A chat model that adds a summary to the digest, and what was learned. Everything
+                it says was learned names the notes it comes from. Rules do if not given.
+
+        Raises:
+            ConflictError: if somebody kept on noting meanwhile; nothing was changed.
+            InvalidInputError: if no session is named.
+            ModelError: if the model gave nothing usable; nothing was changed.
+
+        Example:
+            ```python
+            from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+
+            context = MemoryContext(tenant="acme", project_id="billing", session_id="chat-7")
+            with TieredStore.embedded("./.memory") as store:
+                memory = MemoryCoordinator(store, context=context)
+                memory.store("The invoice API times out after 30 s", memory_type="working")
+                print(memory.consolidate_session())
+            ```
+        """
+        return self._store.run(self._end_session(session_id, model))
+
+    @traced("tool")
+    async def aconsolidate_session(
+        self, session_id: str | None = None, *, model: BaseChatModel | None = None
+    ) -> SessionReport:
+        """End a session; see `consolidate_session`."""
+        return await self._store.arun(self._end_session(session_id, model))
+
+    def _end_session(
+        self, session_id: str | None, model: BaseChatModel | None
+    ) -> Flow[SessionReport]:
+        session = label(session_id, "session_id") or self.context.session_id
+        if session is None:
+            raise InvalidInputError("no session is named: pass session_id, or a context with one")
+        summariser = None if model is None else summariser_of(model)
+        project = self.context.project_id
+        names = {"project_id": project, "session_id": session}
+        own = MemoryContext(tenant=self.context.tenant, **names).namespace(Tier.SHORT_TERM)
+        yield from self._store.flows.flush()  # what was read a moment ago counts
+        yield from self._store.flows.refresh_state()
+        moment = self._store.flows.moment()
+        policy = ConsolidationPolicy()
+        cycle = Cycle(
+            tenant=self.context.root,
+            cycle=f"{session} {moment.now.isoformat()}",
+            moment=moment,
+            policy=policy,
+            options=self._store.options,
+        )
+        return (
+            yield from end_session(
+                Ending(
+                    cycle=cycle,
+                    session=session,
+                    projects=None if project is None else [project],
+                    namespace=encode(own).namespace,
+                    policy=RisePolicy(),
+                    summariser=summariser,
+                )
+            )
+        )

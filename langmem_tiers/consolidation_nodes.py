@@ -1,0 +1,315 @@
+"""What the nodes of the graph of consolidation do: begin, select, propose, review, apply, report.
+
+Each is a flow over the state of the graph and answers with an update of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar
+from uuid import uuid4
+
+from langchain_core.messages import HumanMessage, convert_to_messages
+from langchain_core.runnables import RunnableConfig
+
+from langmem_tiers.consolidate.lease import is_held
+from langmem_tiers.consolidate.policy import ConsolidationPolicy
+from langmem_tiers.consolidate.report import Counts, StepCounts, total, with_counts
+from langmem_tiers.consolidate.review import CONFLICT, reviewed
+from langmem_tiers.consolidate.steps import Cycle, Decision, Proposal, Step
+from langmem_tiers.errors import InvalidInputError, LeaseLostError
+from langmem_tiers.flow import Flow
+from langmem_tiers.memory import Moment, Tier
+from langmem_tiers.namespaces import encode
+from langmem_tiers.runs import Remembered
+from langmem_tiers.store import TieredStore
+
+T = TypeVar("T")
+
+BATCH = 100
+"""Memories that are judged, and changed, together."""
+FAN_OUT = 8
+"""Batches at once."""
+LEASE = "lease"
+"""Where in `configurable` a worker says whose cycle it runs: a `Held`."""
+HELD = "somebody else is consolidating this tenant"
+LEFT_OUT = "the policy leaves this step out by now"
+
+
+class Held(NamedTuple):
+    """A tenant that a worker holds the lease of."""
+
+    tenant: str
+    """As the database names it."""
+    fence: int
+
+
+def _gathered(old: list[Proposal], new: list[Proposal] | None) -> list[Proposal]:
+    return [] if new is None else [*old, *new]
+
+
+class ConsolidationState(TypedDict, total=False):
+    """What the graph keeps between its nodes; all of it is plain data."""
+
+    messages: list[Any]
+    """Of the agent around it, if there is one; their turns are counted."""
+    session_ended: bool
+    """Whether the session that the run's context names is over; False again after the cycle."""
+    consolidated: dict[str, Any]
+    """The report of the last cycle; `ConsolidationReport.of` reads it."""
+    tenant: str
+    cycle: str
+    started_at: str
+    ended: list[str]
+    skipped: str | None
+    step: str | None
+    """The name of the step that the cycle is at; None after the last one."""
+    after: int
+    """The id up to which the step has selected."""
+    batches: list[list[int]]
+    again: list[int]
+    proposals: Annotated[list[Proposal], _gathered]
+    decisions: list[list[Decision]]
+    """What is going to be applied, in batches."""
+    counts: Annotated[Counts, with_counts]
+
+
+class Input(TypedDict, total=False):
+    """What the graph takes."""
+
+    messages: list[Any]
+    session_ended: bool
+
+
+class Output(TypedDict, total=False):
+    """What the graph gives."""
+
+    consolidated: dict[str, Any]
+    session_ended: bool
+
+
+class Progress(TypedDict):
+    """What a node says of itself to whoever streams `custom`."""
+
+    consolidation: str
+    """The node."""
+    tenant: str
+    cycle: str
+    step: str | None
+    batch: int
+    """Which of the batches it dealt with, from 1 on; 0 for all of them."""
+    batches: int
+    memories: int
+    """How many it dealt with."""
+    done: int
+    """How many of them were carried out; at the end, in the whole cycle. So are the next two."""
+    left: int
+    kept: int
+
+
+class Run(NamedTuple):
+    """A node at work: what its flow goes by."""
+
+    whose: Remembered
+    policy: ConsolidationPolicy
+    steps: Mapping[str, Step]
+    store: TieredStore
+    config: RunnableConfig
+    context: Any
+
+    @property
+    def held(self) -> Held | None:
+        """What a worker holds; None in anybody else's graph."""
+        return (self.config.get("configurable") or {}).get(LEASE)
+
+    @property
+    def tenant(self) -> str:
+        """Whose memory the cycle is about."""
+        held = self.held
+        return held.tenant if held else self.whose.context(self.context, self.config).root
+
+    def ended(self) -> str:
+        """Where the notes of the session are that has ended.
+
+        Raises:
+            InvalidInputError: if the run does not say which one it is.
+        """
+        context = self.whose.context(self.context, self.config)
+        if context.session_id is None:
+            raise InvalidInputError(
+                "session_ended is true, and the run does not say which session: run the graph "
+                "with context=MemoryContext(tenant=…, session_id=…)"
+            )
+        return encode(context.namespace(Tier.SHORT_TERM)).namespace
+
+    def cycle(self, state: Mapping[str, Any]) -> Cycle:
+        """The cycle that a node belongs to."""
+        omit_expired = self.store.flows.moment().omit_expired
+        return Cycle(
+            tenant=state["tenant"],
+            cycle=state["cycle"],
+            moment=Moment(datetime.fromisoformat(state["started_at"]), omit_expired),
+            policy=self.policy,
+            options=self.store.options,
+            fence=self.held.fence if self.held else None,
+            ended=frozenset(state["ended"]),
+        )
+
+
+Does = Callable[[Run, Any], Flow[dict[str, Any]]]
+"""What a node does: its flow answers with the update of the state."""
+
+
+def begin(run: Run, state: Any) -> Flow[dict[str, Any]]:
+    """Name the cycle and fix its time, which everything after goes by."""
+    tenant, now = run.tenant, run.store.flows.now
+    ended = [run.ended()] if state.get("session_ended") else []
+    yield from run.store.flows.flush()  # what was read counts
+    held = run.held is None and (yield from is_held(tenant, now))
+    return {
+        "tenant": tenant,
+        "cycle": str(uuid4()),
+        "started_at": now.isoformat(),
+        "ended": ended,
+        "skipped": HELD if held else None,
+        "step": next(iter(run.steps), None),
+        "after": 0,
+        "batches": [],
+        "again": [],
+        "proposals": None,
+        "decisions": [],
+        "counts": None,
+    }
+
+
+def select(run: Run, state: Any) -> Flow[dict[str, Any]]:
+    """The next batches: of this step, or of the next one that has any."""
+    name, after = state["step"], state["after"]
+    if state["again"] and name in run.steps:
+        return {"batches": [state["again"]], "again": []}
+    if HELD in state["counts"].get(name, _counts())["left"]:
+        return {"step": None, "batches": [], "again": []}  # whoever holds the tenant goes on
+    names = list(run.steps)
+    start = names.index(name) if name in run.steps else 0  # from the first: again is no harm
+    cycle = run.cycle(state)
+    for one in names[start:]:
+        ids = yield from run.steps[one].select(cycle, after if one == name else 0, BATCH * FAN_OUT)
+        if ids:
+            return {"step": one, "after": ids[-1], "batches": _chunks(ids), "again": []}
+        yield from run.steps[one].finish(cycle)
+    return {"step": None, "batches": [], "again": []}
+
+
+def propose(run: Run, state: Any) -> Flow[dict[str, Any]]:
+    """What is to become of a batch; models are asked here alone."""
+    step = run.steps.get(state["step"])
+    if step is None:
+        return {"proposals": [Proposal(decisions=[], kept={LEFT_OUT: len(state["ids"])})]}
+    proposal = yield from step.propose(run.cycle(state), state["ids"])
+    return {"proposals": [proposal]}
+
+
+def review(_: Run, state: Any) -> Flow[dict[str, Any]]:
+    """Of what the batches propose, what can stand together; the rest is judged again."""
+    name = state["step"]
+    found = reviewed(state["proposals"], hands_over=name == "merge")
+    again, left = found.again, {}
+    if again and len(state["batches"]) == 1:  # it was judged as one already
+        again, left = [], {CONFLICT: len(again)}
+    return {
+        "proposals": None,
+        "decisions": _chunks(found.standing),
+        "again": again,
+        "counts": {name: _counts(left=left, kept=found.kept)},
+    }
+    yield  # a flow, though it needs nothing
+
+
+def apply(run: Run, state: Any) -> Flow[dict[str, Any]]:
+    """Carry out a batch of decisions, in one transaction."""
+    name, decisions = state["step"], state["decisions"]
+    if name not in run.steps:
+        return {"counts": {name: _counts(left={LEFT_OUT: len(decisions)})}}
+    try:
+        done = yield from run.steps[name].apply(run.cycle(state), decisions)
+    except LeaseLostError:
+        if run.held is not None:
+            raise  # a worker that has lost its lease stops
+        return {"counts": {name: _counts(left={HELD: len(decisions)})}}
+    return {"counts": {name: _counts(**done)}}
+
+
+def report(run: Run, state: Any) -> Flow[dict[str, Any]]:
+    """Say what the cycle did."""
+    names = ("tenant", "cycle", "started_at", "counts", "skipped")
+    turns = turns_in(state.get("messages") or ())
+    said = {
+        **{name: state[name] for name in names},
+        "finished_at": run.store.flows.now.isoformat(),
+        "turns": len(turns),
+        "turn": turns[-1].id if turns else None,
+    }
+    return {"consolidated": said, "session_ended": False, "decisions": []}
+    yield  # a flow, though it needs nothing
+
+
+def turns_in(messages: Sequence[Any]) -> list[HumanMessage]:
+    """What a human said."""
+    return [one for one in convert_to_messages(messages) if isinstance(one, HumanMessage)]
+
+
+def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
+    """How many of these a human said since the cycle that a report is of.
+
+    They are told apart by their ids, so that older ones may be removed meanwhile, and counted where
+    they have none.
+    """
+    turns = turns_in(messages)
+    if last is None:
+        return len(turns)
+    if last["turn"] is None:
+        return max(0, len(turns) - last["turns"])
+    ids = [one.id for one in turns]
+    return len(turns) - ids.index(last["turn"]) - 1 if last["turn"] in ids else len(turns)
+
+
+def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> Progress:
+    """What a node did, in numbers."""
+    now = {**state, **update}
+    counts = update.get("consolidated", update).get("counts") or {}
+    batch, batches = state.get("batch") or (0, len(now["batches"]))
+    return Progress(
+        consolidation=node,
+        tenant=now["tenant"],
+        cycle=now["cycle"],
+        step=now["step"],
+        batch=batch,
+        batches=batches,
+        memories=_dealt_with(node, now),
+        done=total(counts, "done"),
+        left=total(counts, "left"),
+        kept=total(counts, "kept"),
+    )
+
+
+_HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
+
+
+def _dealt_with(node: str, now: Mapping[str, Any]) -> int:
+    several = now[_HANDLED[node]] if node in _HANDLED else ()
+    return sum(len(one) if isinstance(one, list) else 1 for one in several)
+
+
+def _chunks(several: Sequence[T]) -> list[list[T]]:
+    return [list(several[i : i + BATCH]) for i in range(0, len(several), BATCH)]
+
+
+def _counts(
+    *,
+    done: dict[str, int] | None = None,
+    left: dict[str, int] | None = None,
+    kept: dict[str, int] | None = None,
+    moves: Sequence[str] = (),
+) -> StepCounts:
+    return {"done": done or {}, "left": left or {}, "kept": kept or {}, "moves": list(moves)}

@@ -1,0 +1,161 @@
+"""The command `worker`."""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from langmem_tiers import rendering
+from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
+from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.consolidate.schedule import ConsolidationSchedule
+from langmem_tiers.errors import InvalidInputError, MissingExtraError
+from langmem_tiers.terminal import (
+    FLAG,
+    NOT_DONE,
+    URL,
+    Json,
+    Lexical,
+    Url,
+    complain,
+    note,
+    opened_to_read,
+)
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    from langmem_tiers.worker import ConsolidationWorker
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_SPAN = re.compile(r"(\d{1,6})([smhd])")
+
+
+def worker(
+    *,
+    every: Annotated[
+        str, typer.Option(metavar="SPAN", help="From one cycle to the next: 90s, 30m, 6h or 1d.")
+    ] = "6h",
+    once: Annotated[
+        bool, typer.Option("--once", metavar=FLAG, help="Run what is due now, and end.")
+    ] = False,
+    poll: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look what is due.")
+    ] = 60.0,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE", help="Also archive, into a directory or s3://… and the like."
+        ),
+    ] = None,
+    url: Url = URL,
+    lexical: Lexical = False,
+    as_json: Json = False,
+) -> None:
+    """Consolidate each tenant's memories when it is due, beside any number of other workers."""
+    if as_json and not once:
+        raise InvalidInputError("--json is one document: it goes with --once")
+    schedule = ConsolidationSchedule(every=_span(every))
+    policy = ConsolidationPolicy(archive=ArchivalPolicy(url=archive) if archive else None)
+    with opened_to_read(url, lexical=lexical) as store, _checkpointer(url) as checkpointer:
+        store.run(store.flows.check_set_up())
+        checkpointer.setup()
+        told = _silent if as_json else _print
+        one = _worker_class()(store, schedule, checkpointer=checkpointer, policy=policy, told=told)
+        with _ended_by_signals(one), _logged():
+            if once:
+                reports = one.run_due()
+            else:
+                one.run(poll)
+                return
+    if as_json:
+        rendering.print_json(rendering.cycles_document(reports, one.failures))
+    elif not reports and not one.failures:
+        note("No tenant is due.")
+    if one.failures:
+        raise typer.Exit(NOT_DONE)
+
+
+def _span(text: str) -> timedelta:
+    found = _SPAN.fullmatch(text.strip())
+    if found is None or not int(found[1]):
+        raise InvalidInputError(f"--every is a number and s, m, h or d, such as 6h, not {text!r}")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _worker_class() -> type[ConsolidationWorker]:
+    from langmem_tiers.worker import ConsolidationWorker
+
+    return ConsolidationWorker
+
+
+@contextmanager
+def _checkpointer(url: str) -> Iterator[PostgresSaver]:
+    """Where the cycles are checkpointed: in the same database."""
+    try:
+        from langgraph.checkpoint.postgres import PostgresSaver
+    except ImportError as error:
+        raise MissingExtraError(
+            "the worker needs LangGraph and its checkpointer on Postgres: "
+            'pip install "langmem-tiers[worker]"'
+        ) from error
+    from langmem_tiers.database import checkpointer_pool
+    from langmem_tiers.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
+
+    with ExitStack() as stack:
+        if is_embedded_url(url):
+            url = stack.enter_context(EmbeddedPostgres(path_from_url(url))).url
+        yield PostgresSaver(stack.enter_context(checkpointer_pool(url)))
+
+
+@contextmanager
+def _ended_by_signals(one: ConsolidationWorker) -> Iterator[None]:
+    """The first signal lets the step at work end, the second one interrupts it."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def end(number: int, _: object) -> None:
+        one.stop()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """What the worker logs, a line each on standard error."""
+    handler, log = _Lines(logging.WARNING), logging.getLogger("langmem_tiers")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _Lines(logging.Handler):
+    """Prints a message and the error behind it, without the way there."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line."""
+        error = record.exc_info[1] if record.exc_info else None
+        complain(record.getMessage() if error is None else f"{record.getMessage()}: {error}")
+
+
+def _print(report: ConsolidationReport) -> None:
+    rendering.console().print(rendering.plain(str(report)), soft_wrap=True)
+
+
+def _silent(_: ConsolidationReport) -> None:
+    """All reports are one document, at the end."""

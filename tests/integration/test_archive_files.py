@@ -1,0 +1,338 @@
+"""Archive files: wherever they are, bad ones are refused whole."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from pyarrow import parquet
+
+from langmem_tiers import ArchiveError, InvalidInputError, MemoryCoordinator, TieredStore
+from langmem_tiers.errors import (
+    ConfigurationError,
+    InvalidTypeError,
+    MissingExtraError,
+)
+from tests.support.archives import (
+    count,
+    execute,
+    files_in,
+    fill,
+    hashes,
+    policy,
+)
+from tests.support.coordinating import coordinator
+from tests.support.opening import Clock, text_index
+
+NUMBER = 120
+WITH_VECTOR = 'key 1 "quoted"'
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    return coordinator(store)
+
+
+@pytest.fixture
+def archived(url: str, memory: MemoryCoordinator, tmp_path: Path) -> str:
+    """The name of an archive that odd memories have left for."""
+    fill(url, NUMBER)
+    memory.archive(policy(tmp_path))
+    (file,) = memory.archives()
+    return file.archive
+
+
+def flipped(data: bytes, at: float) -> bytes:
+    changed = bytearray(data)
+    changed[int(at * (len(data) - 1))] ^= 1
+    return bytes(changed)
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    **{f"a bit flipped at {at}": partial(flipped, at=at) for at in (0, 0.3, 0.7, 1)},
+    "truncated": lambda data: data[:-1],
+    "halved": lambda data: data[: len(data) // 2],
+    "emptied": lambda _: b"",
+    "appended to": lambda data: data + b"\0",
+    "text": lambda _: b"these are my memories",
+}
+
+
+def assert_refused(memory: MemoryCoordinator, url: str, archive: str, match: str) -> None:
+    """The archive is refused whole, before anything is written."""
+    before = (hashes(url), count(url, "archived"))
+    with pytest.raises(ArchiveError, match=match):
+        memory.restore_archive(archive)
+    with pytest.raises(ArchiveError, match=match):
+        memory.restore_archive(archive, keys=[WITH_VECTOR])
+    assert (hashes(url), count(url, "archived")) == before
+
+
+def believe(url: str, path: Path) -> None:
+    """Make the database expect the file as it is now."""
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    execute(url, "UPDATE memory.archives SET checksum = %s", checksum)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_refused_whole(
+    memory: MemoryCoordinator, url: str, archived: str, tmp_path: Path, damage: str
+) -> None:
+    (path,) = files_in(tmp_path)
+    good = path.read_bytes()
+    path.write_bytes(DAMAGE[damage](good))
+
+    assert_refused(memory, url, archived, "SHA-256 differs")
+    path.write_bytes(good)
+    assert memory.restore_archive(archived).restored == NUMBER
+
+
+@pytest.mark.parametrize("damage", ["halved", "emptied", "text", "truncated"])
+def test_what_is_no_parquet_file_is_refused_even_with_its_checksum(
+    memory: MemoryCoordinator, url: str, archived: str, tmp_path: Path, damage: str
+) -> None:
+    (path,) = files_in(tmp_path)
+    path.write_bytes(DAMAGE[damage](path.read_bytes()))
+    believe(url, path)
+
+    assert_refused(memory, url, archived, "no Parquet file")
+
+
+def test_a_missing_file_is_said_to_be_missing(
+    memory: MemoryCoordinator, url: str, archived: str, tmp_path: Path
+) -> None:
+    (path,) = files_in(tmp_path)
+    path.unlink()
+
+    assert_refused(memory, url, archived, "is not there")
+
+
+def rewritten(path: Path, change: Callable[[Any], Any]) -> None:
+    table = parquet.read_table(path)
+    parquet.write_table(change(table), path, compression="zstd")
+
+
+def edited(table: Any, column: str, row: int, value: Any) -> Any:
+    values = table[column].to_pylist()
+    values[row] = value
+    at = table.schema.get_field_index(column)
+    field = table.schema.field(at)
+    return table.set_column(at, field, pa.array(values, field.type))
+
+
+TAMPERED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "reordered": (lambda table: table.take([1, 0, *range(2, len(table))]), "rows are not those"),
+    "shortened": (lambda table: table.slice(1), "rows are not those"),
+    "repeated": (
+        lambda table: table.take([0, *range(len(table))]),
+        "rows are not those",
+    ),
+    "edited": (lambda table: edited(table, "value", 0, "{}"), "rows are not those"),
+    "narrowed": (lambda table: table.drop_columns(["strength"]), "columns are others"),
+    "unsigned": (lambda table: table.replace_schema_metadata(), "did not write it"),
+    "of the future": (
+        lambda table: table.replace_schema_metadata({b"langmem-tiers": b'{"format": 2}'}),
+        "another format",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_a_tampered_file_is_refused_even_with_its_checksum(
+    memory: MemoryCoordinator, url: str, archived: str, tmp_path: Path, how: str
+) -> None:
+    change, said = TAMPERED[how]
+    (path,) = files_in(tmp_path)
+    rewritten(path, change)
+    believe(url, path)
+
+    assert_refused(memory, url, archived, said)
+
+
+def test_another_tenants_file_and_another_archive_are_refused(
+    store: TieredStore, memory: MemoryCoordinator, url: str, archived: str, tmp_path: Path
+) -> None:
+    other = coordinator(store, "other")
+    fill(url, 10, "other")
+    other.archive(policy(tmp_path))
+    mine, theirs = (next(tmp_path.glob(f"{name}/*")) for name in ("acme", "other"))
+    with pytest.raises(InvalidInputError, match="no archive"):
+        memory.restore_archive(other.archives()[0].archive)
+    good = mine.read_bytes()
+    mine.write_bytes(theirs.read_bytes())
+    assert_refused(memory, url, archived, "SHA-256 differs")
+    believe(url, mine)
+    assert_refused(memory, url, archived, "another tenant's")
+    mine.write_bytes(good)
+    believe(url, mine)
+    execute(url, "UPDATE memory.archived SET key = 'other' WHERE key = 'key 4'")
+    assert_refused(memory, url, archived, "other memories than those that left")
+
+
+def test_vectors_that_do_not_fit_the_database_are_refused(
+    memory: MemoryCoordinator, url: str, archived: str
+) -> None:
+    execute(
+        url, """UPDATE memory.settings SET value = value || '{"dims": 65}' WHERE name = 'vector'"""
+    )
+    try:
+        assert_refused(memory, url, archived, "64.* dimensions")
+    finally:
+        execute(
+            url,
+            """UPDATE memory.settings SET value = value || '{"dims": 64}' WHERE name = 'vector'""",
+        )
+
+
+def test_unknown_archives_and_keys_are_a_callers_mistake(
+    memory: MemoryCoordinator, archived: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInputError, match="no archive"):
+        memory.restore_archive("2020-01-01-1-0000")
+    with pytest.raises(InvalidInputError, match="no archive"):
+        memory.restore_archive(str(tmp_path / "unknown.parquet"))
+    with pytest.raises(InvalidInputError, match="no memory of the key 'nobody'"):
+        memory.restore_archive(archived, keys=["key 4", "nobody"])
+    with pytest.raises(InvalidTypeError, match="list of strings"):
+        memory.restore_archive(archived, keys="key 4")
+    with pytest.raises(InvalidTypeError, match=r"pass its \.archive"):
+        memory.restore_archive(memory.archives()[0])  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match="ArchivalPolicy"):
+        memory.archive(str(tmp_path))  # type: ignore[arg-type]
+
+
+class Bucket(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """An object store: what is renamed is copied, and what is missing in a folder is no matter."""
+
+    protocol = "bucket"
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix(f"{cls.protocol}:/")))
+
+    store: dict[str, Any] = {}  # noqa: RUF012 - as its parent has it
+    pseudo_dirs = [""]  # noqa: RUF012
+
+
+class Forgetful(Bucket):
+    """One that loses the end of what is written."""
+
+    protocol = "forgetful"
+
+    def cat_file(self, path: str, *given: Any, **options: Any) -> bytes:
+        return bytes(super().cat_file(path, *given, **options)[:-1])
+
+
+class Full(Bucket):
+    """One that takes no more."""
+
+    protocol = "full"
+
+    def _open(self, *_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.fixture
+def buckets() -> Iterator[None]:
+    for kind in (Bucket, Forgetful, Full):
+        fsspec.register_implementation(kind.protocol, kind, clobber=True)
+    yield
+    Bucket.store.clear()
+    MemoryFileSystem.store.clear()
+
+
+@pytest.mark.usefixtures("buckets")
+@pytest.mark.parametrize("directory", ["memory://cold/memories", "bucket://cold/memories"])
+async def test_an_object_store_does_as_well(store: TieredStore, url: str, directory: str) -> None:
+    memory = coordinator(store)
+    fill(url, 40)
+    before = hashes(url)
+
+    await memory.aarchive(policy(directory))
+
+    (file,) = await memory.aarchives()
+    scheme = directory.partition(":")[0]
+    assert file.url.startswith(f"{scheme}://")
+    (path,) = fsspec.filesystem(scheme).find("/cold/memories/acme")
+    assert path.endswith(f"{file.archive}.parquet")
+    assert (await memory.arestore_archive(file.url)).restored == 40
+    assert hashes(url) == before
+
+
+@pytest.mark.usefixtures("buckets")
+@pytest.mark.parametrize(
+    ("directory", "said"),
+    [("forgetful://cold", "read back"), ("full://cold", "No space left")],
+)
+def test_a_place_that_does_not_keep_files_gets_no_memories(
+    memory: MemoryCoordinator, url: str, directory: str, said: str
+) -> None:
+    fill(url, 20)
+    before = hashes(url)
+
+    with pytest.raises(ArchiveError, match=said):
+        memory.archive(policy(directory))
+
+    assert (hashes(url), count(url, "archives"), count(url, "archived")) == (before, 0, 0)
+    assert Bucket.store == {}
+
+
+def test_an_unknown_place_is_a_mistake_of_configuration(
+    memory: MemoryCoordinator, url: str
+) -> None:
+    fill(url, 1)
+    with pytest.raises(ConfigurationError, match="no place for archives"):
+        memory.archive(policy("nowhere://cold"))
+    with pytest.raises(ConfigurationError, match="one more package"):
+        memory.archive(policy("s3://cold"))
+
+
+@pytest.mark.parametrize(
+    "tenant", ["a.b", "..", "a/b", "../escape", "%2E", "C:\\x", "ü" * 180, " ", "Acme Ltd & Co"]
+)
+def test_a_tenant_of_any_name_has_a_folder_of_its_own_inside(
+    store: TieredStore, url: str, tmp_path: Path, tenant: str
+) -> None:
+    memory = coordinator(store, tenant)
+    fill(url, 3, memory.context.root)
+    inside = tmp_path / "inside"
+
+    report = memory.archive(policy(inside))
+
+    assert files_in(tmp_path) == files_in(inside)
+    (path,) = files_in(inside)
+    assert len(path.relative_to(inside).parts) == 2
+    assert memory.restore_archive(report.archives[0]).restored == 3
+
+
+def test_without_the_extra_the_error_names_it() -> None:
+    program = """
+import sys
+sys.modules["pyarrow"] = None
+import langmem_tiers.coordinator
+from langmem_tiers.errors import MissingExtraError
+try:
+    import langmem_tiers.archiving
+except MissingExtraError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert issubclass(MissingExtraError, ImportError)
+    assert 'pip install "langmem-tiers[archive]"' in done.stdout

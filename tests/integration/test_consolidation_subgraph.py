@@ -1,0 +1,303 @@
+"""Consolidation as a node of an agent's graph: when it runs, and what the agent's user sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+
+from langmem_tiers import (
+    ConsolidationPolicy,
+    ConsolidationReport,
+    ConsolidationSchedule,
+    InvalidInputError,
+    MemoryContext,
+    TieredStore,
+    consolidation_due,
+    consolidation_nodes,
+    create_consolidation_graph,
+)
+from langmem_tiers.consolidate.merge import Merge
+from tests.support.agents import How, run
+from tests.support.consolidating import ACME, Saver, open_store, saver
+from tests.support.coordinating import coordinator
+from tests.support.opening import Clock, Opened, opened_store, tables, tier_of
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
+ALWAYS = ConsolidationSchedule(every_turns=1)
+WAYS: list[tuple[Saver, Opened, How]] = [
+    ("memory", "async", "astream"),
+    ("postgres", "sync", "invoke"),
+    ("async postgres", "async", "ainvoke"),
+]
+
+
+class Talk(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    session_ended: bool
+    consolidated: dict[str, Any]
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with open_store(url, clock) as store:
+        yield store
+
+
+def agent(
+    store: TieredStore,
+    schedule: ConsolidationSchedule = ALWAYS,
+    checkpointer: Any = None,
+    context_schema: Any = MemoryContext,
+    **options: Any,
+) -> Any:
+    """An agent that answers, and then consolidates when it is due."""
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(Talk, context_schema=context_schema)
+    builder.add_node("model", lambda _: {"messages": [AIMessage("ok")]})
+    builder.add_node("consolidation", create_consolidation_graph(**options))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", consolidation_due(schedule), ["consolidation", END])
+    builder.add_edge("consolidation", END)
+    return builder.compile(store=store, checkpointer=checkpointer)
+
+
+def says(text: str = "Hello", **more: Any) -> dict[str, Any]:
+    """What a human says."""
+    return {"messages": [HumanMessage(text)], **more}
+
+
+def told(store: TieredStore, *keys: str, tenant: str = "acme") -> None:
+    """Remember the same thing under several keys."""
+    memory = coordinator(store, tenant, project_id="billing")
+    for key in keys:
+        memory.store("Anna likes green tea", "semantic", tier="working", key=key)
+
+
+def noted(store: TieredStore, *, project: str, session: str, key: str) -> None:
+    """Take a note in a session."""
+    memory = coordinator(store, project_id=project, session_id=session)
+    memory.store(f"a note: {key}", "episodic", tier="short_term", key=key)
+
+
+def merged(state: Any) -> int:
+    """How many memories the last cycle merged."""
+    return ConsolidationReport.of(state).count("merge")
+
+
+# When it runs
+
+
+@pytest.mark.parametrize(("kept", "opened", "how"), WAYS)
+async def test_it_runs_after_so_many_turns_of_a_human_since_the_last_cycle(
+    new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
+) -> None:
+    url = new_url()
+    async with opened_store(open_store(url, clock), opened) as store, saver(kept, url) as keeping:
+        graph = agent(store, ConsolidationSchedule(every_turns=2), keeping)
+        cycles = []
+        for n in range(5):
+            await asyncio.to_thread(told, store, str(n))
+            clock.advance(minutes=2)
+            state = await run(graph, how, says(), config=THREAD, context=ACME)
+            cycles.append((state.get("consolidated") or {}).get("turns"))
+        last = merged(state)
+
+    assert cycles == [None, 2, 2, 4, 4]
+    assert last == 2
+    assert len(state["messages"]) == 10
+
+
+@pytest.mark.parametrize(("kept", "opened", "how"), WAYS)
+async def test_it_runs_at_once_and_then_when_so_much_time_has_passed(
+    new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
+) -> None:
+    url, began = new_url(), clock.now
+    async with opened_store(open_store(url, clock), opened) as store, saver(kept, url) as keeping:
+        graph = agent(store, ConsolidationSchedule(every=timedelta(hours=6)), keeping)
+        cycles = []
+        for _ in range(4):
+            state = await run(graph, how, says(), config=THREAD, context=ACME)
+            cycles.append(ConsolidationReport.of(state).started_at - began)
+            clock.advance(hours=5)
+
+    assert cycles == [timedelta(hours=hours) for hours in (0, 0, 10, 10)]
+
+
+@pytest.mark.parametrize(("kept", "opened", "how"), WAYS)
+async def test_when_a_session_ends_all_of_it_and_nothing_else_rises_once(
+    new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
+) -> None:
+    url = new_url()
+    async with opened_store(open_store(url, clock), opened) as store, saver(kept, url) as keeping:
+        for project, session in (("billing", "chat"), ("billing", "tea"), ("shipping", "chat")):
+            key = f"{project} {session}"
+            await asyncio.to_thread(noted, store, project=project, session=session, key=key)
+        graph = agent(store, ConsolidationSchedule(on_session_end=True), keeping)
+        states = [
+            await run(graph, how, one, config=THREAD, context=ACME)
+            for one in (says(), says("Bye", session_ended=True), says("One more thing"))
+        ]
+
+    ran = [one.get("consolidated") for one in states]
+    assert ran[0] is None
+    assert ran[1] is not None
+    assert ran[1] == ran[2]
+    assert states[1]["session_ended"] is False
+    rose = {key: tier_of(url, key)[0] for key in ("billing chat", "billing tea", "shipping chat")}
+    assert rose == {
+        "billing chat": "working", "billing tea": "short_term", "shipping chat": "short_term"
+    }  # fmt: skip
+
+
+def test_turns_are_counted_anew_where_older_messages_were_removed(store: TieredStore) -> None:
+    graph = agent(store, ConsolidationSchedule(every_turns=3), InMemorySaver())
+    for _ in range(3):
+        state = graph.invoke(says(), THREAD, context=ACME)
+    gone = [RemoveMessage(one.id) for one in state["messages"]]
+    graph.update_state(THREAD, {"messages": gone})
+    cycles = {graph.invoke(says(), THREAD, context=ACME)["consolidated"]["cycle"] for _ in range(2)}
+    assert cycles == {state["consolidated"]["cycle"]}
+    assert graph.invoke(says(), THREAD, context=ACME)["consolidated"]["cycle"] not in cycles
+
+
+def test_turns_without_ids_are_counted() -> None:
+    said = [HumanMessage("a"), AIMessage("b"), {"role": "user", "content": "c"}]
+    last = {"turn": None, "turns": 1}
+    assert consolidation_nodes.turns_since(said, None) == 2
+    assert consolidation_nodes.turns_since(said, last) == 1
+    assert consolidation_nodes.turns_since(said[:1], {**last, "turns": 5}) == 0
+
+
+def test_a_thread_that_keeps_nothing_is_due_by_time_each_time(store: TieredStore) -> None:
+    graph = agent(store, ConsolidationSchedule(every=timedelta(days=1)))
+    for _ in range(2):
+        assert "consolidated" in graph.invoke(says(), context=ACME)
+
+
+@dataclass
+class Mine:
+    """A context of somebody else's."""
+
+    tenant: str
+    session_id: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("schema", "context", "options", "config"),
+    [
+        (MemoryContext, {"tenant": "acme"}, {}, {}),
+        (Mine, Mine("acme"), {}, {}),
+        (None, None, {"tenant": "{user}"}, {"configurable": {"user": "acme"}}),
+        (None, None, {"tenant": "acme"}, {}),
+    ],
+)
+def test_whose_memory_it_is_the_agent_s_run_says(
+    store: TieredStore, schema: Any, context: Any, options: Any, config: Any
+) -> None:
+    told(store, "1", "2")
+    told(store, "1", "2", tenant="other")
+    graph = agent(store, context_schema=schema, **options)
+    report = ConsolidationReport.of(graph.invoke(says(), config, context=context))
+
+    assert (report.tenant, report.count("merge")) == ("acme", 1)
+
+
+def test_a_session_that_nobody_names_cannot_end(store: TieredStore) -> None:
+    graph = agent(store, ConsolidationSchedule(on_session_end=True))
+    with pytest.raises(InvalidInputError, match="does not say which session"):
+        graph.invoke(says(session_ended=True), context=MemoryContext(tenant="acme"))
+
+
+# What is seen of it
+
+
+@pytest.mark.parametrize("how", ["stream", "astream"])
+async def test_its_progress_streams_through_the_agent_to_whoever_asks_for_subgraphs(
+    store: TieredStore, how: str
+) -> None:
+    async def streamed(**options: Any) -> list[Any]:
+        graph = agent(store)
+        given = {"context": ACME, "stream_mode": "custom", **options}
+        if how == "stream":
+            return list(graph.stream(says(), **given))
+        return [one async for one in graph.astream(says(), **given)]
+
+    assert await streamed() == []
+    told(store, "1", "2")
+    found = await streamed(subgraphs=True)
+    assert all(place[0].startswith("consolidation:") for place, _ in found)
+    said = [one for _, one in found]
+    assert [one["consolidation"] for one in said if one["step"] == "merge"] == [
+        "select", "propose", "review", "apply"
+    ]  # fmt: skip
+    assert said[-1]["consolidation"] == "report"
+
+
+def test_a_long_cycle_ends_within_an_agent_s_run(
+    store: TieredStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consolidation_nodes, "BATCH", 1)
+    monkeypatch.setattr(consolidation_nodes, "FAN_OUT", 1)
+    told(store, *map(str, range(8)))
+    assert merged(agent(store).invoke(says(), context=ACME)) == 7
+
+
+def test_somebody_approves_what_is_done_within_an_agent_s_run(url: str, store: TieredStore) -> None:
+    told(store, "1", "2", "3")
+    graph = agent(store, checkpointer=InMemorySaver(), interrupt_before=["apply"])
+    before = tables(url)
+    graph.invoke(says(), THREAD, context=ACME)
+    (task,) = graph.get_state(THREAD, subgraphs=True).tasks
+    (decisions,) = task.state.values["decisions"]
+    assert [(one["key"], one["target_key"]) for one in decisions] == [("2", "1"), ("3", "1")]
+    assert tables(url) == before
+
+    standing = {"decisions": [decisions[:1]]}
+    graph.update_state(task.state.config, standing, as_node="review")
+    state = graph.invoke(None, THREAD, context=ACME)
+    assert merged(state) == 1
+
+
+def _fails(*_: Any) -> Any:
+    raise KeyError("crash")
+
+
+def test_an_agent_s_run_that_breaks_off_goes_on_with_the_same_cycle(
+    store: TieredStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(store, "1", "2", "3")
+    graph = agent(store, checkpointer=InMemorySaver())
+    with monkeypatch.context() as patch:
+        patch.setattr(Merge, "apply", _fails)
+        with pytest.raises(KeyError):
+            graph.invoke(says(), THREAD, context=ACME)
+    (task,) = graph.get_state(THREAD, subgraphs=True).tasks
+    begun = task.state.values["started_at"]
+    clock.advance(hours=1)
+    report = ConsolidationReport.of(graph.invoke(None, THREAD, context=ACME))
+
+    assert report.started_at.isoformat() == begun
+    assert report.count("merge") == 2
+
+
+def test_an_agent_s_past_can_be_visited_without_consolidating_twice(
+    url: str, store: TieredStore
+) -> None:
+    told(store, "1", "2", "3")
+    policy = ConsolidationPolicy(decay=False)
+    graph = agent(store, checkpointer=InMemorySaver(), policy=policy)
+    graph.invoke(says(), THREAD, context=ACME)
+    after = tables(url)
+    for one in graph.get_state_history(THREAD):
+        if one.next:
+            graph.invoke(None, one.config, context=ACME)
+            assert tables(url) == after

@@ -1,0 +1,505 @@
+"""A session ends: what it noted is kept, its notes are cleared, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+
+from langmem_tiers import (
+    DatabaseError,
+    InvalidInputError,
+    InvalidTypeError,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    create_session_end_node,
+)
+from langmem_tiers.consolidate import lease
+from langmem_tiers.consolidate.cycle import steps
+from langmem_tiers.consolidate.policy import ConsolidationPolicy
+from langmem_tiers.consolidate.session_end import SessionReport
+from langmem_tiers.consolidate.steps import Applied, Cycle
+from langmem_tiers.errors import ConflictError, LeaseLostError
+from langmem_tiers.flow import Query
+from langmem_tiers.memory import Moment, Recollection
+from tests.support.coordinating import Caller, calling, coordinator
+from tests.support.learning import broken
+from tests.support.opening import Clock, Opener, tables, text_index, tier_of
+
+CHAT = "billing.chat."
+NOTES = {
+    "claim": "The timeout of the invoice API is 30s",
+    "weighty": "Nobody may deploy on Fridays",
+    "once": "Reading the logs of last night",
+    "again": "the invoices of May are missing",
+    "still": "The invoices of May are missing.",
+    "asked": "Where does the ledger live?",
+}
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        yield store
+    assert broken(url) == {}
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    return coordinator(store, project_id="billing", session_id="chat", agent_id="clerk")
+
+
+def noted(memory: MemoryCoordinator, clock: Clock, notes: dict[str, str] | None = None) -> None:
+    """A session's notes, a minute apart; one of them is important."""
+    for key, content in (notes or NOTES).items():
+        clock.advance(minutes=1)
+        memory.store(
+            content,
+            "working",
+            key=key,
+            tags=["May", key],
+            importance=0.9 if key == "weighty" else None,
+        )
+    clock.advance(minutes=1)
+
+
+def kept(memory: MemoryCoordinator, report: SessionReport) -> dict[str, list[Recollection]]:
+    """What a session left, by type."""
+    named = {"semantic": report.semantic, "episodic": report.episodic}
+    return {kind: [_there(memory.get(key)) for key in keys] for kind, keys in named.items()}
+
+
+def _there(one: Recollection | None) -> Recollection:
+    assert one is not None
+    return one
+
+
+def texts(url: str) -> str:
+    """All that is stored, as one text."""
+    with psycopg.connect(url) as conn:
+        rows = conn.execute("SELECT value ->> 'content' FROM memory.memories").fetchall()
+    return "\n".join(row[0] for row in rows)
+
+
+def types(url: str) -> dict[str, int]:
+    """How many memories there are of each type."""
+    query = "SELECT value ->> 'memory_type', count(*) FROM memory.memories GROUP BY 1"
+    with psycopg.connect(url) as conn:
+        return dict(conn.execute(query).fetchall())
+
+
+async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
+    open_store: Opener, url: str, clock: Clock
+) -> None:
+    whose = {"project_id": "billing", "session_id": "chat", "agent_id": "clerk"}
+    async with calling(open_store, url, **whose) as call:
+        await asyncio.to_thread(noted, Caller(call.memory, "batch").memory, clock)
+        report = await call("consolidate_session")
+        found = {key: await call("get", key) for key in (*report.semantic, *report.episodic)}
+
+    assert (report.cleared, report.risen) == (6, 0)
+    assert types(url) == {"semantic": 3, "episodic": 1}
+    facts = [found[key] for key in report.semantic]
+    assert [one.content for one in facts] == [
+        NOTES["claim"], NOTES["weighty"], NOTES["again"],
+    ]  # fmt: skip
+    assert report.reasons == {
+        "it states a fact": 1, "importance >= 0.6": 1, "it recurs in the session": 1,
+    }  # fmt: skip
+    for one in facts:
+        assert (one.namespace, one.tier, one.session_id, one.agent_id) == (
+            ("acme", "billing"), "working", "chat", "clerk",
+        )  # fmt: skip
+        assert one.metadata == {"promoted_from": "working"}
+    assert facts[2].tags == ("may", "again", "still")
+    assert facts[0].occurred_at == clock.now - timedelta(minutes=6)
+    digest = found[report.episodic[0]]
+    lines = digest.content.splitlines()
+    assert lines[0] == "Session chat, 2026-03-01 12:01 to 2026-03-01 12:06 UTC:"
+    assert lines[3] == "- 2026-03-01 12:03 Reading the logs of last night"
+    assert len(lines) == 7
+
+
+def test_each_text_that_was_noted_is_found_in_what_is_stored(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    long = {f"long{n}": f"line {n}\nof a file: {'x' * 3_000} end {n}" for n in range(7)}
+    noted(memory, clock, {**NOTES, **long, "huge": "y" * 20_000})
+    report = memory.consolidate_session()
+
+    stored = texts(url)
+    assert all(text in stored for text in (*NOTES.values(), *long.values(), "y" * 20_000))
+    parts = kept(memory, report)["episodic"]
+    assert len(parts) > 2
+    assert all(f"part {n} of {len(parts)}" in one.content for n, one in enumerate(parts, 1))
+    assert types(url).keys() == {"semantic", "episodic"}
+
+
+def test_a_session_that_is_ended_again_changes_nothing(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+    memory.consolidate_session()
+    before = tables(url)
+    clock.advance(hours=1)
+    assert memory.consolidate_session() == SessionReport(session_id="chat")
+    assert tables(url) == before
+
+
+def test_a_session_that_goes_on_after_its_end_leaves_a_second_digest(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+    first = memory.consolidate_session()
+    noted(memory, clock, {"once": "Reading the logs of last night", "new": "Writing a report"})
+    second = memory.consolidate_session()
+    assert second.cleared == 2
+    assert not {*first.episodic} & {*second.episodic}
+    assert types(url) == {"semantic": 3, "episodic": 2}
+
+
+def test_other_sessions_projects_and_tenants_are_left_alone(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    others = [
+        coordinator(store, project_id="billing", session_id="another"),
+        coordinator(store, project_id="shipping", session_id="chat"),
+        coordinator(store, "other", project_id="billing", session_id="chat"),
+    ]
+    for number, one in enumerate(others):
+        one.store("Reading mail", "working", key=f"other{number}")
+        one.store("Said hello", "episodic", tier="short_term", key=f"said{number}")
+    noted(memory, clock)
+    before = {row for rows in tables(url).values() for row in rows if "other" in row[0]}
+    assert memory.consolidate_session().cleared == 6
+    assert before <= {row for rows in tables(url).values() for row in rows}
+    assert {tier_of(url, f"said{n}")[0] for n in range(3)} == {"short_term"}
+
+
+def test_without_a_project_a_session_ends_in_all_of_them(store: TieredStore, url: str) -> None:
+    for project in ("billing", "ship.ping", None):
+        one = coordinator(store, project_id=project, session_id="chat")
+        one.store("The timeout of the mailer is 30s", "working")
+    report = coordinator(store).consolidate_session("chat")
+    assert (report.cleared, len(report.semantic), len(report.episodic)) == (3, 3, 3)
+    with psycopg.connect(url) as conn:
+        rows = conn.execute("SELECT DISTINCT namespace FROM memory.memories ORDER BY 1").fetchall()
+    assert [row[0] for row in rows] == ["_.", "billing.", "ship%2Eping."]
+
+
+def test_what_else_is_in_short_term_rises_with_its_key_and_its_way_back(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    memory.store("Anna asked for the ledger", "episodic", tier="short_term", key="said")
+    noted(memory, clock)
+    report = memory.consolidate_session()
+    assert (report.risen, tier_of(url, "said")) == (1, ["working"])
+    clock.advance(days=30)
+    assert _there(memory.get("said")).tier == "working"
+    memory.rollback(report.moves[0])
+    assert tier_of(url, "said") == ["short_term"]
+
+
+def test_a_note_that_rose_before_is_cleared_as_well(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    memory.store("Read the mail", "working", tier="working", key="elsewhere")
+    noted(memory, clock)
+    memory.tiered_store.move(("acme", "billing", "chat"), "once", "working")
+    assert memory.consolidate_session().cleared == 7
+    assert "Read the mail" in texts(url)
+
+
+def test_what_was_read_often_is_significant_and_what_was_retracted_is_not_told(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock, {"read": "Reading the logs", "wrong": "Bob broke it", "other": "Sorting"})
+    for _ in range(3):
+        memory.get("read")
+    memory.retract("wrong", reason="it was Carol")
+    report = memory.consolidate_session()
+    assert report.reasons == {"accesses >= 3": 1}
+    assert report.cleared == 3
+    assert "Bob" not in texts(url)
+
+
+def test_a_write_that_fails_leaves_everything_as_it_was(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    memory.store("Anna asked for the ledger", "episodic", tier="short_term", key="said")
+    noted(memory, clock)
+    with psycopg.connect(url) as conn:
+        conn.execute(
+            "ALTER TABLE memory.memories ADD CONSTRAINT no_digests"
+            " CHECK (value ->> 'content' NOT LIKE 'Session %') NOT VALID"
+        )
+    before = tables(url)
+    try:
+        with pytest.raises(DatabaseError, match="no_digests"):
+            memory.consolidate_session()
+        assert tables(url) == before
+    finally:
+        with psycopg.connect(url) as conn:
+            conn.execute("ALTER TABLE memory.memories DROP CONSTRAINT no_digests")
+    assert memory.consolidate_session().cleared == 6
+
+
+QUERIES = 5
+"""That the end of a session takes."""
+
+
+class DeathError(Exception):
+    """A process that dies."""
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_wherever_it_is_broken_off_all_or_nothing_has_happened(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, at: int
+) -> None:
+    memory.store("Anna asked for the ledger", "episodic", tier="short_term", key="said")
+    noted(memory, clock)
+    before = tables(url)
+    flow = memory._end_session(None, None)
+
+    def broken_off() -> Any:
+        asked = 0
+        answer: Any = None
+        while True:
+            try:
+                effect = flow.send(answer)
+            except StopIteration as done:
+                return done.value
+            if isinstance(effect, Query):
+                asked += 1
+                if asked > at:
+                    raise DeathError
+            answer = yield effect
+
+    with pytest.raises(DeathError) if at < QUERIES else nullcontext():
+        store.run(broken_off())
+    if at < QUERIES:
+        assert tables(url) == before
+        memory.consolidate_session()
+    assert types(url) == {"semantic": 3, "episodic": 2}
+
+
+def test_a_note_that_is_made_meanwhile_is_not_lost(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+    _meanwhile(store, memory, lambda: memory.store("Just in time", "working", key="late"))
+    assert types(url) == {"semantic": 3, "episodic": 1, "working": 1}
+
+
+def test_a_note_that_changes_meanwhile_is_kept_as_it_is_then(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+    clock.advance(minutes=1)
+    _meanwhile(store, memory, lambda: memory.store("Reading mail", "working", key="once"))
+    assert "working" not in types(url)
+    assert "Reading mail" in texts(url)
+    assert "last night" not in texts(url)
+
+
+def test_a_session_that_never_stands_still_says_so_and_stays(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+
+    def goes_on() -> None:
+        clock.advance(minutes=1)
+        memory.store("Reading mail", "working", key="once")
+
+    with pytest.raises(ConflictError, match="went on"):
+        _meanwhile(store, memory, goes_on, times=99)
+    assert types(url) == {"working": 6}
+
+
+def _meanwhile(
+    store: TieredStore, memory: MemoryCoordinator, act: Callable[[], object], times: int = 1
+) -> None:
+    """End a session while somebody acts between what it reads and what it writes."""
+    flow = memory._end_session(None, None)
+
+    def raced() -> Any:
+        left = times
+        answer: Any = None
+        while True:
+            try:
+                effect = flow.send(answer)
+            except StopIteration as done:
+                return done.value
+            writes = isinstance(effect, Query) and effect.calls[:1]
+            if writes and effect.calls[0].name == "lock_keys" and left:
+                left -= 1
+                act()
+            answer = yield effect
+
+    store.run(raced())
+
+
+async def test_two_that_end_a_session_at_once_keep_everything_once(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+    reports = await asyncio.gather(
+        *(asyncio.to_thread(memory.consolidate_session) for _ in range(4))
+    )
+    assert sorted(one.cleared for one in reports) == [0, 0, 0, 6]
+    assert types(url) == {"semantic": 3, "episodic": 1}
+
+
+def test_a_session_must_be_named(store: TieredStore) -> None:
+    memory = coordinator(store)
+    with pytest.raises(InvalidInputError, match="no session is named"):
+        memory.consolidate_session()
+    with pytest.raises(InvalidInputError, match="session_id"):
+        memory.consolidate_session("")
+    with pytest.raises(InvalidTypeError, match="chat model"):
+        memory.consolidate_session("chat", model="gpt")  # type: ignore[arg-type]
+
+
+def test_a_report_prints_what_became_of_the_session(
+    memory: MemoryCoordinator, clock: Clock
+) -> None:
+    noted(memory, clock)
+    assert str(memory.consolidate_session()).splitlines() == [
+        "session chat: 6 notes cleared, 3 kept, 1 digest, 0 moved to working",
+        "      1  importance >= 0.6",
+        "      1  it recurs in the session",
+        "      1  it states a fact",
+    ]
+
+
+# In a cycle
+
+
+def cycle(store: TieredStore, *ended: str, name: str = "first", **given: Any) -> Cycle:
+    """A cycle of a tenant that begins now, with sessions that have ended."""
+    store.run(store.flows.flush())
+    fields = {
+        "tenant": "acme",
+        "cycle": name,
+        "moment": Moment(store.flows.now),
+        "policy": ConsolidationPolicy(),
+        "options": store.options,
+        "ended": frozenset(ended or (CHAT,)),
+    }
+    return Cycle(**{**fields, **given})
+
+
+def proposed(store: TieredStore, at: Cycle) -> Sequence[Any]:
+    """What the step decides of all sessions that have ended."""
+    step = _step()
+    ids = store.run(step.select(at, 0, 100))
+    return store.run(step.propose(at, ids))["decisions"] if ids else []
+
+
+def _step() -> Any:
+    (found,) = [one for one in steps(ConsolidationPolicy()) if one.name == "session_end"]
+    return found
+
+
+DONE: Applied = {"done": {"its session ended": 1}, "left": {}, "moves": []}
+
+
+def test_a_cycle_ends_sessions_as_the_verb_does(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    other = coordinator(store, project_id="billing", session_id="other")
+    other.store("Still at it", "working", key="other")
+    noted(memory, clock)
+    at = cycle(store, CHAT, "nobody.was_here.")
+    decisions = proposed(store, at)
+    assert store.run(_step().apply(at, decisions)) == DONE
+    assert types(url) == {"semantic": 3, "episodic": 1, "working": 1}
+    after = tables(url)
+    assert store.run(_step().apply(at, decisions)) == DONE
+    assert tables(url) == after
+    assert proposed(store, cycle(store, name="second")) == []
+
+
+def test_a_cycle_in_which_no_session_ended_ends_none(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock
+) -> None:
+    noted(memory, clock)
+    assert proposed(store, cycle(store, ended=frozenset())) == []
+
+
+def test_a_cycle_leaves_a_session_that_went_on_meanwhile(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+    at = cycle(store)
+    decisions = proposed(store, at)
+    clock.advance(minutes=1)
+    memory.store("Reading mail", "working", key="once")
+    before = tables(url)
+    assert store.run(_step().apply(at, decisions))["left"] == {"it changed meanwhile": 1}
+    assert tables(url) == before
+
+
+def test_a_cycle_that_lost_its_lease_ends_no_session(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+    fence = store.run(lease.acquire("acme", "one", clock.now, 60))
+    at = cycle(store, fence=fence)
+    decisions = proposed(store, at)
+    clock.advance(minutes=2)
+    store.run(lease.acquire("acme", "two", clock.now, 60))
+    before = tables(url)
+    with pytest.raises(LeaseLostError):
+        store.run(_step().apply(at, decisions))
+    assert tables(url) == before
+
+
+# In a graph
+
+
+class State(TypedDict, total=False):
+    session_ended: bool
+    session: dict[str, Any] | None
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_node_ends_the_session_once_it_has_ended(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, way: str
+) -> None:
+    noted(memory, clock)
+    builder = StateGraph(State, context_schema=MemoryContext)
+    builder.add_node("end", create_session_end_node(session_id="{thread_id}"))
+    builder.add_edge(START, "end")
+    graph = builder.compile(store=store, checkpointer=InMemorySaver())
+    context = MemoryContext(tenant="acme", project_id="billing")
+
+    async def run(given: State) -> Any:
+        config = {"configurable": {"thread_id": "chat"}}
+        if way == "ainvoke":
+            return await graph.ainvoke(given, config, context=context)  # type: ignore[arg-type]
+        return await asyncio.to_thread(graph.invoke, given, config, context=context)  # type: ignore[arg-type]
+
+    assert (await run({"session_ended": False}))["session"] is None
+    report = (await run({"session_ended": True}))["session"]
+    assert (report["session_id"], report["cleared"], len(report["semantic"])) == ("chat", 6, 3)
+    assert types(url) == {"semantic": 3, "episodic": 1}
+
+
+def test_whether_a_session_ended_is_true_or_false(store: TieredStore) -> None:
+    node = create_session_end_node(ended=lambda _: "soon", session_id="chat")
+    builder = StateGraph(State, context_schema=MemoryContext)
+    builder.add_node("end", node)
+    builder.add_edge(START, "end")
+    graph = builder.compile(store=store)
+    with pytest.raises(InvalidTypeError, match="'soon'"):
+        graph.invoke({}, context=MemoryContext(tenant="acme"))

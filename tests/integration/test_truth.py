@@ -1,0 +1,269 @@
+"""What was true when, what was known when, and what stands on what was taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from langmem_tiers import InvalidInputError, TieredMemoryRetriever
+from langmem_tiers.nodes import create_recall_node
+from tests.support.coordinating import Caller, calling, keys
+from tests.support.learning import LESSON, Team, team
+from tests.support.opening import Clock, Opener, tables
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+MOVED = datetime(2026, 2, 1, tzinfo=UTC)
+ASKED = "Where is the office?"
+
+
+@pytest.fixture
+async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
+    async with calling(open_store, url, project_id="p", session_id="s") as one:
+        yield one
+
+
+@pytest.fixture
+async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
+    async with team(open_store, url) as one:
+        yield one
+
+
+async def found(call: Caller, query: str = "", **options: Any) -> list[str]:
+    return sorted(keys(await call("get_context", query, limit=100, **options)))
+
+
+async def offices(call: Caller) -> str:
+    """Two offices, one after the other; the move."""
+    await call("store", "The office is in Berlin.", "semantic", key="old", valid_from=LONG_AGO)
+    await call("store", "The office is in Munich.", "semantic", key="new", valid_from=MOVED)
+    return str(await call("supersede", "old", by="new"))
+
+
+async def chain(call: Caller, *names: str) -> None:
+    """Memories of which each was derived from the one before."""
+    for name, before in zip(names, [None, *names], strict=False):
+        origins = [] if before is None else [before]
+        await call("store", f"fact {name}", key=name, derived_from=origins)
+
+
+def stored(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row but those of events."""
+    return {name: rows for name, rows in tables(url).items() if name != "events"}
+
+
+# Storing
+
+
+async def test_what_ends_before_it_begins_is_refused(call: Caller, url: str) -> None:
+    for ended in (LONG_AGO, MOVED):
+        with pytest.raises(InvalidInputError, match="not after valid_from"):
+            await call("store", "x", valid_from=MOVED, valid_to=ended)
+    with pytest.raises(InvalidInputError, match="time zone"):
+        await call("store", "x", valid_from=datetime(2026, 1, 1))  # noqa: DTZ001 - the mistake
+    assert tables(url)["memories"] == []
+
+
+async def test_a_plain_put_tells_when_a_value_is_true(call: Caller, clock: Clock) -> None:
+    store = call.memory.tiered_store
+    values: dict[str, dict[str, Any]] = {
+        "past": {"valid_to": "2026-01-01T00:00:00+00:00"},
+        "naive": {"valid_from": "2026-03-01T12:00:00"},
+        "future": {"valid_from": "2026-03-01T13:00:00"},
+        "offset": {"valid_from": "2026-03-01T13:00:00+01:00"},
+        "nonsense": {"valid_from": "soon", "valid_to": 7},
+        "never": {"valid_from": "2026-02-02", "valid_to": "2026-01-01"},
+    }
+    for key, told in values.items():
+        await store.aput(("acme", "p"), key, {"content": f"a {key} fact", **told})
+    assert await found(call) == ["naive", "never", "nonsense", "offset"]
+    clock.advance(hours=1)
+    assert "future" in await found(call)
+
+
+async def test_what_is_stored_again_is_true_when_it_says_now(call: Caller, clock: Clock) -> None:
+    await call("store", "one", key="k", valid_to=clock.now + timedelta(hours=1))
+    await call("store", "two", key="k")
+    clock.advance(hours=2)
+    assert await found(call) == ["k"]
+
+
+async def test_what_a_memory_is_derived_from_must_be_there(call: Caller, url: str) -> None:
+    with pytest.raises(InvalidInputError, match="no memory 'b'"):
+        await call("store_many", [{"content": "x"}, {"content": "y", "derived_from": ["b"]}])
+    with pytest.raises(InvalidInputError, match="list of strings"):
+        await call("store", "x", derived_from="b")
+    assert tables(url)["memories"] == []
+
+
+async def test_nothing_is_derived_from_what_came_from_it(call: Caller, url: str) -> None:
+    await chain(call, "a", "b", "c")
+    before = stored(url)
+    for source in ("c", "b", "a"):
+        with pytest.raises(InvalidInputError, match=r"came from|itself derived"):
+            await call("store", "x", key="a", derived_from=[source])
+    pair = [{"content": "x", "key": one, "derived_from": ["c"]} for one in ("d", "e")]
+    await call("store_many", pair)
+    circle = [{"content": "x", "key": one, "derived_from": ["d", "e"]} for one in ("d", "e")]
+    with pytest.raises(InvalidInputError, match="itself derived"):
+        await call("store_many", circle)
+    assert [row for row in stored(url)["lineage"] if row in before["lineage"]] == before["lineage"]
+
+
+async def test_deriving_again_says_nothing_new(call: Caller, url: str) -> None:
+    await chain(call, "a", "b")
+    before = tables(url)
+    await call("store", "fact b", key="b", derived_from=["a", "a"])
+    after = tables(url)
+    assert (after["lineage"], after["events"]) == (before["lineage"], before["events"])
+
+
+# Reading
+
+
+async def test_what_was_superseded_is_recalled_as_of_when_it_was_true(
+    call: Caller, clock: Clock
+) -> None:
+    await offices(call)
+    assert await found(call, ASKED) == ["new"]
+    assert await found(call, ASKED, as_of="2025-06-01T00:00:00+00:00") == ["old"]
+    assert await found(call, ASKED, as_of=MOVED) == ["new"]
+    assert await found(call, ASKED, as_of=LONG_AGO - timedelta(days=1)) == []
+    assert await found(call, ASKED, as_of=MOVED, known_at=clock.now - timedelta(1)) == []
+    (batch,) = await call("get_context_batch", [ASKED], as_of=LONG_AGO)
+    assert keys(batch) == ["old"]
+
+
+async def test_before_a_supersession_was_known_both_were(call: Caller, clock: Clock) -> None:
+    await call("store", "The office is in Berlin.", key="old", valid_from=LONG_AGO)
+    await call("store", "The office is in Munich.", key="new", valid_from=MOVED)
+    stored_at = clock.now
+    clock.advance(days=1)
+    await call("supersede", "old", by="new")
+    assert await found(call, ASKED, known_at=stored_at) == ["new", "old"]
+    assert await found(call, ASKED, known_at=clock.now) == ["new"]
+
+
+async def test_until_the_newer_one_begins_the_older_one_is_recalled(
+    call: Caller, clock: Clock
+) -> None:
+    await call("store", "The office is in Berlin.", key="old")
+    begins = clock.now + timedelta(days=9)
+    await call("store", "The office is in Munich.", key="new", valid_from=begins)
+    await call("supersede", "old", by="new")
+    assert await found(call, ASKED) == await found(call, ASKED, as_of=clock.now) == ["old"]
+    clock.advance(days=9)
+    assert await found(call, ASKED) == ["new"]
+
+
+async def test_a_moment_without_a_zone_is_refused(call: Caller) -> None:
+    for option in ("as_of", "known_at"):
+        with pytest.raises(InvalidInputError, match=option):
+            await call("get_context", ASKED, **{option: "2026-01-01"})
+
+
+async def test_retrievers_and_nodes_take_both_moments(call: Caller) -> None:
+    await offices(call)
+    retriever = TieredMemoryRetriever(memory=call.memory, as_of=LONG_AGO)
+    documents = await asyncio.to_thread(retriever.invoke, ASKED)
+    assert [one.page_content for one in documents] == ["The office is in Berlin."]
+    create_recall_node(as_of=LONG_AGO, known_at="2026-01-01T00:00:00Z")
+    with pytest.raises(InvalidInputError, match="as_of"):
+        create_recall_node(as_of="soon")
+
+
+async def test_a_retracted_neighbour_is_no_evidence(call: Caller) -> None:
+    turns = [
+        {"key": one, "content": content, "speaker": speaker}
+        for one, content, speaker in (
+            ("a", "Where are the plums?", "Ines"),
+            ("b", "The zebra ate them all", "Ben"),
+        )
+    ]
+    await call("store_many", turns)
+    before = {one.key: one.match for one in await call("get_context", "plums zebra")}
+    await call("retract", "b", reason="no zebra was there")
+    after = {one.key: one.match for one in await call("get_context", "plums zebra")}
+    assert set(after) == {"a"}
+    assert after["a"] < before["a"]
+
+
+async def test_a_lesson_that_was_retracted_is_not_given(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    failed = LESSON["failure"]
+    assert keys(await ours.billing("get_lessons", failed, tools="python")) == [key]
+    await ours.billing("retract", key, reason="it does not help")
+    assert await ours.billing("get_lessons", failed, tools="python") == []
+
+
+# Superseding
+
+
+async def test_a_supersession_is_rolled_back_to_the_very_rows(call: Caller, url: str) -> None:
+    until = datetime(2030, 1, 1, tzinfo=UTC)
+    await call("store", "Berlin", key="old", valid_from=LONG_AGO, valid_to=until)
+    await call("store", "Munich", key="new", valid_from=MOVED)
+    before = stored(url)
+    move = await call("supersede", "old", by="new")
+    assert stored(url) != before
+    assert await call("rollback", move) is True
+    assert await call("rollback", move) is False
+    assert stored(url) == before
+
+
+async def test_an_end_that_was_told_is_not_put_off(call: Caller) -> None:
+    ended = datetime(2021, 1, 1, tzinfo=UTC)
+    await call("store", "Berlin", key="old", valid_from=LONG_AGO, valid_to=ended)
+    await call("store", "Munich", key="new", valid_from=MOVED)
+    await call("supersede", "old", by="new")
+    assert (await call("history", "old")).versions[0].valid_to == ended
+
+
+async def test_a_supersession_that_makes_no_sense_is_refused(call: Caller, url: str) -> None:
+    await offices(call)
+    await call("store", "Rome", key="other")
+    before = tables(url)
+    for old, new, why in (
+        ("old", "other", "is superseded"),
+        ("new", "new", "itself"),
+        ("new", "absent", "no memory"),
+        ("other", "new", "other way round"),
+    ):
+        with pytest.raises(InvalidInputError, match=why):
+            await call("supersede", old, by=new)
+    assert tables(url) == before
+
+
+async def test_what_superseded_may_be_deleted_or_retracted_before_the_rollback(
+    call: Caller,
+) -> None:
+    for verb, options in (("retract", {"reason": "a rumour"}), ("delete_memory", {})):
+        move = await offices(call)
+        await call(verb, "new", **options)
+        assert await call("rollback", move)
+        assert await found(call) == ["old"]
+        await call("delete_memory", "new")
+        await call("delete_memory", "old")
+
+
+async def test_a_history_tells_the_versions_in_the_order_in_which_they_were_true(
+    call: Caller,
+) -> None:
+    await offices(call)
+    await call("store", "The office is in Rome.", key="newest")
+    await call("supersede", "new", by="newest")
+    history = await call("history", "old")
+    assert [one.key for one in history.versions] == ["old", "new", "newest"]
+    assert [one.superseded_by for one in history.versions] == ["new", "newest", None]
+    for key in ("new", "newest"):
+        assert (await call("history", key)).versions == history.versions
+    assert [one.state for one in history.versions] == ["superseded", "superseded", None]
+    assert history.versions[0].valid_to == history.versions[1].valid_from == MOVED
+    assert str(history).splitlines()[0].startswith("2020-01-01 00:00 – 2026-02-01 00:00: The off")
+    await call("retract", "newest", reason="<b>rumour</b>")
+    html = (await call("history", "newest"))._repr_html_()
+    assert "&lt;b&gt;rumour" in html
+    assert "<b>rumour" not in html

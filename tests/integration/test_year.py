@@ -1,0 +1,177 @@
+"""A year of memories with known truth, lived through on a store (docs/consolidation-benchmarks.md).
+
+The sample is what `make check` runs; the year itself, 50,000 memories, is a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from benchmarks.year import Year
+from benchmarks.year_held_out import HELD_OUT
+from benchmarks.year_replay import Clock, Replay, Size, Story, open_year
+from benchmarks.year_score import (
+    Left,
+    Oracle,
+    Point,
+    Score,
+    archived,
+    due,
+    points,
+    read_often,
+    score,
+    sums,
+    unaccounted,
+    visible,
+)
+from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
+from tests.support.servers import fresh_database
+
+SEED, POINTS = 7, 1_000
+SAMPLE, FULL = (600, 4), (50_000, 200)
+
+
+@dataclass(frozen=True)
+class Lived:
+    """What a year left, and what was seen of it."""
+
+    story: Story
+    score: Score
+    events: dict[str, tuple[int, int]]
+    unaccounted: Sequence[tuple[str, datetime, str]]
+    otherwise: Sequence[Point]
+    """Where the package and the oracle see something else."""
+    seen: int
+    """Memories at all points together."""
+    due: set[str]
+    archived: set[str]
+    whole: Size
+    """Without an archive, tidied up."""
+    rest: Size
+    """With one."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[SAMPLE, pytest.param(FULL, marks=pytest.mark.proof)],
+    ids=["sample", "full"],
+)
+def lived(
+    request: pytest.FixtureRequest, server_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lived]:
+    """A year, lived through and looked back on; then all that is due is archived."""
+    year = Year(SEED, *request.param, HELD_OUT)
+    with fresh_database(server_url) as url, fresh_database(server_url) as copy:
+        story = live(url, year)
+        left = Left.of(url)
+        copied(server_url, url, copy)
+        before, after = look_back(url, story, left), archive(copy, story, tmp_path_factory)
+        yield Lived(
+            story,
+            score(left, year.truth),
+            sums(story, left),
+            unaccounted(story),
+            *before,
+            due(story, left, read_often(year.events()), story.sizes[-1].at),
+            archived(copy),
+            *after,
+        )
+
+
+def live(url: str, year: Year) -> Story:
+    """Live through a year in an empty database."""
+    clock = Clock()
+    with open_year(url, clock) as store:
+        store.setup()
+        return Replay(store, clock).live(year)
+
+
+def copied(server_url: str, url: str, copy: str) -> None:
+    """Replace a database by a copy: looking back counts as reading, and would keep the old."""
+    source, target = (conninfo_to_dict(one)["dbname"] for one in (url, copy))
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"DROP DATABASE {target}".encode())
+        conn.execute(f"CREATE DATABASE {target} TEMPLATE {source}".encode())
+
+
+def look_back(url: str, story: Story, left: Left) -> tuple[list[Point], int]:
+    """Where the package and the oracle see something else, and how much they see."""
+    clock, oracle = Clock(), Oracle(story, left)
+    clock.now = story.sizes[-1].at
+    with open_year(url, clock) as store:
+        asked = [
+            (point, oracle.visible(point), visible(store, point))
+            for point in points(story, SEED, POINTS)
+        ]
+    wrong = [point for point, known, found in asked if known != found]
+    return wrong, sum(len(known) for _, known, _ in asked)
+
+
+def archive(url: str, story: Story, folders: pytest.TempPathFactory) -> tuple[Size, Size]:
+    """Archive all that is due in one more cycle of each tenant; what is held before and after."""
+    clock = Clock()
+    clock.now = story.sizes[-1].at
+    policy = ArchivalPolicy(url=str(folders.mktemp("archive")))
+    with open_year(url, clock) as store:
+        replay = Replay(store, clock, ConsolidationPolicy(archive=policy))
+        whole = tidied(url, replay)
+        for tenant in sorted({one.stored.tenant for one in story.memories.values()}):
+            story.cycles.append(replay.cycle(tenant))
+        return whole, tidied(url, replay)
+
+
+def tidied(url: str, replay: Replay) -> Size:
+    """What a database holds without dead rows."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("VACUUM FULL")
+    return replay.measure()
+
+
+def test_what_says_the_same_is_merged_and_hardly_anything_else(lived: Lived) -> None:
+    assert lived.score.precision.value >= 0.98
+    assert lived.score.recall.value >= 0.9
+
+
+def test_every_planted_change_is_superseded_and_nothing_else(lived: Lived) -> None:
+    assert lived.score.ended.value == 1
+    assert lived.score.collateral == set()
+
+
+def test_notes_rise_by_importance_accesses_or_session_and_the_others_expire(lived: Lived) -> None:
+    assert lived.score.risen.value == 1
+    assert lived.score.stayed.value == 1
+    assert lived.story.done("expire") == lived.score.stayed.all
+
+
+def test_every_report_adds_up_to_what_was_looked_at(lived: Lived) -> None:
+    assert lived.unaccounted == []
+
+
+def test_the_reports_add_up_to_the_events_of_the_year(lived: Lived) -> None:
+    assert all(in_tables == in_reports > 0 for in_tables, in_reports in lived.events.values())
+
+
+def test_the_past_is_what_a_plain_reading_of_the_year_says(lived: Lived) -> None:
+    assert lived.otherwise == []
+    assert lived.seen > POINTS
+
+
+def test_a_store_takes_no_more_for_a_memory_at_the_end_than_in_the_middle(lived: Lived) -> None:
+    sizes = lived.story.sizes
+    middle, end = sizes[len(sizes) // 2], lived.whole
+    assert end.rows == len(lived.story.memories) - lived.story.done("expire")
+    assert end.bytes / end.rows <= middle.bytes / middle.rows
+
+
+def test_what_is_old_and_hardly_read_leaves_for_a_file_and_takes_no_room_any_more(
+    lived: Lived,
+) -> None:
+    assert lived.archived == lived.due
+    assert lived.rest.rows == lived.whole.rows - len(lived.due)
+    assert lived.rest.bytes < lived.whole.bytes

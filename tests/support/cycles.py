@@ -1,0 +1,151 @@
+"""Tenants whose memory gives every step of a cycle something to do, and what cycles left of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from langgraph.checkpoint.postgres import PostgresSaver
+
+from langmem_tiers import TieredStore
+from langmem_tiers.database import checkpointer_pool
+from tests.support.coordinating import coordinator
+from tests.support.opening import Clock, text_index
+
+TENANTS = ("acme", "beta", "gamma")
+LATER = timedelta(days=40)
+"""How long after it was filled a database is consolidated."""
+
+_TABLES: Mapping[str, str] = {
+    "memories": """
+        SELECT tenant, namespace, key, tier::text, value::text, lexemes::text, created_at::text,
+               updated_at::text, expires_at::text, ttl_minutes, session, turn, speaker,
+               occurred_at::text, state, state_at::text, valid_from::text, valid_to::text,
+               signature, tool
+        FROM memory.memories""",
+    "vectors": """
+        SELECT v.tenant, m.namespace, m.key, v.tier::text, v.field, v.embedding::text
+        FROM memory.vectors v JOIN memory.memories m USING (tenant, id)""",
+    "usage": """
+        SELECT u.tenant, m.namespace, m.key, u.access_count, u.success_count, u.failure_count,
+               u.last_accessed_at::text, u.strength, u.strength_at::text
+        FROM memory.usage u LEFT JOIN memory.memories m USING (tenant, id)""",
+    "exposures": """
+        SELECT e.tenant, m.namespace, m.key, e.run, e.project, e.succeeded, e.held_out
+        FROM memory.exposures e LEFT JOIN memory.memories m USING (tenant, id)""",
+    "lineage": """
+        SELECT l.tenant, m.namespace, m.key, s.namespace, s.key, l.derived
+        FROM memory.lineage l
+        LEFT JOIN memory.memories m ON m.tenant = l.tenant AND m.id = l.id
+        LEFT JOIN memory.memories s ON s.tenant = l.tenant AND s.id = l.source""",
+    "events": """
+        SELECT e.tenant, e.kind, m.key, t.key, e.at::text, e.undone_at::text, e.detail
+        FROM memory.events e
+        LEFT JOIN memory.memories m ON m.tenant = e.tenant AND m.id = e.id
+        LEFT JOIN memory.memories t ON t.tenant = e.tenant AND t.id = e.target""",
+    "cycles": "SELECT tenant, step, seen::text FROM memory.cycles",
+}
+_IDS = ("id", "source", "target", "sources", "again")
+"""Where the detail of an event names memories."""
+
+
+def fill(url: str, tenants: tuple[str, ...] = TENANTS) -> None:
+    """Store memories that expire, rise, merge, contradict each other and have proven true."""
+    clock = Clock()
+    clock.advance(days=-LATER.days)
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        store.setup()
+        for number, tenant in enumerate(tenants):
+            _fill(store, tenant, clock, random.Random(number))  # noqa: S311 - seeded, not secret
+    with checkpointer_pool(url) as pool:
+        PostgresSaver(pool).setup()
+    with psycopg.connect(url) as conn:
+        conn.execute(
+            """INSERT INTO memory.exposures (tenant, run, id, project, position, held_out,
+                                             exposed_at, succeeded, settled_at, settled_by)
+               SELECT m.tenant, 'run-' || m.id || p, m.id, p, 1, false, m.created_at, true,
+                      m.created_at, 'run-' || m.id || p
+               FROM memory.memories m, unnest(ARRAY['billing', 'shipping']) p
+               WHERE m.key LIKE 'proven%'"""
+        )
+        conn.execute(
+            """INSERT INTO memory.usage (tenant, id, access_count, success_count, strength,
+                                         last_accessed_at, strength_at)
+               SELECT tenant, id, 7, CASE WHEN key LIKE 'proven%' THEN 2 ELSE 0 END, 7,
+                      created_at, created_at
+               FROM memory.memories WHERE key LIKE 'proven%' OR key LIKE 'same%'"""
+        )
+        conn.execute(
+            "UPDATE memory.memories SET expires_at = NULL, ttl_minutes = NULL WHERE key ~ '^rising'"
+        )
+
+
+def _fill(store: TieredStore, tenant: str, clock: Clock, rng: random.Random) -> None:
+    memory = coordinator(store, tenant, project_id="billing", session_id="chat")
+    for said in range(4):
+        text = _words(rng)
+        for again in range(2):
+            _store(memory, f"same-{said}-{again}", text, "semantic", "working", clock)
+    for name, was, became in (("Ada", "Berlin", "Madrid"), ("Bob", "Oslo", "Rome")):
+        _store(memory, f"was-{name}", f"{name} lives in {was}.", "semantic", "working", clock)
+        _store(memory, f"now-{name}", f"{name} lives in {became}.", "semantic", "working", clock)
+    for number in range(4):
+        _store(memory, f"proven-{number}", _words(rng), "pattern", "working", clock)
+        _store(memory, f"plain-{number}", _words(rng), "episodic", "working", clock)
+    for number in range(3):
+        _store(memory, f"over-{number}", _words(rng), "episodic", "short_term", clock)
+        _store(memory, f"rising-{number}", _words(rng), "episodic", "short_term", clock)
+
+
+def _store(memory: Any, key: str, text: str, kind: str, tier: str, clock: Clock) -> None:
+    clock.advance(minutes=1)
+    given: dict[str, Any] = {"key": key, "content": text, "memory_type": kind, "tier": tier}
+    if key.startswith("rising"):
+        given["importance"] = 0.9
+    memory.store_many([given])
+
+
+def _words(rng: random.Random) -> str:
+    return " ".join("".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(5))
+
+
+def contents(url: str) -> dict[str, str]:
+    """By tenant, a hash of every row: all but ids, and the order in which rows were written."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    with psycopg.connect(url) as conn:
+        conn.execute("SET timezone = 'UTC'")
+        names = _names(conn)
+        for table, query in _TABLES.items():
+            for tenant, *columns in conn.execute(query.encode()):
+                rows[tenant].append(json.dumps([table, *(_named(one, names) for one in columns)]))
+    return {
+        tenant: hashlib.sha256("\n".join(sorted(several)).encode()).hexdigest()
+        for tenant, several in rows.items()
+    }
+
+
+def _names(conn: psycopg.Connection[Any]) -> dict[int, str]:
+    found = conn.execute("SELECT id, namespace || ' ' || key FROM memory.memories")
+    return dict(found.fetchall())
+
+
+def _named(value: Any, names: Mapping[int, str]) -> Any:
+    """A detail that names memories by their keys."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _key(one, names) if name in _IDS else _named(one, names)
+        for name, one in value.items()
+    }
+
+
+def _key(one: Any, names: Mapping[int, str]) -> Any:
+    if isinstance(one, list):
+        return sorted(str(names.get(each, each)) for each in one)
+    return names.get(one, one)

@@ -1,0 +1,191 @@
+"""Workers in processes of their own, which end, or stand still, at a point that a test names."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any, Literal
+
+import psycopg
+from langgraph.checkpoint.postgres import PostgresSaver
+
+from langmem_tiers import TieredStore, consolidation_nodes
+from langmem_tiers.consolidate.schedule import ConsolidationSchedule
+from langmem_tiers.database import checkpointer_pool
+from langmem_tiers.errors import DatabaseError
+from langmem_tiers.worker import ConsolidationWorker
+from tests.support.opening import Clock, text_index
+
+DAILY = ConsolidationSchedule(every=timedelta(days=1))
+BEFALLEN = "befallen"
+BATCH = 3
+"""Memories a batch, so that few memories make several."""
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload([__name__])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a worker does, and what befalls it."""
+
+    url: str
+    name: str = "langmem-tiers"
+    """As which it is known to the server."""
+    later: float = 0.0
+    """Seconds by which its clock is ahead."""
+    at: int = 0
+    """At which of its waits for the server something befalls it; never if 0."""
+    sent: bool = False
+    """Whether that is after it has sent what it waits for the answer to."""
+    befalls: Literal["kill", "stop", "kill server"] = "kill"
+    server: int = 0
+    """The process id of the server's postmaster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a worker did before it ended."""
+
+    waits: int
+    cycles: list[str] = field(default_factory=list)
+    """Of these tenants."""
+    said: list[str] = field(default_factory=list)
+    """What it logged."""
+
+
+class Worker:
+    """A process that runs what is due until nothing is."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Start it."""
+        self._hears, tells = _context.Pipe(duplex=False)
+        self.process: BaseProcess = _context.Process(target=_work, args=(plan, tells), daemon=True)
+        self.process.start()
+        tells.close()
+
+    def ended(self, seconds: float = 120) -> Done | None:
+        """Wait for its end; None if it was killed."""
+        done = self._heard(seconds)
+        self.process.join(seconds)
+        assert self.process.exitcode in (0, -signal.SIGKILL)
+        return done if isinstance(done, Done) else None
+
+    def befallen(self, seconds: float = 120) -> bool:
+        """Wait until what was planned befalls it; False if it came to its end instead."""
+        return bool(self._heard(seconds) == BEFALLEN)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def _heard(self, seconds: float) -> Any:
+        assert self._hears.poll(seconds), "waited in vain"
+        try:
+            return self._hears.recv()
+        except EOFError:
+            return None
+
+
+def _work(plan: Plan, tells: Connection) -> None:
+    """What the process does."""
+    consolidation_nodes.BATCH = BATCH  # type: ignore[misc,unused-ignore]
+    said, cycles, waits = _Said(), [], _Waits(plan, tells)
+    logging.getLogger("langmem_tiers").addHandler(said)
+    logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+    waits.count()
+    clock = Clock()
+    clock.advance(seconds=plan.later)
+    pool = {"kwargs": {"application_name": plan.name}}
+    with (
+        TieredStore.from_conn_string(
+            plan.url, index=text_index(), clock=clock, pool_config=pool
+        ) as store,
+        checkpointer_pool(plan.url) as connections,
+    ):
+        worker = ConsolidationWorker(
+            store,
+            DAILY,
+            checkpointer=PostgresSaver(connections),
+            told=lambda report: cycles.append(report.tenant),
+        )
+        while _is_more(worker):
+            pass
+    tells.send(Done(waits.number, cycles, said.lines))
+
+
+def _is_more(worker: ConsolidationWorker) -> bool:
+    """Run what is due; whether there may be more of it."""
+    try:
+        found = worker.run_due()
+    except DatabaseError:
+        time.sleep(0.05)
+        return True
+    if worker.failures:
+        time.sleep(0.05)
+    return bool(found or worker.failures)
+
+
+class _Said(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+class _Waits:
+    """Counts how often connections wait for the server."""
+
+    def __init__(self, plan: Plan, tells: Connection) -> None:
+        self.number = 0
+        self._plan = plan
+        self._tells = tells
+
+    def count(self) -> None:
+        """From now on."""
+        wait: Callable[..., Any] = psycopg.Connection.wait
+
+        def counted(conn: Any, waiting: Any, *args: Any, **options: Any) -> Any:
+            self.number += 1
+            if self.number == self._plan.at:
+                if self._plan.sent:
+                    waiting = self._sent(waiting)
+                else:
+                    self._befall()
+            return wait(conn, waiting, *args, **options)
+
+        psycopg.Connection.wait = counted  # type: ignore[method-assign]
+
+    def _sent(self, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Send, and meet one's fate before the answer."""
+        befallen, ready = False, None
+        while True:
+            try:
+                state = waiting.send(ready)
+            except StopIteration as end:
+                return end.value
+            finally:
+                if not befallen:
+                    befallen = True
+                    self._befall()
+            ready = yield state
+
+    def _befall(self) -> None:
+        if self._plan.befalls == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._plan.befalls == "kill server":
+            os.kill(self._plan.server, signal.SIGKILL)
+        self._tells.send(BEFALLEN)
+        if self._plan.befalls == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,0 +1,247 @@
+"""What of a session's notes is significant, and how the rest is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_tiers.consolidate.policy import RisePolicy
+from langmem_tiers.consolidate.session_rules import (
+    CLAIMS,
+    LEARNED,
+    PART,
+    RECURS,
+    SHORT,
+    Concept,
+    Home,
+    Kept,
+    Summary,
+    homes,
+    kept,
+)
+from langmem_tiers.consolidate.stored import Stored
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def note(number: int, content: str = "Reading mail", **given: Any) -> Stored:
+    """A note, a minute after the one before it."""
+    at = NOON + timedelta(minutes=number)
+    value = {"content": content, "memory_type": "working", "session_id": "chat"}
+    fields = {
+        "id": number,
+        "namespace": "billing.chat.",
+        "key": f"note{number}",
+        "tier": "short_term",
+        "state": None,
+        "created_at": at,
+        "updated_at": at,
+        "expires_at": None,
+        "session": "chat",
+        "occurred_at": None,
+        "valid_from": None,
+        "valid_to": None,
+        "access_count": 0,
+    }
+    own = {name: given.pop(name) for name in list(given) if name in fields}
+    return Stored(**{**fields, **own, "value": {**value, **given}})
+
+
+def left(notes: Sequence[Stored], summary: Summary | None = None) -> list[Kept]:
+    """What a session leaves in its one project."""
+    (home,) = homes("chat", notes)
+    return kept(home, RisePolicy(), summary)
+
+
+def facts(notes: Sequence[Stored], summary: Summary | None = None) -> dict[str, str | None]:
+    """What it leaves as facts, and why."""
+    return {one.value["content"]: one.reason for one in left(notes, summary) if one.reason}
+
+
+def digest(notes: Sequence[Stored], summary: Summary | None = None) -> str:
+    """What it leaves as a digest, its parts one after another."""
+    return "\n".join(one.value["content"] for one in left(notes, summary) if not one.reason)
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (note(1, importance=0.6), "importance >= 0.6"),
+        (note(1, access_count=3), "accesses >= 3"),
+        (note(1, "The timeout of the mailer is 30s"), CLAIMS),
+        (note(1, importance=0.59, access_count=2), None),
+        (note(1, "Is the timeout of the mailer 30s?"), None),
+        (note(1, "The timeout of the mailer might be 30s"), None),
+        (note(1, importance=True), None),
+        (note(1, "The timeout of the mailer is 30s", state="superseded"), None),
+        (note(1, importance=1.0, state="consolidated"), None),
+    ],
+)
+def test_a_note_is_significant_by_importance_accesses_or_a_claim(
+    one: Stored, why: str | None
+) -> None:
+    assert facts([one]) == ({one.value["content"]: why} if why else {})
+
+
+def test_what_is_noted_again_is_significant_once_with_what_all_of_it_says() -> None:
+    notes = [
+        note(1, "Reading mail", tags=["a"], importance=0.2),
+        note(2, "Sorting mail", tags=["b"]),
+        note(3, "reading mail.", tags=["c", "a"], importance=0.3),
+    ]
+    (one, _) = left(notes)
+    assert one.reason == RECURS
+    assert one.value == {
+        "content": "Reading mail",
+        "memory_type": "semantic",
+        "session_id": "chat",
+        "tags": ["a", "c"],
+        "importance": 0.3,
+        "occurred_at": "2026-03-01T12:01:00+00:00",
+        "metadata": {"promoted_from": "working"},
+    }
+    assert "reading mail." in digest(notes)
+
+
+def test_accesses_of_what_says_the_same_add_up() -> None:
+    notes = [note(1, access_count=2), note(2, "Reading mail.", access_count=1)]
+    assert facts(notes) == {"Reading mail": "accesses >= 3"}
+
+
+def test_a_fact_keeps_all_that_its_note_says_but_its_turn() -> None:
+    own = {"speaker": "Anna", "turn": 3, "entities": ["mail"], "metadata": {"n": 1}, "mood": "good"}
+    (one, _) = left([note(1, "It is so", importance=0.9, **own)])
+    assert one.value["metadata"] == {"n": 1, "promoted_from": "working"}
+    assert {name: one.value.get(name) for name in ("speaker", "turn", "entities", "mood")} == {
+        "speaker": "Anna", "turn": None, "entities": ["mail"], "mood": "good",
+    }  # fmt: skip
+
+
+def test_a_note_of_any_shape_is_kept() -> None:
+    odd = [
+        note(1, importance="high", tags="loose", metadata="none", speaker=7),
+        note(2)._replace(value={"memory_type": "working", "text": "By its text"}),
+        note(3)._replace(value={"memory_type": "working", "n": 1}),
+        note(4, access_count=9)._replace(value={"memory_type": "working", "n": [2]}),
+    ]
+    told = digest(odd)
+    assert all(text in told for text in ("Reading mail", "By its text", '"n": 1', '"n": [2]'))
+
+
+def test_a_digest_tells_in_order_who_noted_what_when() -> None:
+    notes = [
+        note(2, "Second\nof two lines", speaker="Anna"),
+        note(1, "First"),
+        note(3, "Long before", occurred_at=NOON - timedelta(days=1)),
+    ]
+    assert digest(notes).splitlines() == [
+        "Session chat, 2026-02-28 12:00 to 2026-03-01 12:02 UTC:",
+        "- 2026-02-28 12:00 Long before",
+        "- 2026-03-01 12:01 First",
+        "- 2026-03-01 12:02 Anna: Second",
+        "of two lines",
+    ]
+
+
+def test_a_fact_is_told_in_short_in_the_digest() -> None:
+    long = "word " * 50
+    told = digest([note(1, long, importance=1.0)]).splitlines()[1]
+    assert told.endswith("word…")
+    assert len(told) < SHORT + 20
+
+
+def test_what_never_was_so_is_not_told() -> None:
+    notes = [note(1, "Right"), note(2, "Wrong", state="retracted", importance=1.0)]
+    assert "Wrong" not in digest(notes)
+    assert facts(notes) == {}
+    assert homes("chat", notes[1:]) == []
+
+
+def test_notes_belong_to_the_project_of_their_namespace_else_to_the_one_they_name() -> None:
+    found = homes(
+        "chat",
+        [
+            note(1),
+            note(2, namespace="billing."),
+            note(3, namespace="", project_id="ship.ping"),
+            note(4, namespace=""),
+        ],
+    )
+    assert [(one.namespace, len(one.notes)) for one in found] == [
+        ("_.", 1), ("billing.", 2), ("ship%2Eping.", 1),
+    ]  # fmt: skip
+
+
+def test_what_a_model_learned_is_kept_beside_the_notes_it_comes_from() -> None:
+    notes = [
+        note(1, "The mailer hangs", tags=["a"], agent_id="one"),
+        note(2, "Raised a limit", tags=["b"], agent_id="two", importance=0.4),
+        note(3, "The timeout of the mailer is 30s"),
+    ]
+    summary = Summary(
+        "It was mended.",
+        (
+            Concept("A mailer that hangs needs a limit", (0, 1)),
+            Concept("The mailer's timeout is 30s", (2,)),
+            Concept("a mailer that hangs needs a limit.", (1,)),
+        ),
+    )
+    assert facts(notes, summary) == {
+        "The timeout of the mailer is 30s": CLAIMS,
+        "A mailer that hangs needs a limit": LEARNED,
+    }
+    (learned,) = [one.value for one in left(notes, summary) if one.reason == LEARNED]
+    assert learned == {
+        "content": "A mailer that hangs needs a limit",
+        "memory_type": "semantic",
+        "session_id": "chat",
+        "occurred_at": "2026-03-01T12:02:00+00:00",
+        "tags": ["a", "b"],
+        "importance": 0.4,
+        "metadata": {"notes": ["The mailer hangs", "Raised a limit"], "promoted_from": "working"},
+    }
+    assert digest(notes, summary).splitlines()[1] == "It was mended."
+
+
+texts = st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=12)
+
+
+@given(texts, st.randoms(use_true_random=False))
+def test_each_note_is_told_in_full_and_the_same_notes_leave_the_same(
+    contents: list[str], random: Any
+) -> None:
+    notes = [
+        note(n, one, importance=[None, 0.9][n % 2])._replace(access_count=n % 4)
+        for n, one in enumerate(contents)
+    ]
+    found = left(notes)
+    shuffled = [*notes]
+    random.shuffle(shuffled)
+    assert left(shuffled) == found
+    told = [one.value["content"] for one in found]
+    assert all(any(content in one for one in told) for content in contents)
+    assert len({one.key for one in found}) == len(found)
+
+
+@given(st.lists(st.integers(1, 2 * PART), min_size=1, max_size=30))
+def test_no_part_of_a_digest_is_longer_than_it_need_be(sizes: list[int]) -> None:
+    notes = [note(n, f"{n}" + "x" * size) for n, size in enumerate(sizes)]
+    parts = [one.value["content"] for one in left(notes) if one.reason is None]
+    slack = 200
+    assert all(len(one) <= PART + slack or one.count("\n- ") == 1 for one in parts)
+    assert sum(one.count("\n- ") for one in parts) == len(sizes)
+
+
+def test_keys_follow_from_the_notes_alone() -> None:
+    notes = [note(1, importance=1.0), note(2, "Other")]
+    (home,) = homes("chat", notes)
+    again = Home(home.namespace, home.session, home.notes)
+    keys = [one.key for one in kept(home, RisePolicy())]
+    assert [one.key for one in kept(again, RisePolicy())] == keys
+    later = [one._replace(updated_at=NOON + timedelta(days=1)) for one in notes]
+    assert not {*keys} & {one.key for one in left(later)}

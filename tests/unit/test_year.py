@@ -1,0 +1,80 @@
+"""The year that consolidation is proven on, and what its rules make of a sample of it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+
+import pytest
+
+from benchmarks.consolidation_rules import SETS, Found, find, precision, recall
+from benchmarks.year import END, START, Year
+
+MEMORIES, TENANTS = 1_500, 6
+
+
+@lru_cache
+def year(phrases: str) -> Year:
+    return Year(3, MEMORIES, TENANTS, SETS[phrases])
+
+
+@lru_cache
+def found(phrases: str) -> Found:
+    return find(year(phrases))
+
+
+def test_a_year_is_always_the_same_and_another_seed_is_another() -> None:
+    one, again, other = (list(Year(seed, 300, 2).events()) for seed in (5, 5, 6))
+    assert one == again
+    assert one != other
+
+
+@pytest.mark.parametrize("phrases", SETS)
+def test_events_come_in_order_and_everything_is_stored_before_it_is_read(phrases: str) -> None:
+    events = list(year(phrases).events())
+    assert all(one.at < other.at for one, other in pairwise(events))
+    assert events[0].at >= START
+    assert events[-1].at < END
+    stored: set[str] = set()
+    for one in events:
+        if one.kind == "store":
+            assert one.key not in stored
+            stored.add(one.key)
+        assert one.kind == "session_end" or one.key in stored
+    assert len(stored) == MEMORIES
+
+
+@pytest.mark.parametrize("phrases", SETS)
+def test_the_truth_is_about_what_is_stored_in_one_namespace(phrases: str) -> None:
+    stored = {one.key: one for one in year(phrases).events() if one.kind == "store"}
+    truth = year(phrases).truth
+    assert truth.family.keys() == stored.keys()
+    for later, first in truth.duplicates.items():
+        one, other = stored[first], stored[later]
+        assert (one.tenant, one.project) == (other.tenant, other.project)
+        assert one.at < other.at
+        assert first not in truth.duplicates
+    for older, newer in truth.contradictions.items():
+        assert stored[older].at < stored[newer].at
+    notes = {one.key for one in stored.values() if one.tier == "short_term"}
+    assert truth.rising.keys() | truth.expiring == notes
+    assert truth.rising.keys().isdisjoint(truth.expiring)
+
+
+@pytest.mark.parametrize("phrases", SETS)
+def test_what_says_the_same_is_merged_and_nothing_else(phrases: str) -> None:
+    truth = year(phrases).truth
+    assert precision(found(phrases).merged, truth.duplicates).value >= 0.98
+    assert recall(found(phrases).merged, truth.duplicates).value >= 0.9
+
+
+@pytest.mark.parametrize("phrases", SETS)
+def test_every_planted_change_is_found_and_nothing_else(phrases: str) -> None:
+    assert found(phrases).superseded == set(year(phrases).truth.contradictions.items())
+
+
+def test_no_cosine_alone_comes_near_it() -> None:
+    truth = year("held-out").truth
+    for pairs in found("held-out").by_cosine.values():
+        shares = precision(pairs, truth.duplicates), recall(pairs, truth.duplicates)
+        assert min(one.value for one in shares) < 0.8
