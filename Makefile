@@ -24,7 +24,7 @@ ALL_EXTRAS := dev,mcp,notebooks,openai
 # Packages beside which this one is used, and which hold others back: an environment of their own.
 PEERS_EXTRAS := dev,langchain-postgres
 PEERS := deepagents langmem
-BENCHMARKS := store recall context learning
+BENCHMARKS := store recall context learning consolidation
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -33,7 +33,7 @@ BENCHMARKS := store recall context learning
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
 
 # ---- see it work ----------------------------------------------------------------------------
 
@@ -117,6 +117,10 @@ bench-context: $(VENV)/.dev-stamp ## Measure get_context beside its SQL and its 
 .PHONY: bench-learning
 bench-learning: $(VENV)/.dev-stamp ## Measure what learning is worth; FILE=folder of real reflexions
 	@$(BIN)/python -m benchmarks.learning $(FILE:%=--data %)
+
+.PHONY: bench-consolidation
+bench-consolidation: $(VENV)/.dev-stamp ## Measure what consolidation finds and what it costs
+	@$(BIN)/python -m benchmarks.consolidation
 
 # ---- the environment ------------------------------------------------------------------------
 

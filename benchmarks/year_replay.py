@@ -31,6 +31,7 @@ OPEN = timedelta(days=1)
 HANDED_OVER = timedelta(minutes=2)
 """Before each cycle: what is younger than a minute is looked at by the next one once more."""
 _APART = timedelta(minutes=3)
+_AT_ONCE = 500
 
 Report = Callable[[float], object]
 """Told the share of the year that is over."""
@@ -132,7 +133,7 @@ class Replay:
         measured = START
         for turn in turns(waiting, every):
             self._clock.now = max(turn.at, self._clock.now + _APART - HANDED_OVER)
-            self._hand_over(_until(waiting[turn.tenant], self._clock.now))
+            self.hand_over(_until(waiting[turn.tenant], self._clock.now))
             self._clock.now += HANDED_OVER
             self.cycle(turn.tenant, turn.ended)
             if self._clock.now - measured >= sizes:
@@ -170,10 +171,13 @@ class Replay:
         self.story.sizes.append(Size(self._clock.now, len(self.story.memories), rows, size))
         return self.story.sizes[-1]
 
-    def _hand_over(self, events: Sequence[Event]) -> None:
+    def hand_over(self, events: Sequence[Event]) -> None:
+        """Let these happen, now."""
         stored = [one for one in events if one.kind == "store"]
         for (_, _), several in groupby(sorted(stored, key=_place), _place):
-            self._remember(list(several))
+            chosen = list(several)
+            for start in range(0, len(chosen), _AT_ONCE):
+                self._remember(chosen[start : start + _AT_ONCE])
         self._read([one for one in events if one.kind == "access"])
         self._credit([one for one in events if one.kind == "outcome"])
 

@@ -269,7 +269,7 @@ def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
     if last is None:
         return len(turns)
     if last["turn"] is None:
-        return max(0, len(turns) - last["turns"])
+        return max(0, len(turns) - int(last["turns"]))
     ids = [one.id for one in turns]
     return len(turns) - ids.index(last["turn"]) - 1 if last["turn"] in ids else len(turns)
 
@@ -297,7 +297,7 @@ _HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply
 
 
 def _dealt_with(node: str, now: Mapping[str, Any]) -> int:
-    several = now[_HANDLED[node]] if node in _HANDLED else ()
+    several: Sequence[Any] = now[_HANDLED[node]] if node in _HANDLED else ()
     return sum(len(one) if isinstance(one, list) else 1 for one in several)
 
 

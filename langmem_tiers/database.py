@@ -41,6 +41,13 @@ It stands here and not in queries.sql because the pool runs it on each new conne
 flow runs and nothing has to be filled in."""
 
 
+TRANSACTION_LIMITS = (
+    "SELECT set_config(name, '300s', false) FROM pg_settings "
+    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+"""How long a checkpointer's transaction may stand still or, from Postgres 17 on, take."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """Where a database is and how its statements read: what both twins share."""
@@ -125,8 +132,16 @@ class AsyncPool(AsyncConnectionPool[AsyncConnection]):
         await super().putconn(conn)
 
 
+def _limited(conn: psycopg.Connection[DictRow]) -> None:
+    conn.execute(TRANSACTION_LIMITS)
+
+
 def checkpointer_pool(conninfo: str) -> ConnectionPool[psycopg.Connection[DictRow]]:
-    """Connections as LangGraph's checkpointer wants them, looked at before each use."""
+    """Connections as LangGraph's checkpointer wants them, looked at before each use.
+
+    Postgres ends what a process that stands still has begun, as it does with its cycle's: whoever
+    takes over writes to the same rows.
+    """
     options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
     return ConnectionPool(
         conninfo,
@@ -135,6 +150,7 @@ def checkpointer_pool(conninfo: str) -> ConnectionPool[psycopg.Connection[DictRo
         open=False,
         timeout=POOL_TIMEOUT_SECONDS,
         check=ConnectionPool.check_connection,
+        configure=_limited,
         kwargs={**options, "application_name": "langmem-tiers", "connect_timeout": 5},
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.attempts import calls_in, messages_of, this_turn
+from langmem_tiers.attempts import calls_in, messages_of, storable, this_turn
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING
 from langmem_tiers.learn.skills import MIN_SUPPORT, ToolCall, Trace, skill_candidates
@@ -115,8 +115,9 @@ def _trace(state: Any, success: Judge) -> Trace | None:
     """What this run called; None if nothing, or if it is not known how it ended."""
     judged = judged_of(state, success)
     calls = [
-        ToolCall(one.call["name"], frozenset(one.call["args"]), not one.failed)
+        ToolCall(one.tool, frozenset(map(storable, one.call["args"])), not one.failed)
         for one in calls_in(this_turn(messages_of(state)))
+        if one.tool is not None
     ]
     if not calls or judged is None:
         return None

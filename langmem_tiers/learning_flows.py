@@ -11,7 +11,7 @@ from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Ask, Call, Flow, Query
 from langmem_tiers.learn import explain as explaining
 from langmem_tiers.learn import lessons as teaching
-from langmem_tiers.learn import outcome, promote, rollback, traces
+from langmem_tiers.learn import outcome, promote, rollback, traces, worth
 from langmem_tiers.learn.evidence import HoldoutCounts, Uplift, uplifts
 from langmem_tiers.learn.evolve import evolve
 from langmem_tiers.learn.explain import Explanation
@@ -20,11 +20,12 @@ from langmem_tiers.learn.holdout import held_out
 from langmem_tiers.learn.lessons import record_lessons
 from langmem_tiers.learn.outcome import Exposure, LearningStats, OutcomeReport, Run
 from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.learn.promote import Promoting, Promotion
+from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.reflexion import FailedAttempt, Reflector
 from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learn.skills import Trace, skill_candidates
 from langmem_tiers.learn.stored import stored_values
+from langmem_tiers.learn.worth import Promoting
 from langmem_tiers.memory import MemoryContext, Recollection, StoreResult, Tier
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.namespaces import decode
@@ -213,7 +214,7 @@ class LearningFlows:
         yield from self._ready()
         how = self._how(context, policy, generaliser)
         one = yield from self._memory.known(key, context)
-        sources = yield from promote.evidence(how.tenant, [one.id])
+        sources = yield from worth.evidence(how.tenant, [one.id])
         if not sources:
             raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
         return (yield from promote.promote_one(sources[0], how))

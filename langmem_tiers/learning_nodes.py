@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.attempts import attempts_in, messages_of, task_of
+from langmem_tiers.attempts import attempts_in, messages_of, storable, task_of
 from langmem_tiers.config import PromotionSettings
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
@@ -163,7 +163,7 @@ def _of_node(caught: Any, messages: list[Any]) -> FailedAttempt:
     return FailedAttempt(
         task_id=task_of(messages),
         approach=f"ran the node {caught.node}",
-        error=f"{type(caught.error).__name__}: {caught.error}",
+        error=storable(f"{type(caught.error).__name__}: {caught.error}"),
         tool=caught.node,
     )
 

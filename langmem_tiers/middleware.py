@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.asking import DEFAULT_LIMIT
-from langmem_tiers.attempts import attempts_in, concern_of
+from langmem_tiers.attempts import attempts_in, concern_of, storable
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidTypeError, MissingExtraError
 from langmem_tiers.learn.outcome import Run
@@ -319,7 +319,7 @@ def _question_id(request: ModelRequest[Any]) -> str | None:
 
 
 def _question(request: ModelRequest[Any]) -> str:
-    return text_of(last_question(request.messages))
+    return storable(text_of(last_question(request.messages)))
 
 
 def _shown(
@@ -338,7 +338,7 @@ def _said(
     session = context.session_id or _thread(config)
     return [
         {
-            "content": text_of(one),
+            "content": storable(text_of(one)),
             "key": _key(one, config),
             "speaker": speaker,
             "session_id": session,
@@ -350,7 +350,7 @@ def _said(
 
 def _key(message: BaseMessage, config: RunnableConfig) -> str:
     """The same for the same message of a thread; without a thread, of the same words."""
-    origin = _thread(config) or text_of(message)
+    origin = _thread(config) or storable(text_of(message))
     return str(uuid5(NAMESPACE_OID, f"{origin}\0{message.id}"))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict, Unpack
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
-from langmem_tiers.attempts import concern_of, led_by
+from langmem_tiers.attempts import concern_of, led_by, storable
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.documents import facts
 from langmem_tiers.errors import MissingExtraError
@@ -154,7 +154,7 @@ def this_run() -> Run:
 
 def _question(state: Any, query: OfState | None) -> str:
     if query is None:
-        return text_of(last_question(of_state(state, "messages")))
+        return storable(text_of(last_question(of_state(state, "messages"))))
     asked: str = of_state(state, query)
     return str(asked) if isinstance(query, str) else asked
 

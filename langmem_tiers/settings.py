@@ -142,20 +142,27 @@ _SECTIONS = {"coordinator": CoordinatorSettings, "promotion": PromotionSettings}
 def _document(file: Path) -> object:
     try:
         return yaml.safe_load(file.expanduser().read_bytes())
-    except OSError as error:
-        raise ConfigurationError(
-            f"{file} cannot be read ({error.strerror}): name a YAML file, by path or by "
-            f"{CONFIG_VARIABLE}, or leave both out"
-        ) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"{file} is not YAML: {error}") from error
+    except (OSError, RuntimeError) as error:  # the latter where ~somebody is nobody
+        raise ConfigurationError(
+            f"{file} cannot be read ({getattr(error, 'strerror', error)}): name a YAML file, by "
+            f"path or by {CONFIG_VARIABLE}, or leave both out"
+        ) from error
 
 
 def _variables(env: Mapping[str, str]) -> dict[str, Any]:
     source = EnvSettingsSource(_Root)
-    source.env_vars = {
+    given = {
         name.lower(): text for name, text in sorted(env.items()) if name.startswith(PREFIX) and text
     }
+    for name in given:
+        if any(one.startswith(f"{name}__") for one in given):
+            raise ConfigurationError(
+                f"{name.upper()} is given as a whole and in parts: give it in one way, else one "
+                "of the two would be lost"
+            )
+    source.env_vars = given
     return {name: _parsed(value) for name, value in source().items()}
 
 

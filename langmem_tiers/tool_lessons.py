@@ -78,8 +78,9 @@ class ToolLessons:
         Args:
             hold_repeats: Do not run a call that failed before in just this form: answer it with
                 the lesson instead, once for each call, so that the model can think again. The
-                same call after that runs. None is held where the state has no `messages`, which
-                tell what was held before, or where the tool's answer is returned directly.
+                same call after that runs, as does one that has worked in the thread. None is held
+                where the state has no `messages`, which tell what was held before, or where the
+                tool's answer is returned directly.
             with_errors: Put the lessons of a failure before the error that the tool reports.
             lessons: Lessons at most for one call.
             holdout: The share of lessons that a run goes without; see `get_context`. A call
@@ -150,13 +151,16 @@ class ToolLessons:
 
 
 def _may_be_held(request: ToolCallRequest) -> bool:
-    """Whether a model will see the lesson, and it can be seen that it was not held before."""
+    """Whether a model will see the lesson, and it can be seen that it was not held before.
+
+    What has worked in the thread since is no mistake any more.
+    """
     if tool_of(request.tool_call) is None or getattr(request.tool, "return_direct", False):
         return False
     messages = messages_of(request.state)
     approach = approach_of(request.tool_call)
     return bool(messages) and not any(
-        one.held and one.approach == approach for one in answered_in(messages)
+        one.approach == approach and (one.held or not one.failed) for one in answered_in(messages)
     )
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import aclosing, closing, contextmanager
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from langmem_tiers.connection import checkpointing
@@ -22,29 +21,19 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
 from langmem_tiers.consolidation import create_consolidation_graph
-from langmem_tiers.consolidation_nodes import LEASE, Held
 from langmem_tiers.errors import (
     DatabaseError,
     InvalidInputError,
     InvalidTypeError,
     LeaseLostError,
-    MissingExtraError,
     TieredMemoryError,
 )
 from langmem_tiers.leasing import Lease, aleased, leased
 from langmem_tiers.store import TieredStore
-
-try:
-    from langgraph.types import StateSnapshot
-except ImportError as error:
-    raise MissingExtraError(
-        "the worker needs LangGraph: pip install 'langmem-tiers[worker]'"
-    ) from error
+from langmem_tiers.worker_thread import FENCE, Thread, config_of, thread_of
 
 LEASE_SECONDS = 300.0
 """How long a tenant stays with a worker that says nothing any more."""
-FENCE = "fence"
-"""Where the metadata of a checkpoint says under which fence it was written."""
 _LOOKED_AT = 8
 """The latest checkpoints, among which is the last one that counts: each holder that stood still
 and lost its lease leaves two at most before it notices."""
@@ -244,7 +233,7 @@ class ConsolidationWorker:
             thread = await self._astanding(tenant, mine.fence)
             return await self._acycle(mine, thread) if self._is_due(thread) else None
 
-    def _cycle(self, mine: Lease, thread: _Thread) -> ConsolidationReport | None:
+    def _cycle(self, mine: Lease, thread: Thread) -> ConsolidationReport | None:
         """Begin a cycle, or go on with the one that was broken off."""
         given, config = thread.ahead(mine)
         stream = self._graph.stream(given, config, stream_mode="values", durability="sync")
@@ -260,7 +249,7 @@ class ConsolidationWorker:
             self._prune(mine)
         return thread.report
 
-    async def _acycle(self, mine: Lease, thread: _Thread) -> ConsolidationReport | None:
+    async def _acycle(self, mine: Lease, thread: Thread) -> ConsolidationReport | None:
         """Begin a cycle, or go on with the one that was broken off."""
         given, config = thread.ahead(mine)
         stream = self._graph.astream(given, config, stream_mode="values", durability="sync")
@@ -278,15 +267,15 @@ class ConsolidationWorker:
             await self._aprune(mine)
         return thread.report
 
-    def _standing(self, tenant: str, fence: int | None = None) -> _Thread:
-        history = self._graph.get_state_history(_config(tenant), limit=_LOOKED_AT)
-        return _Thread.of(tenant, list(history), fence)
+    def _standing(self, tenant: str, fence: int | None = None) -> Thread:
+        history = self._graph.get_state_history(config_of(tenant), limit=_LOOKED_AT)
+        return Thread.of(tenant, list(history), fence)
 
-    async def _astanding(self, tenant: str, fence: int | None = None) -> _Thread:
-        history = self._graph.aget_state_history(_config(tenant), limit=_LOOKED_AT)
-        return _Thread.of(tenant, [one async for one in history], fence)
+    async def _astanding(self, tenant: str, fence: int | None = None) -> Thread:
+        history = self._graph.aget_state_history(config_of(tenant), limit=_LOOKED_AT)
+        return Thread.of(tenant, [one async for one in history], fence)
 
-    def _is_due(self, thread: _Thread) -> bool:
+    def _is_due(self, thread: Thread) -> bool:
         if thread.is_at_work:
             return True
         return due(self._schedule, thread.last, now=self._store.flows.now) is not None
@@ -294,81 +283,16 @@ class ConsolidationWorker:
     def _prune(self, mine: Lease) -> None:
         """Drop the checkpoints before the last one, unless that is another holder's."""
         with _pruning(mine.tenant):
-            newest = self._checkpointer.get_tuple(_config(mine.tenant))
+            newest = self._checkpointer.get_tuple(config_of(mine.tenant))
             if newest is not None and newest.metadata.get(FENCE) == mine.fence:
                 self._checkpointer.prune([thread_of(mine.tenant)])
 
     async def _aprune(self, mine: Lease) -> None:
         """Drop the checkpoints before the last one; see `_prune`."""
         with _pruning(mine.tenant):
-            newest = await self._checkpointer.aget_tuple(_config(mine.tenant))
+            newest = await self._checkpointer.aget_tuple(config_of(mine.tenant))
             if newest is not None and newest.metadata.get(FENCE) == mine.fence:
                 await self._checkpointer.aprune([thread_of(mine.tenant)])
-
-
-class _Thread(NamedTuple):
-    """Where a tenant's thread stands: what the latest holder of its lease wrote last."""
-
-    tenant: str
-    snapshot: StateSnapshot | None
-    is_newest: bool
-    """Whether nobody who had lost the lease wrote after it."""
-
-    @classmethod
-    def of(cls, tenant: str, history: Sequence[StateSnapshot], fence: int | None) -> _Thread:
-        """Read it from the latest checkpoints, the newest first.
-
-        `fence` is the reader's own, if it holds the lease: one that is higher is of leases that
-        have been deleted since.
-        """
-
-        def rank(one: StateSnapshot) -> int:
-            written: int = (one.metadata or {}).get(FENCE, 0)  # type: ignore[assignment]
-            return written if fence is None or written <= fence else -1
-
-        if not history:
-            return cls(tenant, None, is_newest=True)
-        best = max(history, key=rank)
-        return cls(tenant, best, is_newest=best is history[0])
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether a cycle was begun and has not ended."""
-        return self.snapshot is not None and bool(self.snapshot.next)
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether there was a cycle, and it has ended."""
-        return self.snapshot is not None and not self.snapshot.next
-
-    @property
-    def last(self) -> dict[str, Any] | None:
-        """The report of the last cycle that ended, as the graph keeps it."""
-        return None if self.snapshot is None else self.snapshot.values.get("consolidated")
-
-    @property
-    def report(self) -> ConsolidationReport | None:
-        """The same, for people; None while a cycle is at work."""
-        last = self.last if self.is_ended else None
-        return None if last is None else ConsolidationReport.of(last)
-
-    def ahead(self, mine: Lease) -> tuple[dict[str, Any] | None, RunnableConfig]:
-        """What the graph is given to go on from here, or to begin."""
-        config = _config(self.tenant)
-        config["metadata"] = {FENCE: mine.fence}
-        config["configurable"][LEASE] = Held(mine.tenant, mine.fence)
-        if self.snapshot is not None and not self.is_newest:
-            config["configurable"] |= self.snapshot.config["configurable"]
-        return None if self.is_at_work else {}, config
-
-
-def thread_of(tenant: str) -> str:
-    """The name of the thread in which a tenant's cycles are checkpointed."""
-    return f"consolidation:{tenant}"
-
-
-def _config(tenant: str) -> RunnableConfig:
-    return {"configurable": {"thread_id": thread_of(tenant)}}
 
 
 @contextmanager

@@ -119,13 +119,18 @@ def _exact(words: Iterable[Word]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _keys(text: str) -> frozenset[_Key]:
-    """By what a text is proposed: the beginnings of its words, all of them or all but one."""
-    keys: set[_Key] = set()
+    """By what a text is proposed: as it stands, and by its words.
+
+    These are the beginnings of all of them, or of all but one. With them go the words in which
+    what says the same must agree, so that texts of one template are told apart at once.
+    """
+    keys: set[_Key] = {("", bare(text).casefold())}
     for words in (read(text), plain(text)):
+        exact = (*_exact(words), "")
         bag = tuple(sorted(one.sense[:_INITIALS] for one in words if one.form not in _MARKS))
-        keys.add(bag)
+        keys.add(exact + bag)
         if len(bag) <= _LONG:
-            keys.update(bag[:place] + bag[place + 1 :] for place in range(len(bag)))
+            keys.update(exact + bag[:place] + bag[place + 1 :] for place in range(len(bag)))
     return frozenset(keys)
 
 

@@ -11,10 +11,11 @@ from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import Unnoted, counted, hold, move_id, sort_out, version
 from langmem_tiers.errors import InvalidInputError, ModelError
 from langmem_tiers.flow import Call, Flow, Query, anew
-from langmem_tiers.learn import promote, rollback
+from langmem_tiers.learn import promote, rollback, worth
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.learn.promote import Guard, Promoting, Promotion
+from langmem_tiers.learn.promote import Promotion
+from langmem_tiers.learn.worth import Guard, Promoting
 from langmem_tiers.memory import Tier
 
 PROVEN = "it has proven itself"
@@ -39,7 +40,7 @@ class Promote(Unnoted):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may have proven itself."""
-        call = promote.candidates(self._how(cycle, self._generaliser), after, limit)
+        call = worth.candidates(self._how(cycle, self._generaliser), after, limit)
         (rows,) = yield Query((call,), commit=True)
         return [row[0] for row in rows]
 
@@ -48,7 +49,7 @@ class Promote(Unnoted):
         how = self._how(cycle, self._generaliser)
         decisions: list[Decision] = []
         kept: list[str] = []
-        for source in (yield from promote.evidence(cycle.tenant, ids)):
+        for source in (yield from worth.evidence(cycle.tenant, ids)):
             worthy = promote.judged(source, how)
             if isinstance(worthy, Promotion):
                 kept.append(SETTLED if worthy.decision is None else UNPROVEN)
@@ -81,7 +82,7 @@ class Promote(Unnoted):
         return Applied(done=counted(done), left=counted(left), moves=written)
 
     def _promote(self, cycle: Cycle, one: Decision) -> Flow[None]:
-        sources = yield from promote.evidence(cycle.tenant, [one["id"]])
+        sources = yield from worth.evidence(cycle.tenant, [one["id"]])
         if sources and version(sources[0].updated_at) == one["version"]:
             how = self._how(cycle, _saying(**one["detail"]))
             with suppress(InvalidInputError):
@@ -171,7 +172,7 @@ def _saying(general: str, names: Sequence[str]) -> Generaliser:
 
 
 def _decision(
-    one: promote.Source | rollback.Promoted, reason: str, detail: dict[str, Any]
+    one: worth.Source | rollback.Promoted, reason: str, detail: dict[str, Any]
 ) -> Decision:
     return Decision(
         id=one.id,

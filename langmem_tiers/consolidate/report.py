@@ -9,6 +9,7 @@ from html import escape
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from langmem_tiers.consolidate.steps import added
+from langmem_tiers.errors import InvalidInputError
 
 Verdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -88,9 +89,17 @@ class ConsolidationReport:
     """Why nothing was done at all."""
 
     @classmethod
-    def of(cls, state: Mapping[str, Any]) -> ConsolidationReport:
-        """Read it from a graph's state, or from what is under its key `consolidated`."""
-        said = state.get("consolidated", state)
+    def of(cls, state: Mapping[str, Any] | None) -> ConsolidationReport:
+        """Read it from a graph's state, or from what is under its key `consolidated`.
+
+        Raises:
+            InvalidInputError: if no cycle has ended yet.
+        """
+        said = (state or {}).get("consolidated", state)
+        if not said or "cycle" not in said:
+            raise InvalidInputError(
+                "no cycle has ended in this state: invoke the graph, or wait until one is due"
+            )
         return cls(
             tenant=said["tenant"],
             cycle=said["cycle"],

@@ -135,9 +135,14 @@ class Supersede:
 
 
 def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
-    """Whether the newer memory ends the older one by now; what has ended earlier has done so."""
+    """Whether the newer memory ends the older one by now; what has ended earlier has done so.
+
+    Nor does it end what was put again since, of which nobody told when it is true.
+    """
+    told = older.valid_from or older.occurred_at
+    again = told is None and older.updated_at > newer.since
     lasts = older.valid_to is None or older.valid_to > newer.since
-    return older.state is None and lasts and newer.since <= cycle.moment.now
+    return older.state is None and lasts and not again and newer.since <= cycle.moment.now
 
 
 def first_of_each(found: Iterable[Contradiction], items: Iterable[Item]) -> list[Contradiction]:

@@ -14,7 +14,7 @@ from langmem_tiers.explain import LINE, plain, shortened
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.learn.evidence import Interval, beta_interval
 from langmem_tiers.learn.policy import Decision, decide
-from langmem_tiers.learn.promote import Promoting, Source, alike_of, evidence, evidence_of
+from langmem_tiers.learn.worth import Promoting, Source, alike_of, evidence, evidence_of
 from langmem_tiers.memory import Tier
 from langmem_tiers.namespaces import decode
 from langmem_tiers.values import content_of

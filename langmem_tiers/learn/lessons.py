@@ -99,7 +99,10 @@ def _is_of(row: Candidate, approach: str | None) -> bool:
 def record_lessons(
     pairs: Sequence[tuple[str, str]], context: MemoryContext, options: StoreOptions, now: datetime
 ) -> Flow[None]:
-    """Note of failed attempts that each lives on in its lesson; `pairs` are their keys."""
+    """Note of failed attempts that each lives on in its lesson; `pairs` are their keys.
+
+    The lesson of one that is retracted is suspect.
+    """
     if not pairs:
         return
     place = encode(context.namespace(Tier.WORKING))
@@ -114,7 +117,8 @@ def record_lessons(
         "events": [str(uuid4()) for _ in attempts],
         "now": now,
     }
-    yield Query((lock, Call("record_lessons", params)), commit=True)
+    doubt = Call("doubt", {"tenant": place.tenant, "ids": [], "events": params["events"]})
+    yield Query((lock, Call("record_lessons", params), doubt), commit=True)
 
 
 def _without_answered(

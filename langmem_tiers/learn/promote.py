@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
-from uuid import NAMESPACE_OID, uuid4, uuid5
+from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.config import StoreOptions
 from langmem_tiers.errors import InvalidInputError, ModelError
-from langmem_tiers.flow import Call, Flow, Query, Row, Rows, anew
-from langmem_tiers.learn.evidence import Evidence
-from langmem_tiers.learn.generalise import Generaliser
-from langmem_tiers.learn.policy import Decision, PromotionPolicy, decide
+from langmem_tiers.flow import Call, Flow, Query, Row, anew
+from langmem_tiers.learn.policy import Decision, decide
 from langmem_tiers.learn.sharing import said_for_all, shared_fields
-from langmem_tiers.memory import TIERS, Moment, Tier
+from langmem_tiers.learn.worth import (
+    Promoting,
+    Source,
+    alike_of,
+    candidates,
+    evidence,
+    evidence_of,
+    same,
+)
+from langmem_tiers.memory import TIERS, Tier
 from langmem_tiers.namespaces import Place
 from langmem_tiers.remember.flow import LOCK, Write, delete_calls, embed, lock_call, put_calls
 from langmem_tiers.remember.memories import FIELD, write_of
@@ -29,33 +35,6 @@ TRIES = 3
 """How often a move looks anew for what teaches the same, when that was not locked yet."""
 NAMES = ("project_id", "agent_id", "session_id", "source_task", "task_id")
 """Fields of a value that name where it came from."""
-
-
-class Source(NamedTuple):
-    """A memory that may be promoted, with what speaks for and against it.
-
-    A row of promotion_evidence; the columns are in this order.
-    """
-
-    id: int
-    namespace: str
-    key: str
-    value: dict[str, Any]
-    tier: str
-    state: str | None
-    created_at: datetime
-    updated_at: datetime
-    access_count: int
-    success_count: int
-    failure_count: int
-    projects: list[str]
-    near: list[dict[str, Any]]
-    successor: dict[str, Any] | None
-
-    @property
-    def memory_type(self) -> str:
-        """Its kind."""
-        return str(self.value.get("memory_type") or "episodic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,30 +60,6 @@ class Promotion:
         verb = "promoted" if self.promoted else "stays"
         why = f" ({self.decision})" if self.decision else ""
         return f"{self.key} {verb}: {self.reason}{why}"
-
-
-class Guard(NamedTuple):
-    """What a move asks in its transaction before it writes anything."""
-
-    call: Call
-    check: Callable[[Rows], None]
-    """Raises what stands against the move."""
-
-
-class Promoting(NamedTuple):
-    """What holds for all moves of one call."""
-
-    tenant: str
-    policy: PromotionPolicy
-    generaliser: Generaliser
-    options: StoreOptions
-    moment: Moment
-    """When the call began, by which it judges."""
-    clock: Callable[[], Moment]
-    """The moment anew: a model may have taken long."""
-    named: Callable[[int], str] = lambda _: str(uuid4())
-    """Names the move of a memory, by its id."""
-    guard: Guard | None = None
 
 
 def promote_all(how: Promoting) -> Flow[list[Promotion]]:
@@ -134,31 +89,10 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
         after = ids[-1]
 
 
-def candidates(how: Promoting, after: int, limit: int) -> Call:
-    """The call that answers with the ids of memories that may have proven themselves."""
-    params = {
-        "tenant": how.tenant,
-        "after": after,
-        "accesses": how.policy.min_access_count,
-        "before": how.moment.now - timedelta(days=how.policy.min_age_days),
-        "alive_at": how.moment.alive_at,
-        "memory_types": list(how.policy.memory_types),
-        "limit": limit,
-    }
-    return Call("promotion_candidates", params)
-
-
 def _current(source: Source, how: Promoting) -> Flow[bool]:
     """Whether a memory is still there, and lives on in no other."""
     found = yield from evidence(how.tenant, [source.id])
     return bool(found) and found[0].state is None
-
-
-def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Source]]:
-    """What speaks for and against these memories."""
-    params = {"tenant": tenant, "ids": list(ids)}
-    (rows,) = yield Query((Call("promotion_evidence", params),), commit=True)
-    return [Source(*row) for row in rows]
 
 
 def promote_one(source: Source, how: Promoting) -> Flow[Promotion]:
@@ -174,7 +108,7 @@ def promote_one(source: Source, how: Promoting) -> Flow[Promotion]:
 
 def judged(source: Source, how: Promoting) -> Worthy | Promotion:
     """What makes a memory worthy of promotion, else why it stays."""
-    if (reason := _settled(source)) is not None:
+    if (reason := _settled(source, how.moment.now)) is not None:
         return Promotion(promoted=False, key=source.key, reason=reason)
     alike = list(alike_of(source, how))
     decision = decide(evidence_of(source, alike), how.policy, how.moment.now)
@@ -193,7 +127,7 @@ def generalised(worthy: Worthy, how: Promoting) -> Flow[str]:
     return said_for_all(content_of(worthy.source.value), names, how.generaliser)
 
 
-def _settled(source: Source) -> str | None:
+def _settled(source: Source, now: datetime) -> str | None:
     """Why there is nothing to decide."""
     if source.successor is not None and source.successor["state"] == "demoted":
         return f"it was promoted as {source.successor['key']}, which was demoted"
@@ -201,35 +135,17 @@ def _settled(source: Source) -> str | None:
         return f"it lives on as {source.successor['key']} already"
     if source.tier != Tier.WORKING:
         return f"it is in {source.tier}: what is in working is promoted"
-    return None if source.state is None else f"it is {source.state}"
+    if source.state is not None:
+        return f"it is {source.state}"
+    return _untrue(source, now)
 
 
-def alike_of(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
-    """Those of its neighbours in working memory that say the same."""
-    for one in source.near:
-        alive = (
-            one["expires_at"] is None
-            or datetime.fromisoformat(one["expires_at"]) > how.moment.alive_at
-        )
-        if alive and one["memory_type"] == source.memory_type and _same(one["distance"], how):
-            yield one
-
-
-def _same(distance: float, how: Promoting) -> bool:
-    """Whether a cosine distance, whatever the metric of the store is, is small enough."""
-    return 1.0 - distance >= how.policy.near_duplicate
-
-
-def evidence_of(source: Source, alike: Sequence[Mapping[str, Any]]) -> Evidence:
-    """A memory's own accesses; outcomes and projects of all that says the same and goes along."""
-    own = [source.value.get("project_id"), *(one["project_id"] for one in alike)]
-    return Evidence(
-        access_count=source.access_count,
-        success_count=source.success_count + sum(one["success_count"] for one in alike),
-        failure_count=source.failure_count + sum(one["failure_count"] for one in alike),
-        projects=frozenset(one for one in (*own, *source.projects) if isinstance(one, str)),
-        recorded_at=source.created_at,
-    )
+def _untrue(source: Source, now: datetime) -> str | None:
+    if source.valid_to is not None and source.valid_to <= now:
+        return f"it was true until {source.valid_to.isoformat()}"
+    if source.valid_from is not None and source.valid_from > now:
+        return f"it is true from {source.valid_from.isoformat()}"
+    return None
 
 
 def private_names(worthy: Worthy, tenant: str) -> list[str]:
@@ -241,7 +157,7 @@ def private_names(worthy: Worthy, tenant: str) -> list[str]:
 
 
 def _successor(source: Source, content: str, names: Sequence[str], how: Promoting) -> Write:
-    """The write of what everybody learns; the same lesson has the same key."""
+    """The write of what everybody learns, true when its source is; the same has the same key."""
     value = shared_fields(source.value, names)
     value |= {
         "content": content,
@@ -252,7 +168,10 @@ def _successor(source: Source, content: str, names: Sequence[str], how: Promotin
             "promotion_date": how.moment.now.isoformat(),
         },
     }
-    parts = ["promoted", how.tenant, source.memory_type, content]
+    times = {"valid_from": source.valid_from, "valid_to": source.valid_to}
+    told = {name: at.isoformat() for name, at in times.items() if at is not None}
+    value |= told
+    parts = ["promoted", how.tenant, source.memory_type, content, *([told] if told else [])]
     return write_of(
         value,
         place=Place(how.tenant, ""),
@@ -292,6 +211,9 @@ def _move(
         "key": write.key,
         "field": FIELD,
         "query": next(iter(vectors.values()), None),
+        "valid_from": worthy.source.valid_from,
+        "valid_to": worthy.source.valid_to,
+        "now": how.moment.now,
         "alive_at": how.moment.alive_at,
     }
     evidence = Call("promotion_evidence", {"tenant": how.tenant, "ids": [worthy.source.id]})
@@ -346,7 +268,7 @@ def _target(found: Sequence[_Target], memory_type: str, how: Promoting) -> _Targ
     for one in found:
         if one.distance is None:
             return one
-        if one.memory_type == memory_type and _same(one.distance, how):
+        if one.memory_type == memory_type and same(one.distance, how):
             return one
     return None
 

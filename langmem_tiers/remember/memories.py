@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -181,8 +180,8 @@ def share(number: object, what: str) -> float | None:
         return None
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise InvalidTypeError(f"{what} is a number from 0 to 1, not {type(number).__name__}")
-    if not (math.isfinite(number) and 0 <= number <= 1):
-        raise InvalidInputError(f"{what} is {number}: use a number from 0 to 1")
+    if not 0 <= number <= 1:
+        raise InvalidInputError(f"{what} is out of range: use a number from 0 to 1")
     return float(number)
 
 

@@ -215,7 +215,11 @@ WITH given AS MATERIALIZED (
         success_count = u.success_count + excluded.success_count,
         failure_count = u.failure_count + excluded.failure_count,
         last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
-        strength = u.strength + excluded.strength,
+        -- As count_accesses adds them up.
+        strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                       excluded.strength_at - u.strength_at), 0)) / 2592000)
+                 + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                       u.strength_at - excluded.strength_at), 0)) / 2592000),
         strength_at = greatest(u.strength_at, excluded.strength_at)
 ), unlisted AS (
     DELETE FROM {memory}.archived a USING judged j

@@ -32,10 +32,12 @@ SELECT EXISTS (
 -- name: guard_lease
 -- Whether a cycle may write: its fence is still the current one or, without a fence, nobody has held
 -- a lease since the cycle began. A lease cannot change hands until the cycle's transaction has ended;
--- that of a process which stands still is ended by Postgres, so that nobody waits for it forever.
+-- that of a process which stands still is ended by Postgres (in a round trip too from 17 on), so that
+-- nobody waits for it forever.
 SELECT CASE WHEN %(fence)s::bigint IS NULL THEN l.until <= %(now)s::timestamptz
             ELSE l.fence = %(fence)s::bigint END,
-       set_config('idle_in_transaction_session_timeout', '60s', true)
+       (SELECT count(set_config(s.name, '300s', true)) FROM pg_settings s
+        WHERE s.name IN ('idle_in_transaction_session_timeout', 'transaction_timeout'))
 FROM {memory}.leases l WHERE l.tenant = %(tenant)s
 FOR SHARE OF l;
 
@@ -166,49 +168,70 @@ GROUP BY m.id, n.id
 ORDER BY m.id, n.id;
 
 -- name: near_by_words
--- The same by the share of words that two memories have in common, of all that either has.
+-- The same by the share of words that two memories have in common, of all that either has. Looked at
+-- are those that share one of a memory's rarest words: of these as many as lead to so many memories
+-- (`looked_at`), and one at least. What shares no rare word is told apart by nothing but common ones.
 WITH mine AS MATERIALIZED (
-    SELECT m.id, m.namespace, m.tier, m.lexemes,
-           coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type
+    SELECT m.id, m.namespace, m.tier, coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type,
+           array_remove(tsvector_to_array(m.lexemes), chr(1) || %(tenant)s::text) AS words
     FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
     CROSS JOIN LATERAL (
         SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
     ) m
     WHERE {few}
-), words AS MATERIALIZED (
-    SELECT o.id, o.namespace, o.tier, o.memory_type, length(o.lexemes) - 1 AS words, l.lexeme
-    FROM mine o CROSS JOIN LATERAL unnest(o.lexemes) l
-    WHERE l.lexeme <> chr(1) || %(tenant)s::text
 ), others AS MATERIALIZED (
-    SELECT k.id, k.namespace, k.tier, length(k.lexemes) - 1 AS words, l.lexeme,
+    SELECT k.id, k.namespace, k.tier, k.lexemes,
            coalesce(k.value ->> 'memory_type', 'episodic') AS memory_type
-    FROM {memory}.memories k CROSS JOIN LATERAL unnest(k.lexemes) l
+    FROM {memory}.memories k
     WHERE k.tenant = %(tenant)s AND k.tier IN ('working', 'long_term')
       AND k.namespace IN (SELECT o.namespace FROM mine o)
       AND (k.state IS NULL OR k.state = %(also)s::text)
       AND (k.expires_at IS NULL OR k.expires_at > %(alive_at)s::timestamptz)
-), shared AS (
-    SELECT o.id, k.id AS other,
-           count(*)::float8 / (max(o.words) + max(k.words) - count(*)) AS overlap
-    FROM words o
-    JOIN others k ON k.namespace = o.namespace AND k.lexeme = o.lexeme AND k.id <> o.id
-     AND k.memory_type = o.memory_type AND (NOT %(same_tier)s::boolean OR k.tier = o.tier)
-    GROUP BY o.id, k.id
+), places AS MATERIALIZED (
+    SELECT k.id, k.namespace, k.tier, k.memory_type, l.lexeme
+    FROM others k CROSS JOIN LATERAL unnest(k.lexemes) l
+    WHERE l.lexeme IN (SELECT unnest(o.words) FROM mine o)
+), counted AS MATERIALIZED (
+    SELECT p.namespace, p.lexeme, count(*) AS memories FROM places p GROUP BY p.namespace, p.lexeme
+), rare AS MATERIALIZED (
+    SELECT o.id, o.namespace, o.tier, o.memory_type, c.lexeme,
+           sum(c.memories) OVER w AS looked_at, row_number() OVER w AS place
+    FROM mine o
+    CROSS JOIN LATERAL unnest(o.words) AS l (lexeme)
+    JOIN counted c ON c.namespace = o.namespace AND c.lexeme = l.lexeme
+    WINDOW w AS (PARTITION BY o.id ORDER BY c.memories, c.lexeme ROWS UNBOUNDED PRECEDING)
+), pairs AS MATERIALIZED (
+    SELECT DISTINCT r.id, p.id AS other
+    FROM rare r
+    JOIN places p ON p.namespace = r.namespace AND p.lexeme = r.lexeme AND p.id <> r.id
+     AND p.memory_type = r.memory_type AND (NOT %(same_tier)s::boolean OR p.tier = r.tier)
+    WHERE r.looked_at <= %(looked_at)s::int OR r.place = 1
+), shared AS MATERIALIZED (
+    -- What is left without the words of the one tells how many of them the other has.
+    SELECT p.id, p.other, cardinality(o.words) + length(k.lexemes) - 1 AS words,
+           length(k.lexemes) - length(ts_delete(k.lexemes, o.words)) AS common
+    FROM pairs p
+    JOIN mine o ON o.id = p.id
+    JOIN others k ON k.id = p.other
 ), ranked AS (
-    SELECT s.*, row_number() OVER (PARTITION BY s.id ORDER BY s.overlap DESC, s.other) AS place
+    SELECT s.id, s.other, o.overlap,
+           row_number() OVER (PARTITION BY s.id ORDER BY o.overlap DESC, s.other) AS place
     FROM shared s
-    WHERE s.overlap >= %(overlap)s::float8
+    CROSS JOIN LATERAL (SELECT s.common::float8 / (s.words - s.common) AS overlap OFFSET 0) o
+    WHERE o.overlap >= %(overlap)s::float8
 )
 SELECT r.id, r.other, r.overlap FROM ranked r WHERE r.place <= %(limit)s
 ORDER BY r.id, r.overlap DESC, r.other;
 
 -- name: undone_pairs
--- Moves of a kind that were rolled back and are not made again: what went where.
+-- Moves of a kind that were rolled back and are not made again: what went where. One that ended
+-- because its memory began anew is no such move.
 SELECT (w.source)::bigint, e.target
 FROM {memory}.events e
 CROSS JOIN LATERAL jsonb_array_elements_text(
     coalesce(e.detail -> 'sources', jsonb_build_array(e.id))) AS w (source)
 WHERE e.tenant = %(tenant)s AND e.undone_at IS NOT NULL AND e.kind = %(kind)s
+  AND NOT e.detail ? 'anew'
   AND (e.target = ANY (%(ids)s::bigint[]) OR e.id = ANY (%(ids)s::bigint[])
        OR (w.source)::bigint = ANY (%(ids)s::bigint[]));
 

@@ -221,7 +221,7 @@ SELECT k.tool FROM known k WHERE k.tool <> '';
 
 -- name: promotion_candidates
 -- Working memories that may have proven themselves: read and tried often enough, of these types,
--- current, without a successor that was demoted, and in no move that was rolled back.
+-- current and true, without a successor that was demoted, and in no promotion that was rolled back.
 SELECT m.id
 FROM {memory}.usage u
 CROSS JOIN LATERAL (
@@ -232,6 +232,8 @@ WHERE u.tenant = %(tenant)s AND u.id > %(after)s AND u.access_count > %(accesses
   AND u.success_count > 0
   AND m.state IS NULL AND m.created_at < %(before)s::timestamptz
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+  AND (m.valid_from IS NULL OR m.valid_from <= %(now)s::timestamptz)
+  AND (m.valid_to IS NULL OR m.valid_to > %(now)s::timestamptz)
   AND coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[])
   AND NOT EXISTS (
       SELECT FROM {memory}.lineage l
@@ -239,16 +241,16 @@ WHERE u.tenant = %(tenant)s AND u.id > %(after)s AND u.access_count > %(accesses
   )
   AND NOT EXISTS (
       SELECT FROM {memory}.events e
-      WHERE e.tenant = u.tenant AND e.undone_at IS NOT NULL AND e.target IS NOT NULL
-        AND e.detail -> 'sources' @> to_jsonb(u.id)
+      WHERE e.tenant = u.tenant AND e.undone_at IS NOT NULL
+        AND e.kind IN ('promoted', 'reinforced') AND e.detail -> 'sources' @> to_jsonb(u.id)
   )
 ORDER BY u.id
 LIMIT %(limit)s;
 
 -- name: promotion_evidence
 -- What speaks for and against each of these memories: its counts, the projects whose runs were
--- given it or which learned the same, and what is nearest to it in working memory and may be
--- promoted as well. Near is the cosine of the same fields, whatever the metric of a search is.
+-- given it or which learned the same, and what is nearest to it in working memory, is true at the
+-- same time and may be promoted as well. Near is the cosine of the same fields, whatever the metric of a search is.
 SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m.updated_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        ARRAY(
@@ -292,10 +294,13 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
                    CROSS JOIN LATERAL (
                        SELECT * FROM {memory}.memories k
                        WHERE k.tenant = %(tenant)s AND k.id = v.id AND k.tier = 'working'
-                         AND k.state IS NULL AND NOT EXISTS (
+                         AND k.state IS NULL
+                         AND k.valid_from IS NOT DISTINCT FROM m.valid_from
+                         AND k.valid_to IS NOT DISTINCT FROM m.valid_to
+                         AND NOT EXISTS (
                              SELECT FROM {memory}.events e
                              WHERE e.tenant = %(tenant)s AND e.undone_at IS NOT NULL
-                               AND e.target IS NOT NULL
+                               AND e.kind IN ('promoted', 'reinforced')
                                AND e.detail -> 'sources' @> to_jsonb(k.id)
                          ) AND NOT EXISTS (
                              SELECT FROM {memory}.lineage l
@@ -313,7 +318,8 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
        (SELECT jsonb_build_object('key', s.key, 'state', s.state)
         FROM {memory}.lineage l
         JOIN {memory}.memories s ON s.tenant = l.tenant AND s.id = l.id
-        WHERE l.tenant = %(tenant)s AND l.source = m.id AND NOT l.derived LIMIT 1) AS successor
+        WHERE l.tenant = %(tenant)s AND l.source = m.id AND NOT l.derived LIMIT 1) AS successor,
+       m.valid_from, m.valid_to
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
@@ -326,13 +332,14 @@ ORDER BY w.ord;
 
 -- name: promotion_sources
 -- Once the keys are locked: the memories to be promoted as they are now, held until the end. What
--- has expired, or has lived on in a memory before, is none.
+-- has expired or is true no longer, or has lived on in a memory before, is none.
 SELECT m.id, m.tier::text, m.state, m.updated_at
 FROM (SELECT DISTINCT w.id FROM unnest(%(sources)s::bigint[]) AS w (id) ORDER BY w.id) w
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.id = w.id
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND (m.valid_to IS NULL OR m.valid_to > %(now)s::timestamptz)
       AND NOT EXISTS (
           SELECT FROM {memory}.lineage l
           WHERE l.tenant = m.tenant AND l.source = m.id AND NOT l.derived
@@ -342,7 +349,7 @@ CROSS JOIN LATERAL (
 
 -- name: promotion_targets
 -- What teaches the same already: the memory of the successor's key, then the nearest in long_term
--- by the cosine of that field, nearest first.
+-- that is true at the same time, by the cosine of that field, nearest first.
 SELECT m.key, m.tier::text, m.state, NULL::float8 AS distance,
        coalesce(m.value ->> 'memory_type', 'episodic')
 FROM {memory}.memories m
@@ -364,6 +371,8 @@ FROM (
         SELECT * FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.id = n.id AND m.tier = 'long_term'
           AND (m.state IS NULL OR m.state = 'demoted')
+          AND m.valid_from IS NOT DISTINCT FROM %(valid_from)s::timestamptz
+          AND m.valid_to IS NOT DISTINCT FROM %(valid_to)s::timestamptz
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) LIMIT 1
     ) m
     ORDER BY n.distance, n.id LIMIT 100
@@ -385,7 +394,7 @@ WITH successor AS MATERIALIZED (
     FROM successor s
     WHERE m.tenant = %(tenant)s AND m.id = ANY (%(sources)s::bigint[]) AND m.tier = 'working'
       AND m.state IS NULL
-    RETURNING m.id
+    RETURNING m.id, m.updated_at
 ), edges AS (
     INSERT INTO {memory}.lineage (tenant, id, source, event)
     SELECT s.tenant, s.id, k.id, %(event)s FROM successor s, marked k
@@ -441,6 +450,7 @@ INSERT INTO {memory}.events (tenant, event, kind, id, target, at, detail)
 SELECT s.tenant, %(event)s, %(kind)s, (%(sources)s::bigint[])[1], s.id, %(now)s::timestamptz,
        %(detail)s::jsonb || jsonb_build_object(
            'sources', to_jsonb(%(sources)s::bigint[]), 'updated_at', s.updated_at,
+           'versions', (SELECT jsonb_object_agg(k.id, k.updated_at) FROM marked k),
            'again', ARRAY(SELECT a.id FROM again a ORDER BY a.id),
            'handed', to_jsonb(g), 'had', (SELECT to_jsonb(h) FROM had h)
        )
@@ -504,7 +514,8 @@ RETURNING event;
 
 -- name: event
 -- One event, whether a later one stands on the same memories, and whether any that it moved lives
--- and says what it said then: it lives on in the target, or was not put since.
+-- and says what it said then: it lives on in the target, or was not put since, whatever the clocks
+-- of those who put say.
 SELECT e.event, e.kind, e.id, e.target, e.at, e.detail, e.undone_at,
        (SELECT l.event FROM {memory}.events l
         WHERE l.tenant = e.tenant AND l.undone_at IS NULL AND l.number > e.number
@@ -522,7 +533,10 @@ SELECT e.event, e.kind, e.id, e.target, e.at, e.detail, e.undone_at,
                SELECT FROM {memory}.memories m
                WHERE m.tenant = e.tenant AND m.id = w.id::bigint
                  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-                 AND (m.updated_at < e.at OR EXISTS (
+                 AND (coalesce(
+                     m.updated_at = (e.detail -> 'versions' ->> w.id)::timestamptz,
+                     m.updated_at < e.at
+                 ) OR EXISTS (
                      SELECT FROM {memory}.lineage l
                      WHERE l.tenant = e.tenant AND l.id = e.target AND l.source = m.id
                  )) LIMIT 1
@@ -546,7 +560,9 @@ WITH heir AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT m.id FROM {memory}.memories m
         WHERE m.tenant = e.tenant AND m.id = w.id::bigint
-          AND (m.updated_at < e.at OR EXISTS (
+          AND (coalesce(
+              m.updated_at = (e.detail -> 'versions' ->> w.id)::timestamptz, m.updated_at < e.at
+          ) OR EXISTS (
               SELECT FROM {memory}.lineage l
               WHERE l.tenant = e.tenant AND l.id = e.target AND l.source = m.id
           )) LIMIT 1
@@ -732,7 +748,8 @@ ORDER BY n.updated_at DESC, n.id DESC
 LIMIT %(limit)s;
 
 -- name: record_lessons
--- Failed attempts live on in their lessons: mark them, and say what came from which.
+-- Failed attempts live on in their lessons: mark them, and say what came from which. Of one that
+-- is retracted or suspect the lesson is suspect, as `doubt`, which follows, finds.
 WITH pairs AS MATERIALIZED (
     SELECT a.id AS attempt, l.id AS lesson, w.event
     FROM unnest(%(attempts)s::text[], %(lessons)s::text[], %(events)s::text[])
@@ -740,7 +757,7 @@ WITH pairs AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT m.id FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.key = w.attempt AND m.namespace = %(namespace)s
-          AND m.state IS NULL LIMIT 1
+          AND (m.state IS NULL OR m.state IN ('retracted', 'suspect')) LIMIT 1
     ) a
     CROSS JOIN LATERAL (
         SELECT m.id FROM {memory}.memories m

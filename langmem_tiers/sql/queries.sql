@@ -81,7 +81,8 @@ LIMIT 1;
 -- so that ties of one batch are broken by key. What somebody said in a session has a turn there:
 -- one that was not numbered follows the last, in the order of the batch. What lives on in another
 -- memory and now says something else (its `content`, else its `text`, else all of it) does so no
--- longer: it is a memory of its own again, and recalled.
+-- longer: it is a memory of its own again, and recalled. What was superseded and says something else
+-- begins anew, and is true from now unless told; that it was superseded is history.
 WITH given AS MATERIALIZED (
     SELECT i.*, max(i.turn) OVER (PARTITION BY i.tenant, i.namespace, i.session) AS last_given
     FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
@@ -113,22 +114,34 @@ WITH given AS MATERIALIZED (
 ), life AS (
     SELECT t.tier, t.minutes
     FROM unnest(%(tiers)s::{memory}.tier[], %(tier_ttls)s::float8[]) AS t (tier, minutes)
-), parted AS (
-    DELETE FROM {memory}.lineage l
-    USING input i
+), changing AS MATERIALIZED (
+    SELECT m.tenant, m.id, m.state
+    FROM input i
     CROSS JOIN LATERAL (
         SELECT m.tenant, m.id, m.value, m.state FROM {memory}.memories m
         WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key LIMIT 1
     ) m
-    WHERE l.tenant = m.tenant AND l.source = m.id AND NOT l.derived
-      AND m.state IS DISTINCT FROM 'retracted' AND m.state IS DISTINCT FROM 'suspect'
+    WHERE m.state IS DISTINCT FROM 'retracted' AND m.state IS DISTINCT FROM 'suspect'
       AND CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value -> 'content'
                WHEN jsonb_typeof(m.value -> 'text') = 'string' THEN m.value -> 'text'
                ELSE m.value END
        <> CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content'
                WHEN jsonb_typeof(i.value -> 'text') = 'string' THEN i.value -> 'text'
                ELSE i.value END
+), parted AS (
+    DELETE FROM {memory}.lineage l USING changing c
+    WHERE l.tenant = c.tenant AND l.source = c.id AND NOT l.derived
     RETURNING l.tenant, l.source
+), ended AS (
+    UPDATE {memory}.events e
+    SET undone_at = %(now)s::timestamptz, detail = e.detail || '{"anew": true}'
+    FROM changing c
+    WHERE c.state = 'superseded' AND e.tenant = c.tenant AND e.id = c.id
+      AND e.kind = 'superseded' AND e.undone_at IS NULL
+), anew AS (
+    SELECT p.tenant, p.source AS id, 'consolidated' AS state FROM parted p
+    UNION ALL
+    SELECT c.tenant, c.id, c.state FROM changing c WHERE c.state = 'superseded'
 ), updated AS (
     UPDATE {memory}.memories m
     SET value = i.value,
@@ -140,19 +153,24 @@ WITH given AS MATERIALIZED (
         occurred_at = i.occurred_at,
         signature = i.signature,
         tool = i.tool,
-        valid_from = i.valid_from,
-        -- What was superseded was true until then, whatever is said of it now.
-        valid_to = CASE WHEN m.state IS NOT NULL AND EXISTS (
+        valid_from = CASE
+            WHEN i.valid_from IS NULL AND i.occurred_at IS NULL AND m.state = 'superseded' AND EXISTS (
+                SELECT FROM anew a WHERE a.tenant = m.tenant AND a.id = m.id AND a.state = m.state
+            ) THEN %(now)s::timestamptz ELSE i.valid_from END,
+        -- What was superseded was true until then, whatever else is told of it now.
+        valid_to = CASE WHEN m.state IS NOT NULL AND NOT EXISTS (
+            SELECT FROM anew a WHERE a.tenant = m.tenant AND a.id = m.id AND a.state = m.state
+        ) AND EXISTS (
             SELECT FROM {memory}.events e
             WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'superseded'
               AND e.undone_at IS NULL
         ) THEN m.valid_to ELSE i.valid_to END,
-        state = CASE WHEN m.state = 'consolidated' AND EXISTS (
-            SELECT FROM parted p WHERE p.tenant = m.tenant AND p.source = m.id
-        ) THEN NULL ELSE m.state END,
-        state_at = CASE WHEN m.state = 'consolidated' AND EXISTS (
-            SELECT FROM parted p WHERE p.tenant = m.tenant AND p.source = m.id
-        ) THEN NULL ELSE m.state_at END,
+        state = CASE WHEN NOT EXISTS (
+            SELECT FROM anew a WHERE a.tenant = m.tenant AND a.id = m.id AND a.state = m.state
+        ) THEN m.state END,
+        state_at = CASE WHEN NOT EXISTS (
+            SELECT FROM anew a WHERE a.tenant = m.tenant AND a.id = m.id AND a.state = m.state
+        ) THEN m.state_at END,
         updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond'),
         ttl_minutes = nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
         expires_at = %(now)s::timestamptz

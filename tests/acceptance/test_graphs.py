@@ -282,11 +282,13 @@ async def test_a_server_can_consolidate_the_memory_of_a_tenant(
         assert isinstance(graph, CompiledStateGraph)
         graph.store = store  # as a server does
         graph.checkpointer = InMemorySaver()
-        state = await graph.ainvoke({}, thread("ada"), context={"tenant": "ada"})
+        state = await run(graph, "ainvoke", {}, config=thread("ada"), context={"tenant": "ada"})
     report = ConsolidationReport.of(state)
 
     assert (report.tenant, report.count("merge")) == ("ada", 1)
-    assert graph.get_context_jsonschema()["required"] == ["tenant"]
+    schema = graph.get_context_jsonschema()
+    assert schema is not None
+    assert schema["required"] == ["tenant"]
 
 
 def test_the_graph_of_consolidation_asks_the_model_that_the_environment_names(

@@ -42,7 +42,7 @@ SHOWN = {
         "at noon: ['The deployment port is 80.']",
         "rolled back: 3 moves",
         "launch     short_term current",
-        "in five weeks: 35 rise, 20 merge, 10 supersede",
+        "in two weeks: 18 rise, 8 merge, 4 supersede",
     ),
 }
 PICTURES = {"01_quickstart": 0, "02_recall": 8, "03_learning": 2, "04_consolidation": 1}

@@ -12,6 +12,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.testing import Mode, StoreDriver
+from tests.support.consolidating import fill, opened_world
 from tests.support.opening import Clock, Opened, Opener, empty, text_index
 
 _numbers = count()
@@ -100,3 +101,34 @@ async def driver(open_store: Opener, url: str) -> AsyncIterator[StoreDriver]:
     """An empty store on `url`, indexed over "text", opened and called each way."""
     async with open_store(url=url, index=text_index()) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def filled(server_url: str, template: str) -> Iterator[tuple[str, Clock]]:
+    """The name of a database in which every step finds something to do, and when that is."""
+    name = template.replace("template", "world")
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+    clock = Clock()
+    with opened_world(psycopg.conninfo.make_conninfo(server_url, dbname=name), clock) as store:
+        fill(store, clock)
+    yield name, clock
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def worlds(server_url: str, filled: tuple[str, Clock]) -> Iterator[Callable[[], str]]:
+    """Make copies of that database; each call returns a connection string."""
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(f"{filled[0]}_{next(_numbers)}")
+        with psycopg.connect(server_url, autocommit=True) as conn:
+            conn.execute(f"CREATE DATABASE {made[-1]} TEMPLATE {filled[0]}".encode())
+        return psycopg.conninfo.make_conninfo(server_url, dbname=made[-1])
+
+    yield make
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        for name in made:
+            conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())

@@ -28,9 +28,10 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.merge import Merge
 from tests.support.agents import How, run
-from tests.support.consolidating import ACME, Saver, open_store, saver
+from tests.support.consolidating import ACME, opened_world
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, Opened, opened_store, tables, tier_of
+from tests.support.savers import Saver, saver
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 ALWAYS = ConsolidationSchedule(every_turns=1)
@@ -49,7 +50,7 @@ class Talk(TypedDict, total=False):
 
 @pytest.fixture
 def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with open_store(url, clock) as store:
+    with opened_world(url, clock) as store:
         yield store
 
 
@@ -101,19 +102,18 @@ async def test_it_runs_after_so_many_turns_of_a_human_since_the_last_cycle(
     new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
 ) -> None:
     url = new_url()
-    async with opened_store(open_store(url, clock), opened) as store, saver(kept, url) as keeping:
+    async with opened_store(opened_world(url, clock), opened) as store, saver(kept, url) as keeping:
         graph = agent(store, ConsolidationSchedule(every_turns=2), keeping)
-        cycles = []
+        states = []
         for n in range(5):
             await asyncio.to_thread(told, store, str(n))
             clock.advance(minutes=2)
-            state = await run(graph, how, says(), config=THREAD, context=ACME)
-            cycles.append((state.get("consolidated") or {}).get("turns"))
-        last = merged(state)
+            states.append(await run(graph, how, says(), config=THREAD, context=ACME))
 
+    cycles = [(one.get("consolidated") or {}).get("turns") for one in states]
     assert cycles == [None, 2, 2, 4, 4]
-    assert last == 2
-    assert len(state["messages"]) == 10
+    assert merged(states[-1]) == 2
+    assert len(states[-1]["messages"]) == 10
 
 
 @pytest.mark.parametrize(("kept", "opened", "how"), WAYS)
@@ -121,7 +121,7 @@ async def test_it_runs_at_once_and_then_when_so_much_time_has_passed(
     new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
 ) -> None:
     url, began = new_url(), clock.now
-    async with opened_store(open_store(url, clock), opened) as store, saver(kept, url) as keeping:
+    async with opened_store(opened_world(url, clock), opened) as store, saver(kept, url) as keeping:
         graph = agent(store, ConsolidationSchedule(every=timedelta(hours=6)), keeping)
         cycles = []
         for _ in range(4):
@@ -137,7 +137,7 @@ async def test_when_a_session_ends_all_of_it_and_nothing_else_rises_once(
     new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
 ) -> None:
     url = new_url()
-    async with opened_store(open_store(url, clock), opened) as store, saver(kept, url) as keeping:
+    async with opened_store(opened_world(url, clock), opened) as store, saver(kept, url) as keeping:
         for project, session in (("billing", "chat"), ("billing", "tea"), ("shipping", "chat")):
             key = f"{project} {session}"
             await asyncio.to_thread(noted, store, project=project, session=session, key=key)
@@ -160,8 +160,8 @@ async def test_when_a_session_ends_all_of_it_and_nothing_else_rises_once(
 
 def test_turns_are_counted_anew_where_older_messages_were_removed(store: TieredStore) -> None:
     graph = agent(store, ConsolidationSchedule(every_turns=3), InMemorySaver())
-    for _ in range(3):
-        state = graph.invoke(says(), THREAD, context=ACME)
+    states = [graph.invoke(says(), THREAD, context=ACME) for _ in range(3)]
+    state = states[-1]
     gone = [RemoveMessage(one.id) for one in state["messages"]]
     graph.update_state(THREAD, {"messages": gone})
     cycles = {graph.invoke(says(), THREAD, context=ACME)["consolidated"]["cycle"] for _ in range(2)}

@@ -170,6 +170,7 @@ BAD_MEMORIES: dict[str, Any] = {
     "an unknown tier": {"content": "x", "tier": "longterm"},
     "an unknown field": {"content": "x", "colour": "red"},
     "importance above 1": {"content": "x", "importance": 1.5},
+    "importance beyond all bounds": {"content": "x", "importance": 10**400},
     "importance of True": {"content": "x", "importance": True},
     "a time without a zone": {"content": "x", "occurred_at": datetime(2026, 1, 1)},  # noqa: DTZ001
     "a time that is none": {"content": "x", "occurred_at": "yesterday"},

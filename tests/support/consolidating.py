@@ -1,20 +1,16 @@
-"""A world in which each step of a cycle finds something to do, and savers to keep cycles in."""
+"""A world in which each step of a cycle finds something to do."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from datetime import timedelta
-from typing import Any, Literal
+from itertools import count
+from typing import Any
 
 import psycopg
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+import pytest
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, consolidation
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
+from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.learn.policy import PromotionPolicy
 from tests.support.coordinating import coordinator
@@ -38,8 +34,6 @@ DONE = {
     "decay": 4,
 }
 """What each step of a first cycle does in the world."""
-
-Saver = Literal["memory", "postgres", "async postgres"]
 
 
 def fill(store: TieredStore, clock: Clock) -> None:
@@ -81,17 +75,9 @@ def _turned(store: TieredStore, memory: MemoryCoordinator, clock: Clock) -> None
         memory.record_outcome(success=False, run_id=run)
 
 
-def open_store(url: str, clock: Clock) -> TieredStore:
+def opened_world(url: str, clock: Clock) -> TieredStore:
     """A store on a world."""
     return TieredStore(url, index=text_index(), clock=clock)
-
-
-def world(new_url: Callable[[], str], clock: Clock) -> str:
-    """A database in which each step finds something to do; its URL."""
-    url = new_url()
-    with open_store(url, clock) as store:
-        fill(store, clock)
-    return url
 
 
 def everything(url: str) -> dict[str, list[tuple[Any, ...]]]:
@@ -101,21 +87,45 @@ def everything(url: str) -> dict[str, list[tuple[Any, ...]]]:
     return {**tables(url), "cycles": seen}
 
 
-@asynccontextmanager
-async def saver(kind: Saver, url: str) -> AsyncIterator[Any]:
-    """A checkpointer of a kind, set up; the Postgres ones keep their tables in that database."""
-    if kind == "memory":
-        yield InMemorySaver()
-    elif kind == "async postgres":
-        async with AsyncPostgresSaver.from_conn_string(url) as opened:
-            await opened.setup()
-            yield opened
-    else:
-        manager = PostgresSaver.from_conn_string(url)
-        blocking = await asyncio.to_thread(manager.__enter__)
-        await asyncio.to_thread(blocking.setup)
-        yield blocking
-        await asyncio.to_thread(manager.__exit__, None, None, None)
+def cycle(store: TieredStore, checkpointer: Any = None, **options: Any) -> Any:
+    """The graph on a store."""
+    return create_consolidation_graph(
+        **{"policy": POLICY, "store": store, "checkpointer": checkpointer, **options}
+    )
 
 
-WEEK = timedelta(days=7)
+def by_key(url: str) -> list[tuple[Any, ...]]:
+    """What is known of each memory, whatever its number is."""
+    query = """SELECT m.namespace, m.key, m.value, m.tier, m.state, m.state_at, m.valid_to,
+                      m.expires_at, u.access_count, u.success_count, u.failure_count, u.strength,
+                      (SELECT array_agg(s.key ORDER BY s.key) FROM memory.lineage l
+                       JOIN memory.memories s ON s.id = l.source WHERE l.id = m.id)
+               FROM memory.memories m LEFT JOIN memory.usage u USING (tenant, id) ORDER BY 1, 2"""
+    with psycopg.connect(url) as conn:
+        return conn.execute(query).fetchall()
+
+
+def done(report: ConsolidationReport) -> dict[str, int]:
+    """What each step did."""
+    return {step: report.count(step) for step in DONE}
+
+
+def crashing(
+    monkeypatch: pytest.MonkeyPatch, node: str, *, after: bool, error: Exception, at: int = 1
+) -> None:
+    """Let a node fail once, the `at`-th time it runs: before its work, or when it is done."""
+    does = getattr(consolidation, node)
+    times = count(1)
+
+    def failing(run: Any, state: Any) -> Any:
+        fails = next(times) == at
+        if fails and not after:
+            raise error
+        update = yield from does(run, state)
+        if fails:
+            raise error
+        return update
+
+    failing.__name__ = node
+    nodes = [failing if one is does else one for one in consolidation._NODES]
+    monkeypatch.setattr(consolidation, "_NODES", nodes)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -88,27 +88,27 @@ def fill(url: str, tenants: tuple[str, ...] = TENANTS) -> None:
 
 def _fill(store: TieredStore, tenant: str, clock: Clock, rng: random.Random) -> None:
     memory = coordinator(store, tenant, project_id="billing", session_id="chat")
+    for key, content, kind, tier in _memories(rng):
+        clock.advance(minutes=1)
+        importance = 0.9 if key.startswith("rising") else None
+        memory.store(content, kind, tier=tier, key=key, importance=importance)
+
+
+def _memories(rng: random.Random) -> Iterator[tuple[str, str, str, str]]:
+    """Keys, contents, types and tiers."""
     for said in range(4):
         text = _words(rng)
         for again in range(2):
-            _store(memory, f"same-{said}-{again}", text, "semantic", "working", clock)
+            yield f"same-{said}-{again}", text, "semantic", "working"
     for name, was, became in (("Ada", "Berlin", "Madrid"), ("Bob", "Oslo", "Rome")):
-        _store(memory, f"was-{name}", f"{name} lives in {was}.", "semantic", "working", clock)
-        _store(memory, f"now-{name}", f"{name} lives in {became}.", "semantic", "working", clock)
+        yield f"was-{name}", f"{name} lives in {was}.", "semantic", "working"
+        yield f"now-{name}", f"{name} lives in {became}.", "semantic", "working"
     for number in range(4):
-        _store(memory, f"proven-{number}", _words(rng), "pattern", "working", clock)
-        _store(memory, f"plain-{number}", _words(rng), "episodic", "working", clock)
+        yield f"proven-{number}", _words(rng), "pattern", "working"
+        yield f"plain-{number}", _words(rng), "episodic", "working"
     for number in range(3):
-        _store(memory, f"over-{number}", _words(rng), "episodic", "short_term", clock)
-        _store(memory, f"rising-{number}", _words(rng), "episodic", "short_term", clock)
-
-
-def _store(memory: Any, key: str, text: str, kind: str, tier: str, clock: Clock) -> None:
-    clock.advance(minutes=1)
-    given: dict[str, Any] = {"key": key, "content": text, "memory_type": kind, "tier": tier}
-    if key.startswith("rising"):
-        given["importance"] = 0.9
-    memory.store_many([given])
+        yield f"over-{number}", _words(rng), "episodic", "short_term"
+        yield f"rising-{number}", _words(rng), "episodic", "short_term"
 
 
 def _words(rng: random.Random) -> str:

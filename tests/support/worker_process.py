@@ -88,6 +88,11 @@ class Worker:
         assert self.process.pid is not None
         os.kill(self.process.pid, signal.SIGCONT)
 
+    def kill(self) -> None:
+        """End it, wherever it is."""
+        self.process.kill()
+        self.process.join()
+
     def _heard(self, seconds: float) -> Any:
         assert self._hears.poll(seconds), "waited in vain"
         try:
@@ -165,7 +170,7 @@ class _Waits:
                     self._befall()
             return wait(conn, waiting, *args, **options)
 
-        psycopg.Connection.wait = counted  # type: ignore[method-assign]
+        psycopg.Connection.wait = counted  # type: ignore[method-assign,assignment]
 
     def _sent(self, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """Send, and meet one's fate before the answer."""

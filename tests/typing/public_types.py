@@ -9,6 +9,9 @@ from typing import assert_type
 from langgraph.store.base import BaseStore, Item, Result, SearchItem
 
 from langmem_tiers import (
+    ConsolidationPolicy,
+    ConsolidationReport,
+    ConsolidationSchedule,
     Demotion,
     Explanation,
     FailedAttempt,
@@ -25,6 +28,8 @@ from langmem_tiers import (
     TieredStore,
     TierStats,
     TierView,
+    consolidation_due,
+    create_consolidation_graph,
 )
 from langmem_tiers.learn.outcome import LearningStats
 from langmem_tiers.learn.skills import Trace
@@ -114,3 +119,14 @@ async def learning_async(memory: MemoryCoordinator) -> None:
     assert_type(await memory.apromote(), list[Promotion])
     assert_type(await memory.aevolve({"said": "x"}, {}, threshold=0.5), StoreResult)
     assert_type(await memory.alearn_skills(), list[StoreResult])
+
+
+def consolidating(store: TieredStore, state: dict[str, object]) -> None:
+    graph = create_consolidation_graph(store=store, policy=ConsolidationPolicy(merge=None))
+    graph.invoke({}, context=MemoryContext(tenant="a"))
+    report = ConsolidationReport.of(state)
+    assert_type(report.count("merge", "kept"), int)
+    assert_type(consolidation_due(ConsolidationSchedule(every_turns=1))(state), str)
+    report.count("merge", "merged")  # type: ignore[arg-type]
+    ConsolidationPolicy(merge=True)  # type: ignore[arg-type]
+    ConsolidationSchedule(every=5)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.consolidate.policy import RisePolicy
@@ -211,6 +211,7 @@ def test_what_a_model_learned_is_kept_beside_the_notes_it_comes_from() -> None:
 texts = st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=12)
 
 
+@settings(deadline=None)
 @given(texts, st.randoms(use_true_random=False))
 def test_each_note_is_told_in_full_and_the_same_notes_leave_the_same(
     contents: list[str], random: Any
@@ -228,7 +229,8 @@ def test_each_note_is_told_in_full_and_the_same_notes_leave_the_same(
     assert len({one.key for one in found}) == len(found)
 
 
-@given(st.lists(st.integers(1, 2 * PART), min_size=1, max_size=30))
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 2 * PART), min_size=1, max_size=12))
 def test_no_part_of_a_digest_is_longer_than_it_need_be(sizes: list[int]) -> None:
     notes = [note(n, f"{n}" + "x" * size) for n, size in enumerate(sizes)]
     parts = [one.value["content"] for one in left(notes) if one.reason is None]

@@ -202,14 +202,14 @@ def test_an_unknown_variable_is_refused_likewise(rest: str, said: str) -> None:
     assert "in the environment" in str(caught.value)
 
 
-def test_a_section_and_a_key_of_it_may_not_lose_each_other() -> None:
-    env = {
-        "LANGMEM_TIERS_MEMORY__COORDINATOR": "x",
-        "LANGMEM_TIERS_MEMORY__COORDINATOR__MODEL": "y",
-    }
+@pytest.mark.parametrize("whole", ["x", '{"max_context_items": 3}'])
+def test_a_section_and_a_key_of_it_may_not_lose_each_other(whole: str) -> None:
+    section = "LANGMEM_TIERS_MEMORY__COORDINATOR"
+    env = {section: whole, f"{section}__MODEL": "y"}
 
-    with pytest.raises(ConfigurationError, match=r"memory\.coordinator holds model, "):
+    with pytest.raises(ConfigurationError, match=f"{section} is given as a whole and in parts"):
         MemorySettings.load(env=env)
+    assert MemorySettings.load(env={**env, section: ""}).coordinator.model == "y"
 
 
 WRONG: list[tuple[str, str, Any, str]] = [
@@ -365,3 +365,8 @@ def test_without_langchain_the_extra_that_makes_models_is_named(
 
     with pytest.raises(MissingExtraError, match=r"pip install 'langmem-tiers\[langchain\]'"):
         getattr(load(tmp_path, SPECIFIED), make)()
+
+
+def test_a_file_in_the_home_of_nobody_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        MemorySettings.load("~nobody-of-that-name/settings.yaml", env={})

@@ -1,0 +1,118 @@
+"""What may be promoted, and what speaks for and against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from langmem_tiers.config import StoreOptions
+from langmem_tiers.flow import Call, Flow, Query, Rows
+from langmem_tiers.learn.evidence import Evidence
+from langmem_tiers.learn.generalise import Generaliser
+from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.memory import Moment
+
+
+class Source(NamedTuple):
+    """A memory that may be promoted, with what speaks for and against it.
+
+    A row of promotion_evidence; the columns are in this order.
+    """
+
+    id: int
+    namespace: str
+    key: str
+    value: dict[str, Any]
+    tier: str
+    state: str | None
+    created_at: datetime
+    updated_at: datetime
+    access_count: int
+    success_count: int
+    failure_count: int
+    projects: list[str]
+    near: list[dict[str, Any]]
+    successor: dict[str, Any] | None
+    valid_from: datetime | None
+    valid_to: datetime | None
+
+    @property
+    def memory_type(self) -> str:
+        """Its kind."""
+        return str(self.value.get("memory_type") or "episodic")
+
+
+class Guard(NamedTuple):
+    """What a move asks in its transaction before it writes anything."""
+
+    call: Call
+    check: Callable[[Rows], None]
+    """Raises what stands against the move."""
+
+
+class Promoting(NamedTuple):
+    """What holds for all moves of one call."""
+
+    tenant: str
+    policy: PromotionPolicy
+    generaliser: Generaliser
+    options: StoreOptions
+    moment: Moment
+    """When the call began, by which it judges."""
+    clock: Callable[[], Moment]
+    """The moment anew: a model may have taken long."""
+    named: Callable[[int], str] = lambda _: str(uuid4())
+    """Names the move of a memory, by its id."""
+    guard: Guard | None = None
+
+
+def candidates(how: Promoting, after: int, limit: int) -> Call:
+    """The call that answers with the ids of memories that may have proven themselves."""
+    params = {
+        "tenant": how.tenant,
+        "after": after,
+        "accesses": how.policy.min_access_count,
+        "before": how.moment.now - timedelta(days=how.policy.min_age_days),
+        "now": how.moment.now,
+        "alive_at": how.moment.alive_at,
+        "memory_types": list(how.policy.memory_types),
+        "limit": limit,
+    }
+    return Call("promotion_candidates", params)
+
+
+def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Source]]:
+    """What speaks for and against these memories."""
+    params = {"tenant": tenant, "ids": list(ids)}
+    (rows,) = yield Query((Call("promotion_evidence", params),), commit=True)
+    return [Source(*row) for row in rows]
+
+
+def alike_of(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
+    """Those of its neighbours in working memory that say the same."""
+    for one in source.near:
+        alive = (
+            one["expires_at"] is None
+            or datetime.fromisoformat(one["expires_at"]) > how.moment.alive_at
+        )
+        if alive and one["memory_type"] == source.memory_type and same(one["distance"], how):
+            yield one
+
+
+def same(distance: float, how: Promoting) -> bool:
+    """Whether a cosine distance, whatever the metric of the store is, is small enough."""
+    return 1.0 - distance >= how.policy.near_duplicate
+
+
+def evidence_of(source: Source, alike: Sequence[Mapping[str, Any]]) -> Evidence:
+    """A memory's own accesses; outcomes and projects of all that says the same and goes along."""
+    own = [source.value.get("project_id"), *(one["project_id"] for one in alike)]
+    return Evidence(
+        access_count=source.access_count,
+        success_count=source.success_count + sum(one["success_count"] for one in alike),
+        failure_count=source.failure_count + sum(one["failure_count"] for one in alike),
+        projects=frozenset(one for one in (*own, *source.projects) if isinstance(one, str)),
+        recorded_at=source.created_at,
+    )

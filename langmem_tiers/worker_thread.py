@@ -1,0 +1,89 @@
+"""The thread of a tenant, in which its cycles are checkpointed, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+
+from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.consolidation_nodes import LEASE, Held
+from langmem_tiers.errors import MissingExtraError
+from langmem_tiers.leasing import Lease
+
+try:
+    from langgraph.types import StateSnapshot
+except ImportError as error:
+    raise MissingExtraError(
+        "the worker needs LangGraph: pip install 'langmem-tiers[worker]'"
+    ) from error
+
+FENCE = "fence"
+"""Where the metadata of a checkpoint says under which fence it was written."""
+
+
+class Thread(NamedTuple):
+    """Where a tenant's thread stands: what the latest holder of its lease wrote last."""
+
+    tenant: str
+    snapshot: StateSnapshot | None
+    is_newest: bool
+    """Whether nobody who had lost the lease wrote after it."""
+
+    @classmethod
+    def of(cls, tenant: str, history: Sequence[StateSnapshot], fence: int | None) -> Thread:
+        """Read it from the latest checkpoints, the newest first.
+
+        `fence` is the reader's own, if it holds the lease: one that is higher is of leases that
+        have been deleted since.
+        """
+
+        def rank(one: StateSnapshot) -> int:
+            written: int = (one.metadata or {}).get(FENCE, 0)  # type: ignore[assignment]
+            return written if fence is None or written <= fence else -1
+
+        if not history:
+            return cls(tenant, None, is_newest=True)
+        best = max(history, key=rank)
+        return cls(tenant, best, is_newest=best is history[0])
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a cycle was begun and has not ended."""
+        return self.snapshot is not None and bool(self.snapshot.next)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether there was a cycle, and it has ended."""
+        return self.snapshot is not None and not self.snapshot.next
+
+    @property
+    def last(self) -> dict[str, Any] | None:
+        """The report of the last cycle that ended, as the graph keeps it."""
+        return None if self.snapshot is None else self.snapshot.values.get("consolidated")
+
+    @property
+    def report(self) -> ConsolidationReport | None:
+        """The same, for people; None while a cycle is at work."""
+        last = self.last if self.is_ended else None
+        return None if last is None else ConsolidationReport.of(last)
+
+    def ahead(self, mine: Lease) -> tuple[dict[str, Any] | None, RunnableConfig]:
+        """What the graph is given to go on from here, or to begin."""
+        config = config_of(self.tenant)
+        config["metadata"] = {FENCE: mine.fence}
+        config["configurable"][LEASE] = Held(mine.tenant, mine.fence)
+        if self.snapshot is not None and not self.is_newest:
+            config["configurable"] |= self.snapshot.config["configurable"]
+        return None if self.is_at_work else {}, config
+
+
+def thread_of(tenant: str) -> str:
+    """The name of the thread in which a tenant's cycles are checkpointed."""
+    return f"consolidation:{tenant}"
+
+
+def config_of(tenant: str) -> RunnableConfig:
+    """The config that names a tenant's thread."""
+    return {"configurable": {"thread_id": thread_of(tenant)}}

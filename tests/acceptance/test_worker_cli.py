@@ -1,0 +1,149 @@
+"""`langmem-tiers worker`, as its users meet it: reports, signals, exit codes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from langmem_tiers import TieredStore
+from langmem_tiers.cli import app
+from langmem_tiers.errors import ModelError
+from tests.support.coordinating import coordinator
+
+SECONDS = 120
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["worker", *arguments, "--lexical"])
+
+
+def remember(url: str, *tenants: str) -> None:
+    """Two memories of each tenant that say the same."""
+    with TieredStore.from_conn_string(url, index={}) as store:
+        store.setup()
+        for tenant in tenants:
+            for key in ("one", "two"):
+                coordinator(store, tenant).store("The lamp is red.", "semantic", key=key)
+
+
+@pytest.fixture
+def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("LANGMEM_TIERS_URL", database_url)
+    remember(database_url, "acme", "beta")
+    return database_url
+
+
+@pytest.fixture
+def forever(url: str) -> Iterator[subprocess.Popen[str]]:
+    """A worker that has done what is due and waits."""
+    program = "from langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
+    command = [sys.executable, "-c", program, "worker", "--lexical", "--url", url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert next(line for line in process.stdout if line.startswith("beta: "))
+        yield process
+        process.kill()
+
+
+def test_what_is_due_is_run_once_and_reported(url: str) -> None:
+    assert url
+    first = run("--once")
+    assert first.exit_code == 0
+    assert first.stdout.startswith("acme: ")
+    assert "beta: " in first.stdout
+    again = run("--once")
+    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "No tenant is due.\n")
+
+
+def test_programs_read_one_document(url: str) -> None:
+    assert url
+    found = json.loads(run("--once", "--json").stdout)
+    assert [one["tenant"] for one in found["cycles"]] == ["acme", "beta"]
+    assert found["failed"] == {}
+    assert set(found["cycles"][0]) >= {"cycle", "started_at", "finished_at", "moves", "lines"}
+    assert json.loads(run("--once", "--json").stdout) == {"cycles": [], "failed": {}}
+
+
+def test_a_tenant_that_failed_is_told_in_one_line_and_by_the_exit_code(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise ModelError("the model has no answer: ask again")
+
+    assert url
+    monkeypatch.setattr("langmem_tiers.consolidate.merge.Merge.apply", failing)
+    result = run("--once")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [
+        f"the cycle of {tenant} broke off; the next pass goes on with it: "
+        "the model has no answer: ask again"
+        for tenant in ("acme", "beta")
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_worker_at_once_and_releases_its_leases(
+    forever: subprocess.Popen[str], url: str, number: signal.Signals
+) -> None:
+    forever.send_signal(number)
+    assert forever.wait(SECONDS) == 0
+    with psycopg.connect(url) as conn:
+        held = conn.execute("SELECT count(*) FROM memory.leases WHERE isfinite(until)").fetchone()
+    assert held == (0,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--every", "6x"), "such as 6h"),
+        (("--every", "0h"), "such as 6h"),
+        (("--json",), "it goes with --once"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(url: str, arguments: tuple[str, ...], said: str) -> None:
+    assert url
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert said in line
+
+
+def test_a_database_without_tables_is_told(database_url: str) -> None:
+    result = run("--once", "--url", database_url)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "langmem-tiers setup" in result.stderr
+    with psycopg.connect(database_url) as conn:
+        assert conn.execute("SELECT to_regclass('checkpoints')").fetchone() == (None,)
+
+
+def test_an_embedded_database_is_not_made_where_there_is_none(tmp_path: Path) -> None:
+    result = run("--once", "--url", f"embedded:{tmp_path}/none")
+    assert result.exit_code == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_worker_runs_on_an_embedded_database(tmp_path: Path) -> None:
+    with TieredStore.embedded(tmp_path / "own", index={}) as store:
+        coordinator(store, "acme").store("The lamp is red.", "semantic", key="one")
+    result = run("--once", "--url", f"embedded:{tmp_path}/own")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("acme: ")
+
+
+def test_what_is_not_installed_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert url
+    monkeypatch.setitem(sys.modules, "langgraph.checkpoint.postgres", None)
+    result = run("--once")
+    assert result.exit_code == 2
+    assert 'pip install "langmem-tiers[worker]"' in result.stderr

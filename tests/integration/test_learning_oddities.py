@@ -1,0 +1,154 @@
+"""Learning from odd failures and names, from what worked since, and by clocks that disagree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
+from langgraph.prebuilt import ToolNode
+
+from langmem_tiers import (
+    MemoryContext,
+    TieredStore,
+    ToolLessons,
+    create_recall_node,
+    create_reflexion_node,
+    create_skill_node,
+)
+from langmem_tiers.errors import RollbackError
+from langmem_tiers.middleware import TieredMemoryMiddleware
+from tests.support.agents import How, ScriptedModel, run
+from tests.support.graphs import (
+    ACME,
+    add,
+    answer,
+    asks,
+    call,
+    chain,
+    learned,
+    memories,
+    off_the_loop,
+    tried,
+)
+from tests.support.learning import BILLING, Team, broken, team
+from tests.support.opening import Opened, Opener, opened_store, text_index
+
+TWINS = [("sync", "invoke"), ("async", "ainvoke")]
+
+
+@pytest.fixture
+async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
+    """Two projects on an empty store, opened and called each way."""
+    async with team(open_store, url) as opened:
+        yield opened
+    assert broken(url) == {}
+
+
+@pytest.mark.parametrize("error", [ValueError("byte \0 at 3"), OSError("no file 'caf\udce9'")])
+@pytest.mark.parametrize(("opened", "how"), TWINS)
+async def test_the_error_of_a_node_is_kept_though_postgres_cannot_hold_its_text(
+    url: str, opened: Opened, how: How, error: Exception
+) -> None:
+    def fails(_: Any) -> dict[str, Any]:
+        raise error
+
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        graph = chain(store, fails, error_handler=create_reflexion_node())
+        await run(graph, how, {"messages": [asks()]}, context=ACME)
+        (kept,) = await off_the_loop(memories, store, "episodic")
+    assert f"Failed with: {type(error).__name__}: " in kept.content
+
+
+@pytest.mark.parametrize(("opened", "how"), TWINS)
+async def test_a_call_of_what_can_be_no_tool_takes_no_run_of_its_trace(
+    url: str, opened: Opened, how: How
+) -> None:
+    names = ("", "a\0b", "caf\udce9", "x" * 401)
+    failed = [
+        (call(name, n), answer("no such tool", n, failed=True)) for n, name in enumerate(names)
+    ]
+    odd = [call("add", 9, **{"am\0ount": "1"}), answer("added", 9)]
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        graph = chain(store, create_skill_node(lambda _: True))
+        await run(
+            graph,
+            how,
+            {"messages": [asks(), *(one for both in failed for one in both), *odd]},
+            context=ACME,
+        )
+        (kept,) = await off_the_loop(memories, store, "episodic")
+    assert [tool for tool, _, _ in kept.value["trace"]["calls"]] == ["add"]
+
+
+@pytest.mark.parametrize("thread", [{}, {"thread_id": "1"}])
+@pytest.mark.parametrize(("opened", "how"), TWINS)
+async def test_a_message_that_postgres_cannot_hold_is_answered_and_remembered(
+    url: str, opened: Opened, how: How, thread: dict[str, str]
+) -> None:
+    said = asks("the byte \0 of caf\udce9")
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        await run(chain(store, create_recall_node()), how, {"messages": [said]}, context=ACME)
+        agent: Any = create_agent(
+            ScriptedModel(responses=[AIMessage("Noted.")]),
+            middleware=[TieredMemoryMiddleware(remember=True)],
+            context_schema=MemoryContext,
+            store=store,
+        )
+        config = {"configurable": thread}
+        await run(agent, how, {"messages": [said]}, config=config, context=ACME)
+        kept = await off_the_loop(memories, store, "episodic")
+    assert [one.content for one in kept] == ["Noted.", "the byte \ufffd of caf?"]
+
+
+@pytest.mark.parametrize(("opened", "how"), TWINS)
+async def test_a_call_that_has_worked_in_the_thread_is_not_held(
+    url: str, opened: Opened, how: How
+) -> None:
+    lessons = ToolLessons()
+    tools = ToolNode(
+        [add],
+        handle_tool_errors=True,
+        wrap_tool_call=lessons.wrap_tool_call,
+        awrap_tool_call=lessons.awrap_tool_call,
+    )
+    store = TieredStore(url, index=text_index())
+    async with opened_store(store, opened):
+        await off_the_loop(learned, store, original_approach='add({"amount": "7"})')
+        worked = tried(1, "7", "added 7")
+        failed = tried(1, "7", "the server was down", failed=True)
+        for before, status in ((worked, "success"), (failed, "error")):
+            given = {"messages": [asks(), *before, asks("Once more"), call("add", 2, amount="7")]}
+            state = await run(chain(store, tools), how, given, context=ACME)
+            assert state["messages"][-1].status == status
+
+
+async def test_the_last_copy_is_not_rolled_back_though_the_clock_that_put_over_it_was_slow(
+    ours: Team,
+) -> None:
+    move = await ours.promoted()
+    ours.clock.advance(hours=-1)
+    value = {"content": "Quinces keep until spring"}
+    await asyncio.to_thread(ours.store.put, ("acme", BILLING), move.key, value)
+    assert await ours.states() == {move.key: None, move.successor: None}
+    ours.clock.advance(hours=2)
+    with pytest.raises(RollbackError, match="last copy"):
+        await ours.billing("rollback", move.move)
+
+
+async def test_a_source_that_nobody_put_since_is_left_by_whatever_clock(ours: Team) -> None:
+    key = await ours.proven()
+    held = await ours.billing("get", key)
+    assert held is not None
+    await asyncio.to_thread(ours.store.put, held.namespace, key, held.value)  # at this very moment
+    move = await ours.billing("promote_to_long_term", key)
+    for tier in ("working", "long_term"):
+        assert await asyncio.to_thread(ours.store.move, ("acme",), move.successor, tier)
+    assert await ours.billing("rollback", move.move)
+    assert await ours.states() == {key: None}

@@ -1,0 +1,163 @@
+"""The lease of a tenant: one holder at a time, and a fence that tells who is the latest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import TieredStore
+from langmem_tiers.consolidate import lease
+from langmem_tiers.consolidate.policy import ConsolidationPolicy
+from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.errors import LeaseLostError
+from langmem_tiers.flow import Flow, Query
+from langmem_tiers.memory import Moment
+from tests.support.opening import Clock, text_index
+from tests.support.servers import blocked, wait_until
+
+SECONDS = 300.0
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+def acquire(store: TieredStore, holder: str, tenant: str = "acme") -> int | None:
+    return store.run(lease.acquire(tenant, holder, store.flows.now, SECONDS))
+
+
+def renew(store: TieredStore, fence: int) -> bool:
+    return store.run(lease.renew("acme", fence, store.flows.now, SECONDS))
+
+
+def guarded(store: TieredStore, fence: int | None) -> Flow[Any]:
+    """What a step does before it writes; its transaction stays open until the flow ends."""
+    cycle = Cycle(
+        tenant="acme",
+        cycle="first",
+        moment=Moment(store.flows.now),
+        policy=ConsolidationPolicy(),
+        options=store.options,
+        fence=fence,
+    )
+    (rows,) = yield Query((lease.guard(cycle),))
+    lease.check_guard(rows, cycle.tenant)
+    return rows
+
+
+def test_a_lease_has_one_holder_until_it_is_over(store: TieredStore, clock: Clock) -> None:
+    assert acquire(store, "one") == 1
+    assert acquire(store, "other") is None
+    clock.advance(seconds=SECONDS - 1)
+    assert acquire(store, "other") is None
+    assert store.run(lease.is_held("acme", clock.now))
+    clock.advance(seconds=1)
+    assert not store.run(lease.is_held("acme", clock.now))
+    assert acquire(store, "other") == 2
+
+
+def test_every_tenant_has_a_lease_of_its_own(store: TieredStore) -> None:
+    assert acquire(store, "one") == acquire(store, "other", tenant="beta") == 1
+
+
+def test_a_lease_that_is_renewed_lasts(store: TieredStore, clock: Clock) -> None:
+    fence = acquire(store, "one")
+    assert fence is not None
+    for _ in range(3):
+        clock.advance(seconds=SECONDS - 1)
+        assert renew(store, fence)
+    assert acquire(store, "other") is None
+
+
+def test_a_lease_that_is_over_can_be_renewed_as_long_as_nobody_took_it(
+    store: TieredStore, clock: Clock
+) -> None:
+    fence = acquire(store, "one")
+    assert fence is not None
+    clock.advance(days=1)
+    assert renew(store, fence)
+    clock.advance(days=1)
+    assert acquire(store, "other") == fence + 1
+    assert not renew(store, fence)
+
+
+def test_a_lease_that_was_released_is_free_at_once_and_its_fence_is_used_up(
+    store: TieredStore,
+) -> None:
+    fence = acquire(store, "one")
+    assert fence is not None
+    assert store.run(lease.release("acme", fence))
+    assert not renew(store, fence)
+    assert acquire(store, "one") == fence + 1
+
+
+def test_a_former_holder_releases_nothing(store: TieredStore, clock: Clock) -> None:
+    fence = acquire(store, "one")
+    assert fence is not None
+    clock.advance(seconds=SECONDS)
+    acquire(store, "other")
+    assert not store.run(lease.release("acme", fence))
+    assert acquire(store, "one") is None
+
+
+def test_of_many_who_ask_at_once_one_gets_it(store: TieredStore) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        fences = list(threads.map(lambda n: acquire(store, f"worker-{n}"), range(8)))
+    assert sorted(one for one in fences if one is not None) == [1]
+
+
+def test_who_lost_the_lease_may_not_write(store: TieredStore, clock: Clock) -> None:
+    fence = acquire(store, "one")
+    store.run(guarded(store, fence))
+    clock.advance(seconds=SECONDS)
+    store.run(guarded(store, fence))  # it is over, and nobody took it
+    acquire(store, "other")
+    with pytest.raises(LeaseLostError, match="somebody else consolidates 'acme'"):
+        store.run(guarded(store, fence))
+
+
+def test_who_has_no_lease_may_write_while_nobody_has(store: TieredStore, clock: Clock) -> None:
+    store.run(guarded(store, None))
+    acquire(store, "one")
+    with pytest.raises(LeaseLostError):
+        store.run(guarded(store, None))
+    clock.advance(seconds=SECONDS)
+    store.run(guarded(store, None))
+
+
+def test_a_lease_does_not_change_hands_while_its_holder_writes(
+    store: TieredStore, url: str, clock: Clock
+) -> None:
+    fence = acquire(store, "one")
+    later = clock.now + timedelta(seconds=SECONDS)
+
+    def writing() -> Flow[bool]:
+        yield from guarded(store, fence)
+        taken = threads.submit(store.run, lease.acquire("acme", "other", later, SECONDS))
+        wait_until(lambda: blocked(url))
+        yield Query((), commit=True)
+        return taken.result() == 2
+
+    with ThreadPoolExecutor(1) as threads:
+        assert store.run(writing())
+
+
+@pytest.mark.parametrize("limit", ["idle_in_transaction_session_timeout", "transaction_timeout"])
+def test_postgres_ends_the_transaction_of_a_holder_that_stands_still(
+    store: TieredStore, url: str, limit: str
+) -> None:
+    fence = acquire(store, "one")
+    guard = store._runner.target.statements["guard_lease"]
+    params = {"tenant": "acme", "fence": fence, "now": store.flows.now}
+    with psycopg.connect(url) as conn:
+        known = conn.execute("SELECT FROM pg_settings WHERE name = %s", [limit]).fetchall()
+        psycopg.RawCursor(conn).execute(guard.text, [params[name] for name in guard.names])
+        (found,) = conn.execute("SELECT current_setting(%s, true)", [limit]).fetchone() or (None,)
+    assert found == ("5min" if known else None)

@@ -1,0 +1,349 @@
+"""A worker of consolidation: each tenant when it is due, one after the other, whatever fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import Any, Literal
+
+import psycopg
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+
+from langmem_tiers import TieredStore
+from langmem_tiers.consolidate import lease
+from langmem_tiers.consolidate.merge import Merge
+from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.consolidate.schedule import ConsolidationSchedule
+from langmem_tiers.consolidate.steps import Applied, Cycle
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, ModelError
+from langmem_tiers.flow import Flow
+from langmem_tiers.worker import LEASE_SECONDS, ConsolidationWorker
+from langmem_tiers.worker_thread import FENCE, thread_of
+from tests.support.coordinating import coordinator
+from tests.support.opening import Clock, text_index
+
+EVERY = timedelta(hours=6)
+SCHEDULE = ConsolidationSchedule(every=EVERY)
+How = Literal["run_due", "arun_due"]
+BOTH = pytest.mark.parametrize("how", ["run_due", "arun_due"])
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    """Two tenants, each with a memory that says the same as another one."""
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        with PostgresSaver.from_conn_string(url) as saver:
+            saver.setup()
+        with psycopg.connect(url) as conn:
+            for name in ("checkpoints", "checkpoint_blobs", "checkpoint_writes"):
+                conn.execute(f"DELETE FROM {name}".encode())  # noqa: S608 - names of LangGraph's
+        for tenant in ("acme", "beta"):
+            for key in ("one", "two"):
+                coordinator(store, tenant).store("The lamp is red.", "semantic", key=key)
+        yield store
+
+
+@pytest.fixture
+def reports() -> list[ConsolidationReport]:
+    return []
+
+
+class Workers:
+    """Makes workers on one database, and runs what is due either way."""
+
+    def __init__(self, store: TieredStore, url: str) -> None:
+        self.store = store
+        self.url = url
+
+    @contextmanager
+    def blocking(self, **options: Any) -> Iterator[ConsolidationWorker]:
+        with PostgresSaver.from_conn_string(self.url) as saver:
+            yield ConsolidationWorker(self.store, SCHEDULE, checkpointer=saver, **options)
+
+    @asynccontextmanager
+    async def awaiting(self, **options: Any) -> AsyncIterator[ConsolidationWorker]:
+        async with AsyncPostgresSaver.from_conn_string(self.url) as saver:
+            yield ConsolidationWorker(self.store, SCHEDULE, checkpointer=saver, **options)
+
+    async def due(self, how: How, **options: Any) -> list[ConsolidationReport]:
+        """What a new worker runs."""
+        if how == "arun_due":
+            async with self.awaiting(**options) as worker:
+                return await worker.arun_due()
+        with self.blocking(**options) as worker:
+            return await asyncio.to_thread(worker.run_due)
+
+
+@pytest.fixture
+def workers(store: TieredStore, url: str) -> Workers:
+    return Workers(store, url)
+
+
+def tenants(reports: list[ConsolidationReport]) -> list[str]:
+    return [one.tenant for one in reports]
+
+
+def states(url: str) -> dict[str, int]:
+    """How many memories of each tenant live on in another one."""
+    query = """SELECT tenant, count(*) FILTER (WHERE state = 'consolidated')
+               FROM memory.memories GROUP BY tenant"""
+    with psycopg.connect(url) as conn:
+        return dict(conn.execute(query).fetchall())
+
+
+def checkpoints(url: str) -> dict[str, int]:
+    with psycopg.connect(url) as conn:
+        query = "SELECT thread_id, count(*) FROM checkpoints GROUP BY 1"
+        return dict(conn.execute(query).fetchall())
+
+
+@contextmanager
+def at_merging(does: Callable[[Cycle], None]) -> Iterator[None]:
+    """Do something whenever a merge is about to be carried out."""
+    before = Merge.apply
+
+    def apply(self: Merge, cycle: Cycle, decisions: Any) -> Flow[Applied]:
+        does(cycle)
+        return before(self, cycle, decisions)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Merge, "apply", apply)
+        yield
+
+
+@BOTH
+async def test_each_tenant_has_a_cycle_and_the_next_one_when_it_is_due(
+    workers: Workers, url: str, clock: Clock, how: How
+) -> None:
+    assert tenants(await workers.due(how)) == ["acme", "beta"]
+    assert states(url) == {"acme": 1, "beta": 1}
+    clock.advance(hours=5.9)
+    assert await workers.due(how) == []
+    clock.advance(hours=0.1)
+    assert tenants(await workers.due(how)) == ["acme", "beta"]
+
+
+@BOTH
+async def test_cycles_that_were_missed_are_caught_up_by_one(
+    workers: Workers, clock: Clock, how: How
+) -> None:
+    await workers.due(how)
+    clock.advance(days=9)
+    assert tenants(await workers.due(how)) == ["acme", "beta"]
+    assert await workers.due(how) == []
+
+
+@BOTH
+async def test_of_cycles_that_ended_one_checkpoint_is_kept(
+    workers: Workers, url: str, clock: Clock, how: How
+) -> None:
+    for _ in range(3):
+        await workers.due(how)
+        clock.advance(days=1)
+    assert checkpoints(url) == {thread_of("acme"): 1, thread_of("beta"): 1}
+
+
+@BOTH
+async def test_a_tenant_whose_cycle_fails_stops_no_other_and_is_resumed(
+    workers: Workers, url: str, clock: Clock, how: How, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(cycle: Cycle) -> None:
+        if cycle.tenant == "acme":
+            raise ModelError("the model has no answer: ask again")
+
+    began = clock.now
+    with at_merging(failing):
+        assert tenants(await workers.due(how)) == ["beta"]
+    assert states(url) == {"acme": 0, "beta": 1}
+    assert [one.levelname for one in caplog.records] == ["ERROR"]
+    assert "acme" in caplog.text
+    clock.advance(minutes=1)
+    (report,) = await workers.due(how)
+    assert (report.tenant, report.started_at) == ("acme", began)
+    assert states(url) == {"acme": 1, "beta": 1}
+
+
+def test_a_worker_knows_what_broke_off_in_its_latest_pass(workers: Workers) -> None:
+    def failing(_: Cycle) -> None:
+        raise ModelError("the model has no answer: ask again")
+
+    with workers.blocking() as worker:
+        with at_merging(failing):
+            worker.run_due()
+        assert sorted(worker.failures) == ["acme", "beta"]
+        assert tenants(worker.run_due()) == ["acme", "beta"]
+        assert worker.failures == {}
+
+
+@BOTH
+async def test_a_worker_that_is_stopped_hands_over_and_another_goes_on_at_once(
+    workers: Workers, url: str, clock: Clock, how: How
+) -> None:
+    made: list[ConsolidationWorker] = []
+    began = clock.now
+    with at_merging(lambda _: made[0].stop()):
+        if how == "run_due":
+            with workers.blocking() as worker:
+                made.append(worker)
+                assert await asyncio.to_thread(worker.run_due) == []
+        else:
+            async with workers.awaiting() as worker:
+                made.append(worker)
+                assert await worker.arun_due() == []
+    assert states(url) == {"acme": 1, "beta": 0}  # the step at work has ended
+    clock.advance(minutes=1)
+    first, _ = await workers.due(how)
+    assert (first.tenant, first.started_at, first.count("merge")) == ("acme", began, 1)
+
+
+def after_beta(ended: threading.Event | asyncio.Event) -> Callable[[ConsolidationReport], None]:
+    """Sets an event once the last tenant had its cycle."""
+
+    def told(report: ConsolidationReport) -> None:
+        if report.tenant == "beta":
+            ended.set()
+
+    return told
+
+
+def test_a_worker_runs_until_it_is_stopped(workers: Workers) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        ended = threading.Event()
+        with workers.blocking(told=after_beta(ended)) as worker:
+            running = threads.submit(worker.run, poll_seconds=600)
+            assert ended.wait(60)
+            worker.stop()
+            running.result(60)
+
+
+async def test_an_async_worker_runs_until_it_is_stopped(workers: Workers) -> None:
+    ended = asyncio.Event()
+    async with workers.awaiting(told=after_beta(ended)) as worker:
+        running = asyncio.create_task(worker.arun(poll_seconds=600))
+        async with asyncio.timeout(60):
+            await ended.wait()
+            worker.stop()
+            await running
+
+
+def test_a_tenant_that_another_worker_holds_is_left_alone(
+    workers: Workers, store: TieredStore, clock: Clock
+) -> None:
+    store.run(lease.acquire("acme", "another", clock.now, LEASE_SECONDS))
+    with workers.blocking() as worker:
+        assert tenants(worker.run_due()) == ["beta"]
+        clock.advance(seconds=LEASE_SECONDS)
+        assert tenants(worker.run_due()) == ["acme"]
+
+
+def test_a_worker_that_lost_its_lease_changes_nothing_and_says_so(
+    workers: Workers,
+    store: TieredStore,
+    url: str,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def taken(cycle: Cycle) -> None:
+        if cycle.tenant == "acme":
+            later = clock.now + timedelta(seconds=LEASE_SECONDS)
+            store.run(lease.acquire("acme", "another", later, LEASE_SECONDS))
+
+    with workers.blocking() as worker, at_merging(taken):
+        assert tenants(worker.run_due()) == ["beta"]
+        assert worker.failures == {}
+    assert states(url) == {"acme": 0, "beta": 1}
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert "acme" in caplog.text
+
+
+def test_what_a_former_holder_writes_to_the_thread_counts_for_nothing(
+    workers: Workers, url: str, clock: Clock
+) -> None:
+    with workers.blocking() as worker:
+        worker.run_due()
+        clock.advance(days=1)
+        worker.run_due()
+        former: Any = {
+            "configurable": {"thread_id": thread_of("acme")},
+            "metadata": {FENCE: 1},
+        }
+        worker._graph.update_state(former, {"step": "merge", "skipped": None}, as_node="begin")
+        assert worker._graph.get_state(former).next == ("select",)
+        assert worker.run_due() == []
+        clock.advance(days=1)
+        assert tenants(worker.run_due()) == ["acme", "beta"]
+        assert not worker._graph.get_state(former).next
+    assert checkpoints(url)[thread_of("acme")] == 1
+
+
+def test_leases_that_were_deleted_do_not_confuse_a_worker(
+    workers: Workers, url: str, clock: Clock
+) -> None:
+    with workers.blocking() as worker:
+        for _ in range(3):
+            worker.run_due()
+            clock.advance(days=1)
+        with psycopg.connect(url) as conn:
+            conn.execute("DELETE FROM memory.leases")
+        assert tenants(worker.run_due()) == ["acme", "beta"]
+        assert worker.run_due() == []
+
+
+def test_errors_of_the_checkpointer_are_a_tenants_failure(workers: Workers, url: str) -> None:
+    with workers.blocking() as worker:
+        with psycopg.connect(url) as conn:
+            conn.execute(
+                """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                   WHERE datname = current_database() AND query ~ 'checkpoint'
+                     AND pid <> pg_backend_pid()"""
+            )
+        worker._checkpointer.conn.close()  # type: ignore[attr-defined]
+        assert worker.run_due() == []
+        assert sorted(worker.failures) == ["acme", "beta"]
+
+
+def test_a_checkpointer_without_tables_is_told(
+    store: TieredStore, new_url: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with PostgresSaver.from_conn_string(new_url()) as saver:
+        worker = ConsolidationWorker(store, SCHEDULE, checkpointer=saver)
+        with caplog.at_level(logging.ERROR):
+            assert worker.run_due() == []
+    assert "call its setup() once" in str(worker.failures["acme"])
+
+
+def test_a_worker_in_memory_works_and_keeps_every_checkpoint(store: TieredStore) -> None:
+    worker = ConsolidationWorker(store, SCHEDULE, checkpointer=InMemorySaver())
+    assert tenants(worker.run_due()) == ["acme", "beta"]
+    assert worker.run_due() == []
+
+
+def test_a_worker_is_at_one_pass_at_a_time(workers: Workers) -> None:
+    refused: list[str] = []
+
+    def again(_: Cycle) -> None:
+        with pytest.raises(InvalidInputError, match="at work already"):
+            worker.run_due()
+        refused.append("again")
+
+    with workers.blocking() as worker, at_merging(again):
+        worker.run_due()
+    assert refused == ["again", "again"]
+
+
+def test_what_no_worker_can_go_by_is_refused(store: TieredStore) -> None:
+    turns = ConsolidationSchedule(every_turns=1)
+    with pytest.raises(InvalidInputError, match="every="):
+        ConsolidationWorker(store, turns, checkpointer=InMemorySaver())
+    with pytest.raises(InvalidInputError, match="lease_seconds"):
+        ConsolidationWorker(store, SCHEDULE, checkpointer=InMemorySaver(), lease_seconds=0)
+    with pytest.raises(InvalidTypeError, match="PostgresSaver"):
+        ConsolidationWorker(store, SCHEDULE, checkpointer=True)  # type: ignore[arg-type]
