@@ -194,7 +194,10 @@ def _unpacked(data: bytes, url: str, tenant: str) -> Content:
         raise _foreign(url, "it is another tenant's")
     if table.schema.remove_metadata() != _SCHEMA:
         raise _foreign(url, "its columns are others")
-    content = Content(tenant, _rows(table))
+    try:
+        content = Content(tenant, _rows(table))
+    except ValueError as error:
+        raise _foreign(url, "its rows are damaged") from error
     if _description(content) != described:
         raise _foreign(url, "its rows are not those that it was written with")
     return content
