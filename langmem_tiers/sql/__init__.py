@@ -13,7 +13,8 @@ from typing import NamedTuple
 from langmem_tiers.config import StoreOptions, VectorOptions
 from langmem_tiers.memory import TIERS
 
-_HEADER = re.compile(r"^-- (name|leg): (\w+)\n", re.MULTILINE)
+_HEADER = re.compile(r"^-- (name|leg|part): (\w+)\n", re.MULTILINE)
+_PARTS = re.compile(r"\{part (\w+)\}")
 _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
 _VISIBLE = re.compile(r"\{visible(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
@@ -222,12 +223,17 @@ def _writes(text: str) -> bool:
 
 @cache
 def _sections() -> tuple[dict[str, str], dict[str, str]]:
-    """The named statements of our files, and the legs that belong to some of them."""
+    """The named statements of our files, each with its parts, and the legs of some of them."""
     parts = [part for file in _FILES for part in _HEADER.split(_read(file))[1:]]
-    found: dict[str, dict[str, str]] = {"name": {}, "leg": {}}
+    found: dict[str, dict[str, str]] = {"name": {}, "leg": {}, "part": {}}
     for kind, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         found[kind][name] = _strip(body).removesuffix(";")
-    return found["name"], found["leg"]
+    shared = found["part"]
+    names = {
+        name: _PARTS.sub(lambda match: shared[match[1]], body)
+        for name, body in found["name"].items()
+    }
+    return names, found["leg"]
 
 
 @cache

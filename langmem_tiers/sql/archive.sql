@@ -210,17 +210,7 @@ WITH given AS MATERIALIZED (
     SELECT %(tenant)s, j.id, j.accesses, j.successes, j.failures, j.at[8], j.strength, j.at[9]
     FROM judged j WHERE j.verdict = 'restored' AND j.accesses IS NOT NULL
     ORDER BY j.id
-    ON CONFLICT (tenant, id) DO UPDATE
-    SET access_count = u.access_count + excluded.access_count,
-        success_count = u.success_count + excluded.success_count,
-        failure_count = u.failure_count + excluded.failure_count,
-        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
-        -- As count_accesses adds them up.
-        strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       excluded.strength_at - u.strength_at), 0)) / 2592000)
-                 + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       u.strength_at - excluded.strength_at), 0)) / 2592000),
-        strength_at = greatest(u.strength_at, excluded.strength_at)
+    {part added_up}
 ), unlisted AS (
     DELETE FROM {memory}.archived a USING judged j
     WHERE a.tenant = %(tenant)s AND a.id = j.id AND j.verdict <> 'occupied'

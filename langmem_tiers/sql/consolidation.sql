@@ -353,18 +353,7 @@ WITH given AS MATERIALIZED (
            h.last_accessed_at, h.strength, h.strength_at
     FROM handed h
     ORDER BY h.target
-    ON CONFLICT (tenant, id) DO UPDATE
-    SET access_count = u.access_count + excluded.access_count,
-        success_count = u.success_count + excluded.success_count,
-        failure_count = u.failure_count + excluded.failure_count,
-        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
-        strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       excluded.strength_at - u.strength_at), 0))
-                       / 2592000)
-                 + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       u.strength_at - excluded.strength_at), 0))
-                       / 2592000),
-        strength_at = greatest(u.strength_at, excluded.strength_at)
+    {part added_up}
 )
 INSERT INTO {memory}.events (tenant, event, kind, id, target, at, detail)
 SELECT %(tenant)s, g.event, 'merged', min(g.source), g.target, %(now)s::timestamptz,

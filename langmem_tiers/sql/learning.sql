@@ -21,24 +21,18 @@ RETURNING set_config('synchronous_commit', 'off', true);
 -- Who records what came of a run waits for whoever else does, and sees what that one credited.
 SELECT pg_advisory_xact_lock(hashtextextended(%(run)s::text, hashtext(%(tenant)s::text)));
 
--- name: settle
--- Say what came of a run, or of an attempt: each memory shown to it and not settled yet is credited
--- once. Of several attempts that were shown the same memory one counts, and the others keep no
--- result, so that counters always equal the exposures that have one.
-WITH attempts AS MATERIALIZED (
+-- part: attempts
+-- What was shown to a run, or to one of its attempts.
+attempts AS MATERIALIZED (
     SELECT e.* FROM {memory}.exposures e WHERE e.tenant = %(tenant)s AND e.run = %(run)s
     UNION ALL
     SELECT e.* FROM {memory}.exposures e
     WHERE e.tenant = %(tenant)s AND e.root = %(run)s AND e.run <> %(run)s
-), open AS MATERIALIZED (
-    SELECT e.run, e.id, e.held_out
-    FROM (SELECT a.run, a.id FROM attempts a WHERE a.settled_at IS NULL ORDER BY a.run, a.id) a
-    CROSS JOIN LATERAL (
-        SELECT e.* FROM {memory}.exposures e
-        WHERE e.tenant = %(tenant)s AND e.run = a.run AND e.id = a.id AND e.settled_at IS NULL
-        LIMIT 1 FOR UPDATE
-    ) e
-), ranked AS MATERIALIZED (
+)
+
+-- part: ranked
+-- Of several attempts that were shown the same memory one counts.
+ranked AS MATERIALIZED (
     SELECT o.run, o.id, row_number() OVER () AS ord,
            row_number() OVER (PARTITION BY o.id ORDER BY o.held_out, o.run) = 1
            AND NOT EXISTS (
@@ -46,14 +40,20 @@ WITH attempts AS MATERIALIZED (
                WHERE a.id = o.id AND a.settled_by = %(run)s AND a.succeeded IS NOT NULL
            ) AS counts
     FROM open o
-), settled AS (
-    UPDATE {memory}.exposures e
-    SET succeeded = CASE WHEN w.counts THEN %(succeeded)s::boolean END,
-        settled_at = %(now)s::timestamptz, settled_by = %(run)s
-    FROM ranked w
-    WHERE {few} AND e.tenant = %(tenant)s AND e.run = w.run AND e.id = w.id
-    RETURNING e.id, e.held_out, w.counts
-), credited AS (
+)
+
+-- part: settled
+-- Each exposure has what the run came to; but for the one that counts, without a result.
+UPDATE {memory}.exposures e
+SET succeeded = CASE WHEN w.counts THEN %(succeeded)s::boolean END,
+    settled_at = %(now)s::timestamptz, settled_by = %(run)s
+FROM ranked w
+WHERE {few} AND e.tenant = %(tenant)s AND e.run = w.run AND e.id = w.id
+RETURNING e.id, e.held_out, w.counts
+
+-- part: credited
+-- What counts is counted, but for what the run went without.
+credited AS (
     INSERT INTO {memory}.usage AS u (tenant, id, success_count, failure_count)
     SELECT %(tenant)s, s.id, %(succeeded)s::boolean::int, 1 - %(succeeded)s::boolean::int
     FROM settled s
@@ -63,6 +63,22 @@ WITH attempts AS MATERIALIZED (
     SET success_count = u.success_count + excluded.success_count,
         failure_count = u.failure_count + excluded.failure_count
 )
+
+-- name: settle
+-- Say what came of a run, or of an attempt: each memory shown to it and not settled yet is credited
+-- once. Of several attempts that were shown the same memory one counts, and the others keep no
+-- result, so that counters always equal the exposures that have one.
+WITH {part attempts}, open AS MATERIALIZED (
+    SELECT e.run, e.id, e.held_out
+    FROM (SELECT a.run, a.id FROM attempts a WHERE a.settled_at IS NULL ORDER BY a.run, a.id) a
+    CROSS JOIN LATERAL (
+        SELECT e.* FROM {memory}.exposures e
+        WHERE e.tenant = %(tenant)s AND e.run = a.run AND e.id = a.id AND e.settled_at IS NULL
+        LIMIT 1 FOR UPDATE
+    ) e
+), {part ranked}, settled AS (
+    {part settled}
+), {part credited}
 SELECT count(*) FILTER (WHERE s.counts AND NOT s.held_out),
        count(*) FILTER (WHERE s.counts AND s.held_out)
 FROM settled s;
@@ -80,12 +96,7 @@ WITH given AS MATERIALIZED (
     ) m
     WHERE {few}
     GROUP BY m.id
-), attempts AS MATERIALIZED (
-    SELECT e.* FROM {memory}.exposures e WHERE e.tenant = %(tenant)s AND e.run = %(run)s
-    UNION ALL
-    SELECT e.* FROM {memory}.exposures e
-    WHERE e.tenant = %(tenant)s AND e.root = %(run)s AND e.run <> %(run)s
-), open AS MATERIALIZED (
+), {part attempts}, open AS MATERIALIZED (
     SELECT e.run, e.id, e.held_out
     FROM (SELECT a.run, a.id FROM attempts a WHERE a.settled_at IS NULL AND NOT a.held_out
             AND a.id IN (SELECT g.id FROM given g) ORDER BY a.run, a.id) a
@@ -94,21 +105,8 @@ WITH given AS MATERIALIZED (
         WHERE e.tenant = %(tenant)s AND e.run = a.run AND e.id = a.id AND e.settled_at IS NULL
         LIMIT 1 FOR UPDATE
     ) e
-), ranked AS MATERIALIZED (
-    SELECT o.run, o.id, row_number() OVER () AS ord,
-           row_number() OVER (PARTITION BY o.id ORDER BY o.held_out, o.run) = 1
-           AND NOT EXISTS (
-               SELECT FROM attempts a
-               WHERE a.id = o.id AND a.settled_by = %(run)s AND a.succeeded IS NOT NULL
-           ) AS counts
-    FROM open o
-), known AS (
-    UPDATE {memory}.exposures e
-    SET succeeded = CASE WHEN w.counts THEN %(succeeded)s::boolean END,
-        settled_at = %(now)s::timestamptz, settled_by = %(run)s
-    FROM ranked w
-    WHERE {few} AND e.tenant = %(tenant)s AND e.run = w.run AND e.id = w.id
-    RETURNING e.id, e.held_out, w.counts
+), {part ranked}, known AS (
+    {part settled}
 ), noted AS (
     INSERT INTO {memory}.exposures AS e
         (tenant, run, id, project, position, held_out, exposed_at, succeeded, settled_at,
@@ -127,16 +125,7 @@ WITH given AS MATERIALIZED (
     SELECT k.id, k.held_out, k.counts FROM known k
     UNION ALL
     SELECT n.id, false, true FROM noted n
-), credited AS (
-    INSERT INTO {memory}.usage AS u (tenant, id, success_count, failure_count)
-    SELECT %(tenant)s, s.id, %(succeeded)s::boolean::int, 1 - %(succeeded)s::boolean::int
-    FROM settled s
-    WHERE s.counts AND NOT s.held_out
-    ORDER BY s.id
-    ON CONFLICT (tenant, id) DO UPDATE
-    SET success_count = u.success_count + excluded.success_count,
-        failure_count = u.failure_count + excluded.failure_count
-)
+), {part credited}
 SELECT count(*) FILTER (WHERE s.counts), 0::bigint FROM settled s;
 
 -- name: forget_exposures
@@ -434,17 +423,7 @@ WITH successor AS MATERIALIZED (
     SELECT s.tenant, s.id, g.access_count, g.success_count, g.failure_count, g.last_accessed_at,
            g.strength, g.strength_at
     FROM successor s, given g
-    ON CONFLICT (tenant, id) DO UPDATE
-    SET access_count = u.access_count + excluded.access_count,
-        success_count = u.success_count + excluded.success_count,
-        failure_count = u.failure_count + excluded.failure_count,
-        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
-        -- As count_accesses adds them up.
-        strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       excluded.strength_at - u.strength_at), 0)) / 2592000)
-                 + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       u.strength_at - excluded.strength_at), 0)) / 2592000),
-        strength_at = greatest(u.strength_at, excluded.strength_at)
+    {part added_up}
 )
 INSERT INTO {memory}.events (tenant, event, kind, id, target, at, detail)
 SELECT s.tenant, %(event)s, %(kind)s, (%(sources)s::bigint[])[1], s.id, %(now)s::timestamptz,
@@ -603,17 +582,7 @@ WITH heir AS MATERIALIZED (
            CASE WHEN e.accesses > 0 THEN e.strength_at END
     FROM earned e
     WHERE e.accesses > 0 OR e.successes > 0 OR e.failures > 0
-    ON CONFLICT (tenant, id) DO UPDATE
-    SET access_count = u.access_count + excluded.access_count,
-        success_count = u.success_count + excluded.success_count,
-        failure_count = u.failure_count + excluded.failure_count,
-        last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
-        -- As count_accesses adds them up.
-        strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       excluded.strength_at - u.strength_at), 0)) / 2592000)
-                 + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
-                       u.strength_at - excluded.strength_at), 0)) / 2592000),
-        strength_at = greatest(u.strength_at, excluded.strength_at)
+    {part added_up}
 )
 UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;

@@ -2,7 +2,9 @@
 -- statements are loaded; %(names)s are parameters.
 -- {places}: keys to look up, and {few}: always true of them, but lets the planner expect one
 -- row, so that plans made while the tables were small go by the keys and stay right.
--- {legs}, {legs NAME}: the statement's leg, or the one named, once a tier; loaded too for each tier alone, as NAME_SCOPE_TIER.
+-- {part NAME}: what statements have in common, under a header `part` of its own in any file.
+-- {legs}, {legs NAME}: the statement's leg, or the one named, once a tier; loaded too for each
+-- tier alone, as NAME_SCOPE_TIER.
 -- {m_scope}, {v_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a range of one tenant's
 -- namespaces) and NAME_everywhere. {filter}: loaded without, and with as NAME_filtered_SCOPE.
 
@@ -23,6 +25,20 @@ JOIN {memory}.memories m
   ON m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
 WHERE {few};
 
+-- part: added_up
+-- Counters meet those that a memory has. The strength halves in 30 days; a late report of an early
+-- access adds less.
+ON CONFLICT (tenant, id) DO UPDATE
+SET access_count = u.access_count + excluded.access_count,
+    success_count = u.success_count + excluded.success_count,
+    failure_count = u.failure_count + excluded.failure_count,
+    last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
+    strength = u.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                   excluded.strength_at - u.strength_at), 0)) / 2592000)
+             + excluded.strength * power(0.5, greatest(0, coalesce(extract(epoch FROM
+                   u.strength_at - excluded.strength_at), 0)) / 2592000),
+    strength_at = greatest(u.strength_at, excluded.strength_at)
+
 -- name: count_accesses
 -- Add up what was read since the last time. These counts may be lost in a crash, so their
 -- commit is not waited for. No key is locked, so that a read never waits for a writer of the
@@ -33,15 +49,7 @@ SELECT a.tenant, a.id, a.accesses, %(now)s::timestamptz, a.accesses, %(now)s::ti
 FROM unnest(%(tenants)s::text[], %(ids)s::bigint[], %(counts)s::int[]) AS a (tenant, id, accesses)
 WHERE EXISTS (SELECT FROM {memory}.memories m WHERE m.tenant = a.tenant AND m.id = a.id)
 ORDER BY a.tenant, a.id
-ON CONFLICT (tenant, id) DO UPDATE
-SET access_count = u.access_count + excluded.access_count,
-    last_accessed_at = greatest(u.last_accessed_at, excluded.last_accessed_at),
-    -- Halves in 30 days, and each access adds one. A late report of an early access adds less.
-    strength = u.strength * power(0.5, greatest(0, extract(epoch FROM
-                   excluded.strength_at - u.strength_at)) / 2592000)
-             + excluded.strength * power(0.5, greatest(0, extract(epoch FROM
-                   u.strength_at - excluded.strength_at)) / 2592000),
-    strength_at = greatest(u.strength_at, excluded.strength_at)
+{part added_up}
 RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: extend
@@ -222,25 +230,9 @@ CROSS JOIN LATERAL (
 ) m
 WHERE i.ord > 0 AND i.ord < 1000000000;
 
--- name: delete
--- Remove memories with everything that hangs on them; with `expired_by`, only those dead then. What
--- was archived under these keys is forgotten with them, so that no restore brings it back.
-WITH removed AS (
-    DELETE FROM {memory}.memories m
-    USING {places}
-    WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
-      AND m.tier = ANY (%(tiers)s::{memory}.tier[])
-      AND (%(expired_by)s::timestamptz IS NULL OR m.expires_at <= %(expired_by)s::timestamptz)
-    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
-), forgotten AS (
-    DELETE FROM {memory}.archived a
-    USING {places}
-    WHERE {few} AND a.tenant = w.tenant AND a.namespace = w.namespace AND a.key = w.key
-      AND a.tier = ANY (%(tiers)s::{memory}.tier[]) AND %(expired_by)s::timestamptz IS NULL
-    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
-), gone AS (
-    SELECT * FROM removed UNION ALL SELECT * FROM forgotten
-), vectors AS (
+-- part: hanging
+-- What hangs on memories that are `gone` goes with them, but for their counters, which are locked.
+vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
 ), shown AS MATERIALIZED (
@@ -281,6 +273,26 @@ WITH removed AS (
     WHERE (SELECT count(*) FROM shown) >= 0
     ORDER BY u.tenant, u.id FOR UPDATE OF u
 )
+
+-- name: delete
+-- Remove memories with everything that hangs on them; with `expired_by`, only those dead then. What
+-- was archived under these keys is forgotten with them, so that no restore brings it back.
+WITH removed AS (
+    DELETE FROM {memory}.memories m
+    USING {places}
+    WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+      AND m.tier = ANY (%(tiers)s::{memory}.tier[])
+      AND (%(expired_by)s::timestamptz IS NULL OR m.expires_at <= %(expired_by)s::timestamptz)
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
+), forgotten AS (
+    DELETE FROM {memory}.archived a
+    USING {places}
+    WHERE {few} AND a.tenant = w.tenant AND a.namespace = w.namespace AND a.key = w.key
+      AND a.tier = ANY (%(tiers)s::{memory}.tier[]) AND %(expired_by)s::timestamptz IS NULL
+    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
+), gone AS (
+    SELECT * FROM removed UNION ALL SELECT * FROM forgotten
+), {part hanging}
 DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id;
 
 -- name: sweep
@@ -296,47 +308,7 @@ WITH expired AS MATERIALIZED (
     DELETE FROM {memory}.memories m USING expired e
     WHERE m.tenant = e.tenant AND m.tier = e.tier AND m.id = e.id
     RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
-), vectors AS (
-    DELETE FROM {memory}.vectors v USING gone g
-    WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
-), shown AS MATERIALIZED (
-    SELECT e.tenant, e.run, e.id
-    FROM {memory}.exposures e JOIN gone g ON e.tenant = g.tenant AND e.id = g.id
-    ORDER BY e.tenant, e.run, e.id FOR UPDATE OF e
-), exposures AS (
-    DELETE FROM {memory}.exposures e USING shown s
-    WHERE e.tenant = s.tenant AND e.run = s.run AND e.id = s.id
-), origins AS (
-    DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.source = g.id
-    RETURNING l.tenant, l.id, g.key, g.state
-), orphans AS (
-    -- What came from a memory that was retracted or suspect stays out of recall without it.
-    UPDATE {memory}.memories m SET state = 'retracted' FROM origins o
-    WHERE m.tenant = o.tenant AND m.id = o.id AND m.state = 'suspect'
-      AND o.state IN ('retracted', 'suspect')
-      AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = o.tenant AND g.id = o.id)
-    RETURNING m.tenant, m.id, m.state_at, o.key
-), told AS (
-    INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
-    SELECT o.tenant, 'orphaned-' || o.id || '-' || nextval('{memory}.memory_ids'), 'retracted',
-           o.id, o.state_at,
-           jsonb_build_object('reasons', jsonb_build_array('it came from ' || o.key
-               || ', which was deleted while it was retracted or suspect'))
-    FROM orphans o
-), edges AS (
-    DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.id = g.id
-    RETURNING l.tenant, l.source, l.derived
-), sources AS (
-    -- What lived on in a memory that is gone is current again, unless it is gone as well.
-    UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
-    WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND NOT l.derived
-      AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
-), counters AS (
-    -- Exposures are locked first, as settle does: the count waits until they are.
-    SELECT u.tenant, u.id FROM {memory}.usage u JOIN gone g ON u.tenant = g.tenant AND u.id = g.id
-    WHERE (SELECT count(*) FROM shown) >= 0
-    ORDER BY u.tenant, u.id FOR UPDATE OF u
-), uncounted AS (
+), {part hanging}, uncounted AS (
     DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id
 )
 SELECT count(*) FROM gone;
