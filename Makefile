@@ -52,10 +52,12 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 	@LANGMEM_TIERS_TEST_PG=18 $(PYTEST) $(ARGS)
 
 .PHONY: test-16
-# What stands on the coordinator sends no statement of its own: it is tested on one Postgres.
-SURFACES := evolution feedback learning_agents learning_edges learning_nodes middleware nodes \
-	outcome_nodes promotion_models retriever skill_memories tool_lessons tools tracing \
-	tracing_learning
+# What stands on the coordinator, the worker or a graph sends no statement of its own, and a cut
+# connection is the client's: these are tested on one Postgres.
+SURFACES := consolidation_graph consolidation_resumed consolidation_subgraph cuts evolution \
+	feedback learning_agents learning_edges learning_nodes middleware nodes \
+	outcome_nodes promotion_models retriever session_cycles skill_memories store_loops \
+	store_sweeper tool_lessons tools tracing tracing_consolidation tracing_learning worker
 # These start servers of versions that they name themselves: here they would do the same again.
 OWN_SERVERS := conformance_peers embedded
 

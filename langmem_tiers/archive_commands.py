@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from langmem_tiers import rendering
-from langmem_tiers.cold_storage import archiving, restoring
 from langmem_tiers.consolidate.policy import ArchivalPolicy
-from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport, archives
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.memory import MemoryContext
-from langmem_tiers.store import TieredStore
 from langmem_tiers.terminal import FLAG, URL, Json, Url, note, opened_to_read
+
+if TYPE_CHECKING:
+    from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
+    from langmem_tiers.store import TieredStore
 
 _Tenant: TypeAlias = Annotated[str, typer.Option(metavar="TENANT", help="Whose memories.")]
 
@@ -44,6 +44,9 @@ def archive(
     as_json: Json = False,
 ) -> None:
     """Move what is old, hardly read and unimportant to files, from where restore gets it back."""
+    from langmem_tiers import rendering
+    from langmem_tiers.cold_storage import archiving
+
     policy = ArchivalPolicy(
         url=to,
         older_than_days=older_than_days,
@@ -63,7 +66,7 @@ def archive(
     out = rendering.console()
     out.print(str(report))
     for name in report.archives:
-        out.print(f"  {name}")
+        out.print(f"  {name}", soft_wrap=True)
 
 
 def restore(
@@ -83,6 +86,9 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Bring archived memories back as they were; without an archive, list what there is."""
+    from langmem_tiers import rendering
+    from langmem_tiers.consolidate.restore import archives
+
     if everything and (archive is not None or key):
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
     if key and archive is None:
@@ -98,26 +104,40 @@ def restore(
         for name, report in _restored(store, root, names, key):
             reports[name] = report
             if not as_json:
-                rendering.console().print(f"{rendering.plain(name)}: {report}")
+                line = f"{rendering.plain(name)}: {report}"
+                rendering.console().print(line, soft_wrap=True)
     if as_json:
         rendering.print_json(rendering.restored_document(tenant, reports))
     elif not names:
-        note(f"Nothing of {tenant!r} is archived.")
+        note(_nothing(tenant, known))
 
 
 def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
+    from langmem_tiers import rendering
 
     if as_json:
         rendering.print_json(rendering.archives_document(tenant, known))
     elif known:
-        rendering.console().print(rendering.archives_table(known))
+        for line in rendering.archives_lines(known):
+            rendering.console().print(line, soft_wrap=True)
     else:
-        note(f"Nothing of {tenant!r} is archived.")
+        note(_nothing(tenant, known))
+
+
+def _nothing(tenant: str, known: list[ArchiveFile]) -> str:
+    if not known:
+        return f"Nothing of {tenant!r} is archived."
+    return (
+        f"There is nothing to restore: what was archived of {tenant!r} is back, was deleted, or "
+        "has expired."
+    )
 
 
 def _restored(
     store: TieredStore, root: str, names: list[str], keys: list[str] | None
 ) -> Iterator[tuple[str, RestoreReport]]:
+    from langmem_tiers import rendering
+    from langmem_tiers.cold_storage import restoring
 
     with rendering.progress("Restoring", len(names)) as advance:
         for name in names:

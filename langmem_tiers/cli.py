@@ -242,3 +242,6 @@ def _report_bad(count: int, lines: list[str]) -> None:
 app.command(cls=Command)(archive_commands.archive)
 app.command(cls=Command)(archive_commands.restore)
 app.command(cls=Command)(worker_command.worker)
+
+if __name__ == "__main__":
+    app(prog_name="langmem-tiers")

@@ -30,6 +30,7 @@ from langmem_tiers.consolidation_nodes import (
     turns_since,
 )
 from langmem_tiers.errors import (
+    ConfigurationError,
     DatabaseUnavailableError,
     InvalidInputError,
     InvalidTypeError,
@@ -147,7 +148,9 @@ def consolidation_due(
 
     It reads the thread's checkpointed state alone: the turns among `messages`, whether the
     `session_ended`, and in `consolidated`, which the subgraph writes, when the last cycle was. Add
-    these keys to the agent's state.
+    these keys to the agent's state, and give it a checkpointer and a thread: else each run is the
+    first. LangGraph drops what a `TypedDict` does not name without a word; of a Pydantic model or a
+    dataclass it is told.
 
     Args:
         schedule: When a cycle is due.
@@ -155,6 +158,7 @@ def consolidation_due(
         otherwise: Where the run goes on if none is.
 
     Raises:
+        ConfigurationError: in a run, if its Pydantic model or dataclass lacks a key.
         InvalidTypeError: for a schedule that is none.
 
     Example:
@@ -173,6 +177,7 @@ def consolidation_due(
 
     def route(state: Any) -> str:
         known = state if isinstance(state, Mapping) else vars(state)
+        _check_kept(schedule, state, known)
         last = known.get("consolidated")
         reason = due(
             schedule,
@@ -184,6 +189,22 @@ def consolidation_due(
         return otherwise if reason is None else then
 
     return route
+
+
+def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str, Any]) -> None:
+    """Raise if the state has no place for what says when the last cycle was."""
+    counts = schedule.every is not None or schedule.every_turns is not None
+    needed = {
+        "consolidated": counts,
+        "messages": schedule.every_turns is not None,
+        "session_ended": schedule.on_session_end,
+    }
+    for name, is_needed in needed.items():
+        if is_needed and name not in known and not isinstance(state, Mapping):
+            raise ConfigurationError(
+                f"{type(state).__name__} has no {name!r}, by which a cycle is due: add it to the "
+                "agent's state, with a default"
+            )
 
 
 def _check_nodes(names: Sequence[str]) -> None:

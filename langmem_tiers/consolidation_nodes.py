@@ -157,6 +157,9 @@ class Run(NamedTuple):
         )
 
 
+_OVER: dict[str, Any] = {"step": None, "batches": [], "again": []}
+"""The state after the last step."""
+
 Does = Callable[[Run, Any], Flow[dict[str, Any]]]
 """What a node does: its flow answers with the update of the state."""
 
@@ -189,7 +192,7 @@ def select(run: Run, state: Any) -> Flow[dict[str, Any]]:
     if state["again"] and name in run.steps:
         return {"batches": [state["again"]], "again": []}
     if HELD in state["counts"].get(name, _counts())["left"]:
-        return {"step": None, "batches": [], "again": []}  # whoever holds the tenant goes on
+        return _OVER  # whoever holds the tenant goes on
     names = list(run.steps)
     start = names.index(name) if name in run.steps else 0  # from the first: again is no harm
     cycle = run.cycle(state)
@@ -197,8 +200,13 @@ def select(run: Run, state: Any) -> Flow[dict[str, Any]]:
         ids = yield from run.steps[one].select(cycle, after if one == name else 0, BATCH * FAN_OUT)
         if ids:
             return {"step": one, "after": ids[-1], "batches": _chunks(ids), "again": []}
-        yield from run.steps[one].finish(cycle)
-    return {"step": None, "batches": [], "again": []}
+        try:
+            yield from run.steps[one].finish(cycle)
+        except LeaseLostError:
+            if run.held is not None:
+                raise  # a worker that has lost its lease stops
+            return {**_OVER, "counts": {one: _counts(left={HELD: 0})}}
+    return _OVER
 
 
 def propose(run: Run, state: Any) -> Flow[dict[str, Any]]:

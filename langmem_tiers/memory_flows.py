@@ -24,6 +24,8 @@ from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.memories import NewMemory, label, origin_keys, to_write
 from langmem_tiers.store_flows import StoreFlows
 
+_STORE_FIRST = " to derive from: store it first, in a call of its own"
+
 
 class MemoryFlows:
     """The flows of one coordinator, on those of its store."""
@@ -79,10 +81,7 @@ class MemoryFlows:
         for key in keys:
             one = meant([each for each in found if each.key == key], key, context)
             if one is None:
-                raise InvalidInputError(
-                    f"there is no memory {key!r} in tenant {context.tenant!r} to derive from: "
-                    "store it first, in a call of its own"
-                )
+                raise (yield from _absent(key, context, _STORE_FIRST))
             places[key] = Place(one.tenant, one.namespace), key
         return places
 
@@ -95,7 +94,7 @@ class MemoryFlows:
         found = yield from self._store.find(context.root, key, TIERS)
         one = meant(found, key, context)
         if one is None:
-            raise InvalidInputError(f"there is no memory {key!r} in tenant {context.tenant!r}")
+            raise (yield from _absent(key, context))
         return one
 
     def recall(
@@ -185,6 +184,17 @@ def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
         f"several memories of the tenant have the key {key!r} ({places}, …): ask through a "
         "coordinator whose context names the project and the session"
     )
+
+
+def _absent(key: str, context: MemoryContext, hint: str = "") -> Flow[InvalidInputError]:
+    """Why no memory of that key can be had: it is archived, or there is none."""
+    archived = yield from archived_as(context.root, key)
+    for one in sorted(archived, key=lambda each: not _is_own(each, context)):
+        return InvalidInputError(
+            f"the memory {key!r} is archived: bring it back with "
+            f"restore_archive({one.archive!r}, [{key!r}]), or `langmem-tiers restore`"
+        )
+    return InvalidInputError(f"there is no memory {key!r} in tenant {context.tenant!r}{hint}")
 
 
 def _is_own(one: Candidate | ArchivedAt | _Known, context: MemoryContext) -> bool:

@@ -178,9 +178,18 @@ def _general(model: BaseChatModel | None) -> Generaliser:
 
 
 def _move(move: object) -> str:
-    if isinstance(move, Promotion | Demotion):
-        raise InvalidTypeError(f"a move is a string: pass the {type(move).__name__}'s .move")
+    what = type(move).__name__
+    if hasattr(move, "move"):
+        raise InvalidTypeError(f"a move is a string: pass the {what}'s .move")
+    if isinstance(move, list | tuple | set) or hasattr(move, "moves"):
+        whose = f"a {what}'s .moves" if hasattr(move, "moves") else f"those of a {what}"
+        raise InvalidTypeError(
+            f"rollback takes one move: pass {whose} one by one, the latest first"
+        )
     found = label(move, "move")
     if found is None:
-        raise InvalidTypeError("nothing was promoted or demoted: the move is None")
+        raise InvalidTypeError(
+            "nothing was promoted or demoted: the move is None. The moves of a memory are in "
+            "explain(key).history"
+        )
     return found

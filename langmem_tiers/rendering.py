@@ -197,16 +197,13 @@ def archived_document(tenant: str, report: ArchiveReport) -> dict[str, Any]:
     return {"tenant": tenant, **asdict(report)}
 
 
-def archives_table(files: Sequence[ArchiveFile]) -> Table:
-    """The archives of a tenant, oldest first."""
-    table = _table("archive", "archived", "memories", "remaining", "url")
+def archives_lines(files: Sequence[ArchiveFile]) -> Iterator[str]:
+    """The archives of a tenant, oldest first: names and URLs on lines of their own, to copy."""
     for one in files:
         day = one.archived_at.date().isoformat()
-        counts = (f"{one.memories:,}", f"{one.remaining:,}")
-        table.add_row(plain(one.archive), day, *counts, plain(one.url))
-    for column in table.columns[2:4]:
-        column.justify = "right"
-    return table
+        yield plain(one.archive)
+        yield f"  {day}, memories: {one.memories:,}, remaining: {one.remaining:,}"
+        yield f"  {plain(one.url)}"
 
 
 def archives_document(tenant: str, files: Sequence[ArchiveFile]) -> dict[str, Any]:

@@ -18,8 +18,6 @@ from functools import cache, singledispatch, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeVar, cast
 
-from langchain_core.language_models import BaseChatModel
-
 from langmem_tiers.documents import facts
 from langmem_tiers.memory import Recollection
 
@@ -142,9 +140,23 @@ def _plain(one: Any) -> Any:
     """
     if is_dataclass(one) and type(one).__module__.startswith(f"{__package__}."):
         return {field.name: _plain(getattr(one, field.name)) for field in fields(one)}
+    if _is_chat_model(one):
+        return _model_name(one)
     return (
         str(getattr(one, "__name__", type(one).__name__)) if callable(one) else type(one).__name__
     )
+
+
+def _is_chat_model(one: Any) -> bool:
+    from langchain_core.language_models import BaseChatModel  # loaded where runs are traced alone
+
+    return isinstance(one, BaseChatModel)
+
+
+def _model_name(one: Any) -> str:
+    """A chat model by its class and the model that it asks; its other fields hold keys."""
+    asks = getattr(one, "model_name", None) or getattr(one, "model", None)
+    return f"{type(one).__name__}({asks})" if isinstance(asks, str) else type(one).__name__
 
 
 @_plain.register(int)
@@ -192,13 +204,6 @@ def _(one: Any) -> Any:
 @_plain.register(BaseException)
 def _(one: BaseException) -> str:
     return "".join(traceback.format_exception_only(one)).strip()
-
-
-@_plain.register(BaseChatModel)
-def _(one: BaseChatModel) -> str:
-    """By its class and the model that it asks; its other fields hold keys."""
-    asks = getattr(one, "model_name", None) or getattr(one, "model", None)
-    return f"{type(one).__name__}({asks})" if isinstance(asks, str) else type(one).__name__
 
 
 @_plain.register(Recollection)

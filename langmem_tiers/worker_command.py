@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from langmem_tiers import rendering
 from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
-from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule
 from langmem_tiers.errors import InvalidInputError, MissingExtraError
 from langmem_tiers.terminal import (
@@ -32,6 +30,7 @@ from langmem_tiers.terminal import (
 if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
 
+    from langmem_tiers.consolidate.report import ConsolidationReport
     from langmem_tiers.worker import ConsolidationWorker
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -76,6 +75,8 @@ def worker(
                 one.run(poll)
                 return
     if as_json:
+        from langmem_tiers import rendering
+
         rendering.print_json(rendering.cycles_document(reports, one.failures))
     elif not reports and not one.failures:
         note("No tenant is due.")
@@ -85,8 +86,13 @@ def worker(
 
 def _span(text: str) -> timedelta:
     found = _SPAN.fullmatch(text.strip())
-    if found is None or not int(found[1]):
+    if found is None:
         raise InvalidInputError(f"--every is a number and s, m, h or d, such as 6h, not {text!r}")
+    if not int(found[1]):
+        raise InvalidInputError(
+            f"--every {text.strip()} would leave no time between two cycles: give 1s or more, "
+            "such as 6h"
+        )
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
@@ -154,6 +160,8 @@ class _Lines(logging.Handler):
 
 
 def _print(report: ConsolidationReport) -> None:
+    from langmem_tiers import rendering
+
     rendering.console().print(rendering.plain(str(report)), soft_wrap=True)
 
 

@@ -265,6 +265,7 @@ def _decision(memory: int, namespace: str, key: str, updated_at: datetime) -> De
         version=updated_at.astimezone(UTC).isoformat(),
         reason=DONE,
         target=None,
+        target_namespace=None,
         target_key=None,
         target_version=None,
         detail={},

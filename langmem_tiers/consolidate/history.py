@@ -1,8 +1,8 @@
-"""The history of a memory: what was true before it and after it, and what was done to it."""
+"""The history of a memory: what was true before and after, where it lives on, what was done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -16,6 +16,7 @@ from langmem_tiers.namespaces import decode
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.values import content_of
 
+_SUPERSEDED = "superseded"
 _HEADINGS = ("memory", "key", "true from", "until", "recorded", "state", "since")
 
 
@@ -42,28 +43,48 @@ class Version(NamedTuple):
         until = "" if self.valid_to is None else f"{self.valid_to:%Y-%m-%d %H:%M}"
         true = f"{self.valid_from:%Y-%m-%d %H:%M} – {until}".rstrip()
         known = "" if self.state_at is None else f" since {self.state_at:%Y-%m-%d %H:%M}"
-        stands = f"{self.state or 'current'}{known}"
+        by = "" if self.superseded_by is None else f" by {plain(self.superseded_by)}"
+        stands = f"{self.state or 'current'}{known}{by}"
         return f"{true}: {shortened(self.content, LINE)} ({plain(self.key)}, {stands})"
+
+
+class Successor(NamedTuple):
+    """What a memory lives on in, or was superseded by."""
+
+    namespace: tuple[str, ...]
+    key: str
+    state: str | None
+    """None is current."""
+    kind: str
+    """How: `superseded`, `merged`, `promoted`, `reinforced` or `reflected`."""
+    move: str
+    """Which move says so; `rollback` takes it, unless it is of the kind `reflected`."""
+
+    def told(self, namespace: tuple[str, ...]) -> str:
+        """Which it is, by which move; and where, if that is not this namespace."""
+        verb = "superseded by" if self.kind == _SUPERSEDED else "lives on in"
+        where = "" if self.namespace == namespace else f" in {plain('/'.join(self.namespace))}"
+        return f"{verb} {plain(self.key)}{where} ({self.kind}, move {plain(self.move)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What was true before a memory and after it, and what was done to it."""
+    """What was true before a memory and after it, where it lives on, and what was done to it."""
 
     key: str
+    namespace: tuple[str, ...]
     versions: tuple[Version, ...]
     """The memory, what it superseded and what superseded it, in the order in which they were
     true."""
+    successors: tuple[Successor, ...]
+    """What the memory lives on in or was superseded by, then the same of that one, and so on; the
+    last is where it lives now. None if it is current."""
     events: tuple[MoveRecord, ...]
     """What was done to the memory itself, oldest first."""
 
     def __str__(self) -> str:
-        """A line for each version, then one for each event."""
-        events = (
-            f"{one.at:%Y-%m-%d %H:%M} {one.kind}{_undone(one)}: {plain('; '.join(one.reasons))}"
-            for one in self.events
-        )
-        return "\n".join([*map(str, self.versions), *events])
+        """A line for each version, then one for each successor and each event."""
+        return "\n".join([*map(str, self.versions), *self._lines()])
 
     def _repr_html_(self) -> str:
         """A table of the versions and a list of the events, for notebooks."""
@@ -73,12 +94,17 @@ class History:
             "<tr>" + "".join(f"{cell}{escape(plain(text))}</td>" for text in _cells(one)) + "</tr>"
             for one in self.versions
         )
-        events = "".join(
-            f"<li>{one.at:%Y-%m-%d %H:%M} {escape(one.kind)}{_undone(one)}: "
-            f"{escape(plain('; '.join(one.reasons)))}</li>"
-            for one in self.events
-        )
-        return f"<table><tr>{head}</tr>{rows}</table><ul>{events}</ul>"
+        lines = "".join(f"<li>{escape(one)}</li>" for one in self._lines())
+        return f"<table><tr>{head}</tr>{rows}</table><ul>{lines}</ul>"
+
+    def _lines(self) -> Iterator[str]:
+        at = self.namespace
+        for successor in self.successors:
+            yield successor.told(at)
+            at = successor.namespace
+        for one in self.events:
+            why = plain("; ".join(one.reasons))
+            yield f"{one.at:%Y-%m-%d %H:%M} {one.kind}{_undone(one)}: {why}"
 
 
 def _cells(one: Version) -> tuple[str, ...]:
@@ -96,12 +122,15 @@ def _undone(one: MoveRecord) -> str:
 def history(one: Candidate, tenant: str) -> Flow[History]:
     """Read the history of a memory, in one round trip."""
     params = {"tenant": tenant, "id": one.id}
-    versions, events = yield Query(
-        (Call("versions", params), Call("history_of", params)), commit=True
+    names = ("versions", "successors", "history_of")
+    versions, successors, events = yield Query(
+        tuple(Call(name, params) for name in names), commit=True
     )
     return History(
         key=one.key,
+        namespace=one.place[0],
         versions=tuple(_version(row, tenant) for row in versions),
+        successors=tuple(Successor(decode(tenant, row[0]), *row[1:]) for row in successors),
         events=tuple(_event(row) for row in events),
     )
 

@@ -1,4 +1,4 @@
-"""Merging: what says the same in one namespace lives on in the oldest of it."""
+"""Merging: what says the same in one home lives on in the oldest of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class Merge:
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What of these, and of what is near to them, says the same."""
-        groups = yield from changed.groups(cycle, ids, same_tier=True)
+        asked = self._judge is not None
+        groups = yield from changed.groups(cycle, ids, same_tier=True, cosines=asked)
         involved = {one for group in groups for one in group.memories}
         before = yield from undone(cycle, "merged", involved)
         fate = dict.fromkeys((one for one in ids if one in involved), ALONE)

@@ -181,6 +181,7 @@ def _decision(
         version=version(one.updated_at),
         reason=reason,
         target=None,
+        target_namespace=None,
         target_key=None,
         target_version=None,
         detail=detail,

@@ -19,6 +19,8 @@ from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.remember.flow import Write, delete_calls, lock_call
 
 _CHUNK_BYTES = 8_000_000
+_SHOWN = 3
+"""Archives that an error names."""
 _MEMORY_COLUMNS = ArchivedMemory._fields.index("access_count")
 """From here on a row holds counters, then its times."""
 _MEMORY_TIMES = 7
@@ -70,6 +72,7 @@ class ArchivedAt(NamedTuple):
     tier: str
     namespace: str
     key: str
+    archive: str
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
@@ -100,14 +103,12 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
         InvalidInputError: if the tenant has no such archive, or it never held such a key.
         ArchiveError: if the file is not what was written, or not for this database.
     """
-    known = {
-        each: one for one in (yield from archives(how.tenant)) for each in (one.archive, one.url)
-    }
-    if archive not in known:
+    files = yield from archives(how.tenant)
+    file = next((one for one in files if archive in (one.archive, one.url)), None)
+    if file is None:
         raise InvalidInputError(
-            f"there is no archive {archive!r} of {how.tenant!r}: `archives` lists their names"
+            f"there is no archive {archive!r} of {how.tenant!r}: {_named(files)}"
         )
-    file = known[archive]
     if not file.remaining:
         return RestoreReport(restored=0)
     content: Content = yield Ask(
@@ -117,6 +118,15 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
     held = {one.id: one for one in content.memories}
     wanted = _wanted(held, keys, archive)
     return (yield from anew(partial(_bring_back, how, file, held, wanted)))
+
+
+def _named(files: Sequence[ArchiveFile]) -> str:
+    """Which archives there are, the newest first."""
+    if not files:
+        return "nothing of it is archived"
+    names = [one.archive for one in reversed(files)]
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:_SHOWN])}{more}"
 
 
 def _wanted(held: Held, keys: Sequence[str] | None, archive: str) -> set[int]:

@@ -100,7 +100,10 @@ def _supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
     for one in (old, new):
         if one.id not in found:
             raise InvalidInputError(f"{one.key!r} was deleted meanwhile")
-    _check_supersession(old.key, found[old.id], new.key, found[new.id])
+    for one, states in ((old, (None,)), (new, (None, _SUPERSEDED))):
+        if found[one.id].state not in states:
+            raise (yield from _not_current(one, found[one.id], how))
+    _check_order(old.key, found[old.id], new.key, found[new.id])
     move = str(uuid4())
     params = {
         "tenant": how.tenant,
@@ -114,11 +117,22 @@ def _supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
     return move
 
 
-def _check_supersession(key: str, old: Standing, by: str, new: Standing) -> None:
-    if old.state is not None:
-        raise InvalidInputError(f"{key!r} is {old.state}: only what is current can be superseded")
-    if new.state not in (None, _SUPERSEDED):
-        raise InvalidInputError(f"{by!r} is {new.state}: what supersedes must be current")
+def _not_current(one: Candidate, stands: Standing, how: Revising) -> Flow[InvalidInputError]:
+    """Why a memory can have no part in a supersession, and what to do."""
+    (rows,) = yield Query((Call("successors", {"tenant": how.tenant, "id": one.id}),))
+    ways = {
+        "retracted": f"restore({one.key!r}) first, if it was true after all",
+        "suspect": "restore what it came from first, or store what is right",
+    }
+    for _, by, _, kind, move in rows[:1]:
+        ways["superseded"] = f"by {by!r}. To name another, roll that back first: rollback({move!r})"
+        ways["consolidated"] = f"it was {kind} and lives on in {by!r}. Name that one"
+    way = ways.get(str(stands.state), "what is superseded is current, and so is what supersedes")
+    already = " already" if stands.state == _SUPERSEDED else ""
+    return InvalidInputError(f"{one.key!r} is {stands.state}{already}: {way}")
+
+
+def _check_order(key: str, old: Standing, by: str, new: Standing) -> None:
     late_enough = new.ends_others > old.began or (
         new.ends_others == old.began and new.state is None
     )

@@ -45,6 +45,7 @@ class Decision(TypedDict):
     """In words that many share: the report counts by them."""
     target: int | None
     """The memory that it lives on in, or that supersedes it."""
+    target_namespace: str | None
     target_key: str | None
     target_version: str | None
     detail: dict[str, Any]

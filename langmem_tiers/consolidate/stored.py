@@ -45,6 +45,8 @@ class Stored(NamedTuple):
     valid_from: datetime | None
     valid_to: datetime | None
     access_count: int
+    home: str
+    """Where it is compared: its namespace, without its session at the end."""
 
     @property
     def version(self) -> str:
@@ -152,8 +154,8 @@ def _keys(cycle: Cycle, decisions: Sequence[Decision]) -> list[tuple[str, str, s
     keys = [(cycle.tenant, "", LOCK)]
     for one in decisions:
         keys += [(cycle.tenant, one["namespace"], one["key"])]
-        if one["target_key"] is not None:
-            keys += [(cycle.tenant, one["namespace"], one["target_key"])]
+        if one["target_namespace"] is not None and one["target_key"] is not None:
+            keys += [(cycle.tenant, one["target_namespace"], one["target_key"])]
     return keys
 
 
@@ -176,6 +178,7 @@ def decision(one: Stored, reason: str, target: Stored | None = None) -> Decision
         version=one.version,
         reason=reason,
         target=None if target is None else target.id,
+        target_namespace=None if target is None else target.namespace,
         target_key=None if target is None else target.key,
         target_version=None if target is None else target.version,
         detail={},

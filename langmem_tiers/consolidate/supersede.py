@@ -55,7 +55,10 @@ class Supersede:
         What was superseded before is looked at as well: a memory ends where the first newer one
         that contradicts it begins, though that one has ended since.
         """
-        groups = yield from changed.groups(cycle, ids, same_tier=False, also=_SUPERSEDED)
+        asked = self._judge is not None
+        groups = yield from changed.groups(
+            cycle, ids, same_tier=False, also=_SUPERSEDED, cosines=asked
+        )
         involved = {one for group in groups for one in group.memories}
         before = yield from undone(cycle, _SUPERSEDED, involved)
         fate = dict.fromkeys((one for one in ids if one in involved), STANDS)

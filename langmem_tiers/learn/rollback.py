@@ -157,7 +157,8 @@ def _rollback(tenant: str, move: str, options: StoreOptions, moment: Moment) -> 
     event = _event(rows, move)
     if event.undone_at is not None:
         return False
-    _check(event)
+    archive = (yield from _archive_of(event, tenant)) if event.updated_at is None else None
+    _check(event, archive)
     undo = Call(_UNDO[event.kind], {**params, "id": event.id, "now": moment.now})
     gone = [Write(place=Place(tenant, ""), key=event.key or "", value=None)]
     removed = delete_calls(gone, TIERS) if event.kind == "promoted" else ()
@@ -174,9 +175,21 @@ def _event(rows: Sequence[tuple[Any, ...]], move: str) -> _Event:
     return _Event(*rows[0])
 
 
-def _check(event: _Event) -> None:
+def _archive_of(event: _Event, tenant: str) -> Flow[str | None]:
+    """The archive that holds what a move made or changed; None if it was deleted."""
+    ids = [one for one in (event.target, event.id) if one is not None]
+    (rows,) = yield Query((Call("archived_among", {"tenant": tenant, "ids": ids}),))
+    return next((str(row[1]) for row in rows), None)
+
+
+def _check(event: _Event, archive: str | None) -> None:
     if event.kind not in _UNDO:
         raise RollbackError(f"{event.event!r} is no move: delete the lesson instead")
+    if archive is not None:
+        raise RollbackError(
+            f"the memory that this move made or changed is archived: bring it back first with "
+            f"restore_archive({archive!r}), or `langmem-tiers restore`"
+        )
     if event.updated_at is None:
         raise RollbackError(
             "the memory that this move made or changed was deleted: nothing is left to undo"

@@ -223,12 +223,17 @@ def _writes(text: str) -> bool:
 
 @cache
 def _sections() -> tuple[dict[str, str], dict[str, str]]:
-    """The named statements of our files, each with its parts, and the legs of some of them."""
+    """The named statements of our files, each with its parts, and the legs of some of them.
+
+    A part may have parts in turn, which stand before it.
+    """
     parts = [part for file in _FILES for part in _HEADER.split(_read(file))[1:]]
     found: dict[str, dict[str, str]] = {"name": {}, "leg": {}, "part": {}}
     for kind, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         found[kind][name] = _strip(body).removesuffix(";")
-    shared = found["part"]
+    shared: dict[str, str] = {}
+    for name, body in found["part"].items():
+        shared[name] = _PARTS.sub(lambda match: shared[match[1]], body)
     names = {
         name: _PARTS.sub(lambda match: shared[match[1]], body)
         for name, body in found["name"].items()

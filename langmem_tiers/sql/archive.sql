@@ -134,8 +134,8 @@ WHERE a.tenant = %(tenant)s AND a.archive = %(archive)s
 ORDER BY a.id;
 
 -- name: archived_as
--- Where in the tenant an archived memory of that key would come back.
-SELECT a.tenant, a.tier::text, a.namespace, a.key FROM {memory}.archived a
+-- Where in the tenant an archived memory of that key would come back, and from which file.
+SELECT a.tenant, a.tier::text, a.namespace, a.key, a.archive FROM {memory}.archived a
 WHERE a.tenant = %(tenant)s AND a.key = %(key)s
 ORDER BY a.tier, a.namespace;
 

@@ -115,11 +115,30 @@ WHERE u.tenant = %(tenant)s AND u.id > %(after)s::bigint AND u.strength > 0
 ORDER BY u.id
 LIMIT %(limit)s;
 
+-- part: home
+-- Where a memory m is compared: its namespace, without the label of its own session at the end. A
+-- label that names its project stays, whatever the session is called.
+CASE WHEN m.session IS NOT NULL AND split_part(m.namespace, '.', -2) IN (
+         m.session, replace(replace(m.session, '%', '%25'), '.', '%2E'),
+         CASE m.session WHEN '_' THEN '%5F' END)
+      AND (split_part(m.namespace, '.', 2) <> ''
+           OR m.value ->> 'project_id' IS DISTINCT FROM m.session)
+     THEN left(m.namespace, -1 - length(split_part(m.namespace, '.', -2)))
+     ELSE m.namespace END
+
+-- part: kin
+-- What a memory m is compared with shares it: its home and its type.
+({part home}) || chr(1) || coalesce(m.value ->> 'memory_type', 'episodic')
+
+-- part: after_home
+-- What the namespaces of the home of o come before, and all below it.
+CASE o.home WHEN '' THEN repeat(chr(1114111), 101) ELSE left(o.home, -1) || '/' END
+
 -- name: stored_memories
 -- What a step decides by. The columns are those of consolidate.stored.Stored.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.state, m.value, m.created_at, m.updated_at,
        m.expires_at, m.session, m.occurred_at, m.valid_from, m.valid_to,
-       coalesce(u.access_count, 0)
+       coalesce(u.access_count, 0), {part home}
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
@@ -131,97 +150,226 @@ WHERE {few}
 ORDER BY m.id;
 
 -- name: near_by_vector
--- For each of these, the nearest of its namespace and type by the cosine of a field that both have,
--- whatever the metric of a search is. Exact: the vectors of a namespace are read from one index.
-SELECT m.id, n.id, max(1 - n.distance)
-FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+-- For each of these, the nearest of its home and type by the cosine of a field that both have,
+-- whatever the metric of a search is. Exact: the vectors of a home are read from one index, in tiers
+-- where it has no more than `exact`.
+WITH homes AS MATERIALIZED (
+    SELECT o.home, array_agg(o.id) AS ids
+    FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+    CROSS JOIN LATERAL (
+        SELECT m.id, {part home} AS home
+        FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+    ) o
+    WHERE {few}
+    GROUP BY o.home
+), scopes AS MATERIALIZED (
+    SELECT i.id, o.home, array_agg(t.tier) AS tiers
+    FROM homes o
+    CROSS JOIN unnest(ARRAY['working', 'long_term']::{memory}.tier[]) AS t (tier)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS vectors FROM (
+            SELECT FROM {memory}.vectors v
+            WHERE v.tenant = %(tenant)s AND v.tier = t.tier
+              AND v.namespace >= o.home AND v.namespace < {part after_home}
+            LIMIT %(exact)s::int + 1
+        ) few
+    ) c
+    CROSS JOIN LATERAL unnest(o.ids) AS i (id)
+    WHERE c.vectors <= %(exact)s::int
+    GROUP BY i.id, o.home
+)
+SELECT s.id, n.id, max(1 - n.distance)
+FROM scopes s
 CROSS JOIN LATERAL (
-    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
-) m
+    SELECT m.id, s.home, m.namespace, m.tier,
+           coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type
+    FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = s.id LIMIT 1
+) o
 CROSS JOIN LATERAL (
     SELECT c.id, c.distance
     FROM (
         SELECT v.id, v.tier, (own.embedding <=> v.embedding) + 0 AS distance
         FROM {memory}.vectors own
+        CROSS JOIN unnest(s.tiers) AS t (tier)
         JOIN {memory}.vectors v
-          ON v.tenant = %(tenant)s AND v.namespace = m.namespace AND v.field = own.field
-         AND v.tier IN ('working', 'long_term') AND v.id <> m.id
-        WHERE own.tenant = %(tenant)s AND own.namespace = m.namespace AND own.id = m.id
-          AND own.tier = m.tier AND (NOT %(same_tier)s::boolean OR v.tier = m.tier)
+          ON v.tenant = %(tenant)s AND v.tier = t.tier AND v.namespace >= o.home
+         AND v.namespace < {part after_home} AND v.field = own.field AND v.id <> o.id
+        WHERE own.tenant = %(tenant)s AND own.namespace = o.namespace AND own.id = o.id
+          AND own.tier = o.tier AND (NOT %(same_tier)s::boolean OR t.tier = o.tier)
         ORDER BY distance, v.id
     ) c
     CROSS JOIN LATERAL (
-        SELECT FROM {memory}.memories k
-        WHERE k.tenant = %(tenant)s AND k.id = c.id AND k.tier = c.tier
-          AND (k.state IS NULL OR k.state = %(also)s::text)
-          AND (k.expires_at IS NULL OR k.expires_at > %(alive_at)s::timestamptz)
-          AND coalesce(k.value ->> 'memory_type', 'episodic')
-              = coalesce(m.value ->> 'memory_type', 'episodic')
+        SELECT FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = c.tier
+          AND (m.state IS NULL OR m.state = %(also)s::text)
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+          AND coalesce(m.value ->> 'memory_type', 'episodic') = o.memory_type
+          AND {part home} = o.home
         LIMIT 1
     ) k
     WHERE c.distance <> 'NaN'
     ORDER BY c.distance, c.id
     LIMIT %(limit)s
 ) n
-WHERE {few}
-GROUP BY m.id, n.id
-ORDER BY m.id, n.id;
+GROUP BY s.id, n.id
+ORDER BY s.id, n.id;
+
+-- name: cosines
+-- Of these pairs, the cosine of the field in which they are nearest, if both have one.
+SELECT w.id, w.other, max(1 - (v.embedding <=> n.embedding))
+FROM unnest(%(ids)s::bigint[], %(others)s::bigint[]) WITH ORDINALITY AS w (id, other, ord)
+CROSS JOIN LATERAL (
+    SELECT m.namespace, m.tier FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+) o
+CROSS JOIN LATERAL (
+    SELECT m.namespace, m.tier FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.id = w.other LIMIT 1
+) k
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.vectors v
+    WHERE v.tenant = %(tenant)s AND v.namespace = o.namespace AND v.id = w.id AND v.tier = o.tier
+    OFFSET 0
+) v
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.vectors n
+    WHERE n.tenant = %(tenant)s AND n.namespace = k.namespace AND n.id = w.other
+      AND n.tier = k.tier AND n.field = v.field
+    OFFSET 0
+) n
+WHERE {few} AND (v.embedding <=> n.embedding) <> 'NaN'
+GROUP BY w.id, w.other
+ORDER BY w.id, w.other;
 
 -- name: near_by_words
 -- The same by the share of words that two memories have in common, of all that either has. Looked at
--- are those that share one of a memory's rarest words: of these as many as lead to so many memories
--- (`looked_at`), and one at least. What shares no rare word is told apart by nothing but common ones.
-WITH mine AS MATERIALIZED (
-    SELECT m.id, m.namespace, m.tier, coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type,
-           array_remove(tsvector_to_array(m.lexemes), chr(1) || %(tenant)s::text) AS words
+-- is what shares a rare word: the rarest first, as many words as lead to `looked_at` memories. A word
+-- that leads to more by itself, or to twice as many in the tenant, is common: what shares a memory's
+-- rarest common one and either of the next two is looked at, of twice as many in the tenant. How rare common words
+-- are is told by the newest 1,000 of the tenant, and what they show to be common is not looked up.
+-- What one batch seeks is looked up once. Nothing is joined: whatever the planner believes of these
+-- few rows, each step is an index scan for each of them.
+WITH size AS MATERIALIZED (
+    SELECT count(*)::float8 AS memories FROM (
+        SELECT FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.tier IN ('working', 'long_term') LIMIT 50000
+    ) few
+), mine AS MATERIALIZED (
+    SELECT o.id, o.kin, o.words
     FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
     CROSS JOIN LATERAL (
-        SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
-    ) m
+        SELECT m.id, {part kin} AS kin, tsvector_to_array(m.lexemes) AS words
+        FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+    ) o
     WHERE {few}
-), others AS MATERIALIZED (
-    SELECT k.id, k.namespace, k.tier, k.lexemes,
-           coalesce(k.value ->> 'memory_type', 'episodic') AS memory_type
-    FROM {memory}.memories k
-    WHERE k.tenant = %(tenant)s AND k.tier IN ('working', 'long_term')
-      AND k.namespace IN (SELECT o.namespace FROM mine o)
-      AND (k.state IS NULL OR k.state = %(also)s::text)
-      AND (k.expires_at IS NULL OR k.expires_at > %(alive_at)s::timestamptz)
-), places AS MATERIALIZED (
-    SELECT k.id, k.namespace, k.tier, k.memory_type, l.lexeme
-    FROM others k CROSS JOIN LATERAL unnest(k.lexemes) l
-    WHERE l.lexeme IN (SELECT unnest(o.words) FROM mine o)
-), counted AS MATERIALIZED (
-    SELECT p.namespace, p.lexeme, count(*) AS memories FROM places p GROUP BY p.namespace, p.lexeme
+), sought AS MATERIALIZED (
+    SELECT l.lexeme, array_agg(l.id) FILTER (WHERE l.id IS NOT NULL) AS ids,
+           array_agg(l.kin) FILTER (WHERE l.id IS NOT NULL) AS kins,
+           count(*) FILTER (WHERE l.id IS NULL) AS seen
+    FROM (
+        SELECT unnest(o.words) AS lexeme, o.kin, o.id FROM mine o
+        UNION ALL
+        SELECT unnest(s.words), NULL, NULL
+        FROM (
+            SELECT tsvector_to_array(m.lexemes) AS words
+            FROM {memory}.memories m
+            WHERE m.tenant = %(tenant)s AND m.tier IN ('working', 'long_term')
+            ORDER BY m.updated_at DESC LIMIT 1000
+        ) s
+    ) l
+    WHERE l.lexeme <> chr(1) || %(tenant)s::text
+    GROUP BY l.lexeme
+    HAVING count(l.id) > 0
+), found AS MATERIALIZED (
+    SELECT l.lexeme, o.id, o.kin, f.others, l.seen,
+           coalesce(f.visited <= 2 * %(looked_at)s::int
+                    AND cardinality(f.others) <= %(looked_at)s::int, false) AS rare
+    FROM sought l
+    CROSS JOIN size z
+    LEFT JOIN LATERAL (
+        SELECT c.kin, array_agg(c.id) AS others, sum(count(*)) OVER () AS visited
+        FROM (
+            SELECT m.id, {part kin} AS kin
+            FROM {memory}.memories m
+            WHERE m.lexemes @@ ({tenant_lexeme} || {lexeme} || ')')::tsquery
+              AND (m.tenant || '') = %(tenant)s AND m.tier IN ('working', 'long_term')
+              AND (m.state IS NULL OR m.state = %(also)s::text)
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+              AND l.seen * z.memories <= 2000 * %(looked_at)s::int
+            LIMIT 2 * %(looked_at)s::int + 1
+        ) c
+        GROUP BY c.kin
+    ) f ON true
+    CROSS JOIN LATERAL unnest(l.ids, l.kins) AS o (id, kin)
+    WHERE f.kin IS NULL OR f.kin = o.kin
 ), rare AS MATERIALIZED (
-    SELECT o.id, o.namespace, o.tier, o.memory_type, c.lexeme,
-           sum(c.memories) OVER w AS looked_at, row_number() OVER w AS place
-    FROM mine o
-    CROSS JOIN LATERAL unnest(o.words) AS l (lexeme)
-    JOIN counted c ON c.namespace = o.namespace AND c.lexeme = l.lexeme
-    WINDOW w AS (PARTITION BY o.id ORDER BY c.memories, c.lexeme ROWS UNBOUNDED PRECEDING)
+    SELECT r.id, r.others
+    FROM (
+        SELECT f.id, f.others, sum(cardinality(f.others)) OVER (
+            PARTITION BY f.id ORDER BY cardinality(f.others), f.lexeme ROWS UNBOUNDED PRECEDING
+        ) AS looked_at
+        FROM found f WHERE f.rare
+    ) r
+    WHERE r.looked_at <= %(looked_at)s::int
+), together AS MATERIALIZED (
+    SELECT c.id, c.kin, array_agg(c.word ORDER BY c.place) AS words
+    FROM (
+        SELECT l.id, l.kin, {lexeme} AS word,
+               row_number() OVER (PARTITION BY l.id ORDER BY l.seen, l.lexeme) AS place
+        FROM found l WHERE NOT l.rare
+    ) c
+    WHERE c.place <= 3
+    GROUP BY c.id, c.kin
+    HAVING count(*) > 1
 ), pairs AS MATERIALIZED (
-    SELECT DISTINCT r.id, p.id AS other
-    FROM rare r
-    JOIN places p ON p.namespace = r.namespace AND p.lexeme = r.lexeme AND p.id <> r.id
-     AND p.memory_type = r.memory_type AND (NOT %(same_tier)s::boolean OR p.tier = r.tier)
-    WHERE r.looked_at <= %(looked_at)s::int OR r.place = 1
-), shared AS MATERIALIZED (
-    -- What is left without the words of the one tells how many of them the other has.
-    SELECT p.id, p.other, cardinality(o.words) + length(k.lexemes) - 1 AS words,
-           length(k.lexemes) - length(ts_delete(k.lexemes, o.words)) AS common
-    FROM pairs p
-    JOIN mine o ON o.id = p.id
-    JOIN others k ON k.id = p.other
-), ranked AS (
-    SELECT s.id, s.other, o.overlap,
-           row_number() OVER (PARTITION BY s.id ORDER BY o.overlap DESC, s.other) AS place
-    FROM shared s
-    CROSS JOIN LATERAL (SELECT s.common::float8 / (s.words - s.common) AS overlap OFFSET 0) o
-    WHERE o.overlap >= %(overlap)s::float8
+    SELECT p.id, array_agg(DISTINCT p.other) AS others
+    FROM (
+        SELECT r.id, unnest(r.others) AS other FROM rare r
+        UNION ALL
+        SELECT t.id, f.id
+        FROM together t
+        CROSS JOIN LATERAL (
+            SELECT m.id, {part kin} AS kin
+            FROM {memory}.memories m
+            WHERE m.lexemes @@ ({tenant_lexeme} || t.words[1] || ' & ( ' || t.words[2]
+                                || coalesce(' | ' || t.words[3], '') || '))')::tsquery
+              AND (m.tenant || '') = %(tenant)s AND m.tier IN ('working', 'long_term')
+              AND (m.state IS NULL OR m.state = %(also)s::text)
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+            LIMIT 2 * %(looked_at)s::int
+        ) f
+        WHERE f.kin = t.kin
+    ) p
+    WHERE p.id <> p.other
+    GROUP BY p.id
 )
-SELECT r.id, r.other, r.overlap FROM ranked r WHERE r.place <= %(limit)s
-ORDER BY r.id, r.overlap DESC, r.other;
+SELECT p.id, n.other, n.overlap
+FROM pairs p
+CROSS JOIN LATERAL (
+    SELECT m.tier, array_remove(tsvector_to_array(m.lexemes), chr(1) || %(tenant)s::text) AS words
+    FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = p.id LIMIT 1
+) o
+CROSS JOIN LATERAL (
+    SELECT k.id AS other, s.overlap
+    FROM unnest(p.others) AS w (id)
+    CROSS JOIN LATERAL (
+        SELECT m.id, m.tier, m.lexemes
+        FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+    ) k
+    CROSS JOIN LATERAL (
+        -- What is left without the words of the one tells how many of them the other has.
+        SELECT length(k.lexemes) - length(ts_delete(k.lexemes, o.words)) AS common OFFSET 0
+    ) c
+    CROSS JOIN LATERAL (
+        SELECT c.common::float8 / (cardinality(o.words) + length(k.lexemes) - 1 - c.common)
+               AS overlap OFFSET 0
+    ) s
+    WHERE (NOT %(same_tier)s::boolean OR k.tier = o.tier)
+      AND s.overlap >= %(overlap)s::float8
+    ORDER BY s.overlap DESC, k.id
+    LIMIT %(limit)s
+) n
+ORDER BY p.id, n.overlap DESC, n.other;
 
 -- name: undone_pairs
 -- Moves of a kind that were rolled back and are not made again: what went where. One that ended

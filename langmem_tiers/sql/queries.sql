@@ -276,19 +276,20 @@ vectors AS (
 
 -- name: delete
 -- Remove memories with everything that hangs on them; with `expired_by`, only those dead then. What
--- was archived under these keys is forgotten with them, so that no restore brings it back.
+-- was archived under these keys is forgotten with them, so that no restore brings it back. The tier
+-- is compared as text: else the planner goes by tenant and tier where it knows no better yet.
 WITH removed AS (
     DELETE FROM {memory}.memories m
     USING {places}
     WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
-      AND m.tier = ANY (%(tiers)s::{memory}.tier[])
+      AND m.tier::text = ANY (%(tiers)s::text[])
       AND (%(expired_by)s::timestamptz IS NULL OR m.expires_at <= %(expired_by)s::timestamptz)
     RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
 ), forgotten AS (
     DELETE FROM {memory}.archived a
     USING {places}
     WHERE {few} AND a.tenant = w.tenant AND a.namespace = w.namespace AND a.key = w.key
-      AND a.tier = ANY (%(tiers)s::{memory}.tier[]) AND %(expired_by)s::timestamptz IS NULL
+      AND a.tier::text = ANY (%(tiers)s::text[]) AND %(expired_by)s::timestamptz IS NULL
     RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
 ), gone AS (
     SELECT * FROM removed UNION ALL SELECT * FROM forgotten

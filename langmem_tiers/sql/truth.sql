@@ -244,3 +244,36 @@ CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = c.id LIMIT 1
 ) m
 ORDER BY began, m.created_at, m.id;
+
+-- name: successors
+-- What superseded a memory or what it lives on in, then the same of that one, and so on, each with
+-- the move that says so. The last one is where it lives now.
+WITH RECURSIVE chain AS (
+    SELECT %(id)s::bigint AS id, 0 AS step, NULL::text COLLATE "C" AS kind,
+           NULL::text COLLATE "C" AS event
+    UNION ALL
+    SELECT n.id, c.step + 1, n.kind, n.event
+    FROM chain c
+    CROSS JOIN LATERAL (
+        SELECT e.target AS id, e.kind, e.event FROM {memory}.events e
+        WHERE e.tenant = %(tenant)s AND e.id = c.id AND e.kind = 'superseded'
+          AND e.undone_at IS NULL
+        UNION ALL
+        SELECT l.id, e.kind, e.event
+        FROM {memory}.lineage l
+        JOIN {memory}.events e ON e.tenant = l.tenant AND e.event = l.event
+        WHERE l.tenant = %(tenant)s AND l.source = c.id AND NOT l.derived AND NOT EXISTS (
+            SELECT FROM {memory}.events o
+            WHERE o.tenant = l.tenant AND o.id = l.id AND o.kind = 'demoted'
+              AND o.undone_at IS NULL
+        )
+        LIMIT 1
+    ) n
+) CYCLE id SET circular USING path
+SELECT m.namespace, m.key, m.state, c.kind, c.event
+FROM chain c
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = c.id LIMIT 1
+) m
+WHERE c.step > 0
+ORDER BY c.step;

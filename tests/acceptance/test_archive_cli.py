@@ -133,11 +133,44 @@ def test_for_people_there_are_lines_and_a_table(url: str, cold: str) -> None:
     told = run("archive", "--tenant", "acme", "--to", cold)
     name = told.stdout.splitlines()[1].strip()
     assert told.stdout.splitlines()[0] == f"{NUMBER} memories archived in 1 file"
-    listed = CliRunner().invoke(app, ["restore", "--tenant", "acme"], env={"COLUMNS": "250"})
-    assert name in listed.stdout
+    listed = run("restore", "--tenant", "acme").stdout.splitlines()
+    assert listed[0] == name
+    assert listed[1].endswith(f", memories: {NUMBER}, remaining: {NUMBER}")
     back = run("restore", name, "--tenant", "acme")
     assert back.stdout == f"{name}: {NUMBER} memories restored\n"
-    assert "Nothing of" in run("restore", "--all", "--tenant", "acme").stderr
+    assert url
+
+
+def test_restoring_everything_again_says_that_there_is_nothing_to_restore(
+    url: str, cold: str
+) -> None:
+    archived(cold)
+    assert run("restore", "--all", "--tenant", "acme").exit_code == 0
+
+    again = run("restore", "--all", "--tenant", "acme")
+
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert again.stderr.startswith("There is nothing to restore: what was archived of 'acme' is")
+    assert count(url, "memories") == NUMBER
+
+
+def test_names_and_urls_of_archives_stay_on_one_line_each_however_narrow_the_terminal(
+    url: str, cold: str
+) -> None:
+    def lines(*arguments: str) -> list[str]:
+        result = CliRunner().invoke(
+            app, [*arguments, "--tenant", "acme"], env={"COLUMNS": "20"}, terminal_width=20
+        )
+        assert result.exit_code == 0, result.output
+        return [line.strip() for line in result.stdout.splitlines()]
+
+    told = lines("archive", "--to", cold)
+    (one,) = document("restore", "--tenant", "acme")["archives"]
+
+    assert told[-1] == one["archive"]
+    listed = lines("restore")
+    assert (listed[0], listed[2]) == (one["archive"], one["url"])
+    assert lines("restore", one["url"]) == [f"{one['url']}: {NUMBER} memories restored"]
     assert url
 
 
@@ -145,8 +178,12 @@ def test_mistakes_are_told_in_one_line(url: str, cold: str) -> None:
     name = archived(cold)
     there = files_in(Path(cold))[0]
 
-    assert "there is no archive 'x'" in complaint("restore", "x", "--tenant", "acme")
-    assert "there is no archive" in complaint("restore", name, "--tenant", "other")
+    assert f"there is no archive 'x' of 'acme': there is {name}" in complaint(
+        "restore", "x", "--tenant", "acme"
+    )
+    assert "of 'other': nothing of it is archived" in complaint(
+        "restore", name, "--tenant", "other"
+    )
     assert "holds no memory of the key 'no'" in complaint(
         "restore", name, "--tenant", "acme", "--key", "no"
     )

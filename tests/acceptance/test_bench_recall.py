@@ -56,10 +56,10 @@ LINE = {
 
 @pytest.fixture(scope="module")
 def results(server_url: str) -> Results:
-    """A run over one history a style, 25 questions each."""
-    styles = [one.sample(1, 25) for one in generated()]
+    """A run over one history a style, 16 questions each."""
+    styles = [one.sample(1, 16) for one in generated()]
     path = Path("../shared/data/locomo/locomo-dev.json")
-    found = [read(path).sample(1, 25)] if path.exists() else []
+    found = [read(path).sample(1, 16)] if path.exists() else []
     return run(server_url, [*found, *styles])
 
 

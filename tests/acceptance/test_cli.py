@@ -92,6 +92,39 @@ def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> 
     assert run("--version").stdout == "langmem-tiers 9.8.7\n"
 
 
+@pytest.mark.parametrize("module", ["langmem_tiers", "langmem_tiers.cli"])
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("--version",), 0), (("stats", "--url", "embedded:"), 2), (("x",), 2)]
+)
+def test_the_modules_do_what_the_command_does(
+    module: str, arguments: tuple[str, ...], code: int
+) -> None:
+    command = Path(sys.executable).with_name("langmem-tiers")
+    installed, started = (
+        subprocess.run([*named, *arguments], capture_output=True, text=True, check=False)
+        for named in ([command], [sys.executable, "-m", module])
+    )
+
+    assert (started.stdout, started.stderr) == (installed.stdout, installed.stderr)
+    assert started.returncode == installed.returncode == code
+
+
+def test_the_version_and_the_help_load_no_framework_and_no_driver() -> None:
+    program = (
+        "import sys\n"
+        "from langmem_tiers.cli import app\n"
+        "for asked in ('--version', '--help'):\n"
+        "    app([asked], standalone_mode=False)\n"
+        "heavy = 'langchain_core', 'langgraph', 'langsmith', 'psycopg', 'yaml'\n"
+        "print('loaded:', [one for one in heavy if one in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
 def test_setup_says_how_the_database_can_be_searched(url: str) -> None:
     assert url
     assert document("setup") == {"ready": True, "vector_dims": 256}

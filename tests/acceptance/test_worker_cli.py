@@ -106,7 +106,7 @@ def test_a_signal_ends_a_worker_at_once_and_releases_its_leases(
     ("arguments", "said"),
     [
         (("--every", "6x"), "such as 6h"),
-        (("--every", "0h"), "such as 6h"),
+        (("--every", "0s"), "--every 0s would leave no time between two cycles: give 1s or more"),
         (("--json",), "it goes with --once"),
     ],
 )

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from langmem_tiers import MemoryCoordinator, TieredStore
+from langmem_tiers import (
+    ConsolidationReport,
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    RollbackError,
+    TieredStore,
+    create_consolidation_graph,
+)
 from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory
 from tests.support.archives import (
     CONTENT,
@@ -28,6 +38,7 @@ from tests.support.archives import (
 )
 from tests.support.coordinating import Caller, coordinator
 from tests.support.opening import Clock, Opener, text_index, tiered
+from tests.support.plans import calls_of
 
 NUMBER = 120
 
@@ -114,6 +125,65 @@ def test_what_is_archived_is_no_longer_found_and_is_found_again(
     found = memory.get("key 4")
     assert found is not None
     assert found.value["n"] == 4
+
+
+OF_A_KEY: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "history": (("a",), {}),
+    "explain": (("a",), {}),
+    "promote_to_long_term": (("a",), {}),
+    "supersede": (("a",), {"by": "b"}),
+    "retract": (("a",), {"reason": "a rumour"}),
+    "restore": (("a",), {}),
+    "store": (("So it is",), {"derived_from": ["a"]}),
+}
+
+
+async def test_verbs_of_an_archived_key_say_that_it_is_archived_and_how_to_get_it_back(
+    open_store: Opener, url: str, tmp_path: Path
+) -> None:
+    async with open_store(url=url, index=text_index()) as driver:
+        call = Caller(coordinator(tiered(driver)), driver.mode)
+        remember(url, "a", namespace="elsewhere.")
+        await call("archive", policy(tmp_path / "elsewhere"))
+        remember(url, "a")
+        (name,) = (await call("archive", policy(tmp_path))).archives
+        await call("store", "Something", key="b")
+        way = re.escape(f"'a' is archived: bring it back with restore_archive('{name}', ['a'])")
+        for verb, (given, options) in OF_A_KEY.items():
+            with pytest.raises(InvalidInputError, match=way):
+                await call(verb, *given, **options)
+        await call("restore_archive", name, ["a"])
+        assert (await call("history", "a")).key == "a"
+        with pytest.raises(InvalidInputError, match="there is no memory 'c' in tenant 'acme'"):
+            await call("history", "c")
+
+
+def test_the_archive_is_not_asked_for_a_key_that_is_there(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    memory.store("Something", key="a")
+
+    calls = calls_of(store, lambda: memory.history("a"))
+
+    assert [one.name for one in calls if "archive" in one.name] == []
+    assert [one.name for one in calls][-3:] == ["versions", "successors", "history_of"]
+
+
+def test_a_move_of_an_archived_memory_is_rolled_back_once_that_is_restored(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, tmp_path: Path
+) -> None:
+    memory.store("The launch is on 3 May", tier="short_term", key="a", importance=0.9)
+    graph = create_consolidation_graph(store=store)
+    state = graph.invoke({}, context=MemoryContext(tenant="acme"))
+    (move,) = ConsolidationReport.of(state).moves
+    clock.advance(days=181)
+    (name,) = memory.archive(policy(tmp_path, max_importance=1.0)).archives
+
+    with pytest.raises(RollbackError, match=re.escape(f"restore_archive('{name}')")):
+        memory.rollback(move)
+
+    memory.restore_archive(name)
+    assert memory.rollback(move)
 
 
 def test_a_large_archive_is_several_files_and_a_dry_run_none(

@@ -21,6 +21,8 @@ from tests.support.invariants import access_counts, broken_rows, values
 from tests.support.servers import blocked, sessions, wait_until
 from tests.support.traffic import COUNTED, NAMESPACE, Worker, prepare, run_process
 
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.support.traffic"])
 WORKERS = 16
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -65,8 +67,7 @@ async def with_tasks(url: str, index: dict[str, Any], steps: int) -> None:
 def with_processes(store: TieredStore, url: str, steps: int) -> None:
     prepare(store)
     names = [[f"w{i}" for i in range(first, WORKERS, 4)] for first in range(4)]
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(4, mp_context=spawn) as pool:
+    with ProcessPoolExecutor(4, mp_context=_PROCESSES) as pool:
         done = pool.map(run_process, [url] * 4, names, [steps] * 4)
         check(url, [one for several in done for one in several])
 

@@ -7,10 +7,10 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import count
+from functools import partial
+from itertools import count, cycle
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -21,13 +21,25 @@ from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.database import checkpointer_pool
 from langmem_tiers.errors import EmbeddedServerError
 from langmem_tiers.worker import LEASE_SECONDS
-from langmem_tiers.worker_thread import thread_of
-from tests.support.cycles import TENANTS, contents, fill
+from langmem_tiers.worker_thread import config_of
+from tests.support.cycles import ENDED, TENANTS, contents, fill, restored
 from tests.support.learning import broken
 from tests.support.opening import text_index
 from tests.support.servers import own_server, wait_until
 from tests.support.worker_process import Done, Plan, Worker
 
+STEPS = {
+    "expire",
+    "session_end",
+    "rise",
+    "merge",
+    "supersede",
+    "demote",
+    "promote",
+    "decay",
+    "archive",
+}
+BETWEEN = "between cycles"
 PROBE = """
 CREATE TABLE memory.probe (
     number bigint GENERATED ALWAYS AS IDENTITY, tenant text, who text, fence bigint
@@ -42,10 +54,25 @@ CREATE TRIGGER probe AFTER INSERT ON memory.events
 FOR EACH ROW EXECUTE FUNCTION memory.probe();
 CREATE TRIGGER probe AFTER INSERT OR UPDATE ON memory.memories
 FOR EACH ROW EXECUTE FUNCTION memory.probe();
+CREATE TRIGGER probe AFTER INSERT ON memory.archived
+FOR EACH ROW EXECUTE FUNCTION memory.probe();
+CREATE TRIGGER probe AFTER INSERT OR UPDATE ON memory.cycles
+FOR EACH ROW EXECUTE FUNCTION memory.probe();
 """
-"""Notes who changes memories, under which fence; the lease's row is locked meanwhile."""
+"""Notes who changes memories or what was seen, under which fence; the lease is locked meanwhile."""
 
 _numbers = count()
+
+
+class World(NamedTuple):
+    """A database of tenants that are due, and a directory of its own for what is archived of it."""
+
+    url: str
+    archives: str
+
+    def plan(self, **options: Any) -> Plan:
+        """What a worker does on it."""
+        return Plan(url=self.url, archives=self.archives, **options)
 
 
 class Filled(NamedTuple):
@@ -53,42 +80,46 @@ class Filled(NamedTuple):
 
     server: str
     name: str
+    directory: Path
     contents: dict[str, str]
-    waits: int
+    restored: dict[str, str]
+    """The contents once everything is back from the archives."""
+    done: Done
 
     @contextmanager
-    def copy(self, statements: str = "") -> Iterator[str]:
-        """The URL of a copy."""
+    def copy(self, statements: str = "") -> Iterator[World]:
+        """A copy."""
         name = f"{self.name}_{next(_numbers)}"
         with psycopg.connect(self.server, autocommit=True) as conn:
             conn.execute(f"CREATE DATABASE {name} TEMPLATE {self.name}".encode())
         url = psycopg.conninfo.make_conninfo(self.server, dbname=name)
         execute(url, statements)
-        yield url
+        yield World(url, str(self.directory / name))
         with psycopg.connect(self.server, autocommit=True) as conn:
             conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @contextmanager
-def filled_on(server: str) -> Iterator[Filled]:
+def filled_on(server: str, directory: Path) -> Iterator[Filled]:
     """A filled database on a server."""
     name = f"cycles_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server, autocommit=True) as conn:
         conn.execute(f"CREATE DATABASE {name}".encode())
     fill(psycopg.conninfo.make_conninfo(server, dbname=name))
-    with Filled(server, name, {}, 0).copy() as url:
-        done = Worker(Plan(url=url)).ended()
-        assert done is not None
-        assert done.cycles == list(TENANTS)
-        assert broken(url) == {}
-        yield Filled(server, name, contents(url), done.waits)
+    made = Filled(server, name, directory, {}, {}, Done({}))
+    with made.copy() as world:
+        done = ended(Worker(world.plan()))
+        found = contents(world.url)
+        back = restored(world.url)
+        assert broken(world.url) == {}
+        yield made._replace(contents=found, restored=back, done=done)
     with psycopg.connect(server, autocommit=True) as conn:
         conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @pytest.fixture(scope="module")
-def filled(server_url: str) -> Iterator[Filled]:
-    with filled_on(server_url) as made:
+def filled(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    with filled_on(server_url, tmp_path_factory.mktemp("archives")) as made:
         yield made
 
 
@@ -103,16 +134,20 @@ def execute(url: str, statements: str) -> None:
         conn.execute(statements.encode())
 
 
-def places(url: str) -> list[str]:
-    """Where the cycles that were begun and have not ended stand."""
+def place(url: str) -> tuple[str, str]:
+    """The first tenant whose cycle has not ended, and where it stands."""
     with (
         TieredStore.from_conn_string(url, index=text_index()) as store,
         checkpointer_pool(url) as pool,
     ):
         graph = create_consolidation_graph(store=store, checkpointer=PostgresSaver(pool))
-        threads = [{"thread_id": thread_of(tenant)} for tenant in TENANTS]
-        states = [graph.get_state({"configurable": one}) for one in threads]
-    return [f"{one.values.get('step')}: {one.next[0]}" for one in states if one.next]
+        for tenant in TENANTS:
+            state = graph.get_state(config_of(tenant))
+            if state.next:
+                return tenant, f"{state.values.get('step')}: {state.next[0]}"
+            if "consolidated" not in state.values:
+                return tenant, BETWEEN
+    return "", BETWEEN
 
 
 def time_passes(url: str) -> None:
@@ -120,26 +155,45 @@ def time_passes(url: str) -> None:
     execute(url, "UPDATE memory.leases SET until = '-infinity'")
 
 
+def check_ended(world: World, filled: Filled, *workers: Done) -> None:
+    """Cycles have ended as undisturbed ones do, and what they archived comes back as it was."""
+    undisturbed = {one.tenant: one.lines for one in filled.done.reports}
+    reports = [one for done in workers for one in done.reports]
+    assert {one.tenant: one.lines for one in reports}.items() <= undisturbed.items()
+    assert contents(world.url) == filled.contents
+    assert restored(world.url) == filled.restored
+    assert broken(world.url) == {}
+
+
 def killed_workers(filled: Filled, rng: random.Random, kills: int) -> Counter[str]:
     """Kill workers at points throughout their work until that many died; where each one stood."""
     found: Counter[str] = Counter()
     while found.total() < kills:
-        with filled.copy() as url:
+        with filled.copy() as world:
             done = None
             while done is None:
-                at = rng.randint(1, filled.waits // rng.choice((1, 4, 12)))
-                plan = Plan(url=url, at=at, sent=rng.random() < 0.5)
-                done = Worker(plan if found.total() < kills else Plan(url=url)).ended()
+                waits_for = rng.choice(("server",) * 9 + ("disk",))
+                at = rng.randint(1, max(1, filled.done.waits[waits_for] // rng.choice((1, 4, 12))))
+                plan = world.plan(waits_for=waits_for, at=at, sent=rng.random() < 0.5)
+                done = Worker(plan if found.total() < kills else world.plan()).ended()
                 if done is None:
-                    found[(places(url) or ["between cycles"])[0]] += 1
-                    time_passes(url)
-            assert contents(url) == filled.contents
-            assert broken(url) == {}
+                    found[place(world.url)[1]] += 1
+                    time_passes(world.url)
+            check_ended(world, filled, done)
     return found
 
 
 def postmaster(server: EmbeddedPostgres) -> int:
     return int((server.path / "data" / "postmaster.pid").read_text().splitlines()[0])
+
+
+def is_over(witness: psycopg.Connection[Any]) -> bool:
+    """Whether the server that answered a session is gone."""
+    try:
+        witness.execute("SELECT")
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 def answers(server: EmbeddedPostgres) -> bool:
@@ -152,27 +206,40 @@ def answers(server: EmbeddedPostgres) -> bool:
 
 
 def killed_servers(server: EmbeddedPostgres, rng: random.Random, kills: int) -> Counter[str]:
-    """Kill the server at points throughout a worker's work; the worker lives, and goes on."""
+    """Kill the server at points throughout a worker's work; the worker lives, and goes on.
+
+    In turns its first process dies, and the one that answers the worker, with which all others end.
+    """
     found: Counter[str] = Counter()
-    with filled_on(server.url) as filled:
+    ways: Iterator[Any] = cycle(("kill server", "kill session"))
+    with filled_on(server.url, server.path.parent / "archives") as filled:
         while found.total() < kills:
-            with filled.copy() as url:
-                at = rng.randint(1, filled.waits)
-                plan = Plan(
-                    url=url,
-                    at=at,
+            with filled.copy() as world, psycopg.connect(server.url, autocommit=True) as witness:
+                plan = world.plan(
+                    at=rng.randint(1, filled.done.waits["server"]),
                     sent=rng.random() < 0.5,
-                    befalls="kill server",
+                    befalls=next(ways),
                     server=postmaster(server),
                 )
                 worker = Worker(plan)
-                assert worker.befallen()
+                if not worker.befallen():
+                    continue  # no two take exactly as many waits
+                wait_until(partial(is_over, witness), 60)
                 wait_until(lambda: answers(server), 60)
-                found[(places(url) or ["between cycles"])[0]] += 1
-                assert worker.ended() is not None
-                assert contents(url) == filled.contents
-                assert broken(url) == {}
+                found[place(world.url)[1]] += 1
+                check_ended(world, filled, ended(worker))
     return found
+
+
+@pytest.mark.slow
+def test_an_undisturbed_worker_takes_every_step(filled: Filled) -> None:
+    assert filled.done.cycles == list(TENANTS)
+    for report in filled.done.reports:
+        done = {line.step for line in report.lines if line.verdict == "done"}
+        assert done == (STEPS if report.tenant == ENDED else STEPS - {"session_end"})
+        assert {line.verdict for line in report.lines} <= {"done", "kept"}
+    assert filled.contents.keys() == filled.restored.keys() == set(TENANTS)
+    assert all(filled.contents[one] != filled.restored[one] for one in TENANTS)
 
 
 @pytest.mark.slow
@@ -190,14 +257,13 @@ def test_a_worker_outlives_a_kill_of_the_server(server: EmbeddedPostgres) -> Non
 @pytest.mark.proof
 def test_cycles_survive_two_hundred_kills(filled: Filled, server: EmbeddedPostgres) -> None:
     rng = random.Random(3)  # noqa: S311 - seeded, not secret
-    found = killed_workers(filled, rng, kills=180)
-    found += killed_servers(server, rng, kills=20)
-    print("\n".join(f"{number:>4}  {place}" for place, number in found.most_common()))  # noqa: T201
+    found = killed_workers(filled, rng, kills=170)
+    found += killed_servers(server, rng, kills=30)
+    print("\n".join(f"{number:>4}  {where}" for where, number in found.most_common()))  # noqa: T201
     assert found.total() == 200
-    nodes = {place.rpartition(": ")[2] for place in found}
+    nodes = {where.rpartition(": ")[2] for where in found}
     assert nodes >= {"begin", "select", "propose", "review", "apply"}
-    steps = {place.partition(": ")[0] for place in found}
-    assert steps >= {"expire", "rise", "merge", "supersede", "promote", "decay"}
+    assert {where.partition(": ")[0] for where in found} >= STEPS - {"session_end"}
 
 
 def writers(url: str) -> dict[str, list[tuple[int, str]]]:
@@ -223,17 +289,22 @@ def end_stalled_transactions(url: str) -> None:
 
 
 @contextmanager
-def in_first_cycle(filled: Filled, statements: str, plan: Plan) -> Iterator[tuple[str, Worker]]:
+def in_first_cycle(
+    filled: Filled, statements: str, begin: int, **options: Any
+) -> Iterator[tuple[World, Worker]]:
     """A worker that something has befallen in the midst of its first tenant's cycle.
 
-    Where that is in its work is found by trying: at its point, or at one that is later.
+    Where that is in its work is found by trying: at its wait `begin`, or at one that is later.
     """
-    for at in range(plan.at, filled.waits // 3, max(1, filled.waits // 50)):
-        with filled.copy(statements) as url:
-            worker = Worker(replace(plan, url=url, at=at))
+    waits = filled.done.waits["server"]
+    for at in range(begin, waits // 3, max(1, waits // 50)):
+        with filled.copy(statements) as world:
+            plan = world.plan(at=at, **options)
+            worker = Worker(plan)
             befallen = worker.befallen() if plan.befalls == "stop" else worker.ended() is None
-            if befallen and places(url):
-                yield url, worker
+            tenant, where = place(world.url)
+            if befallen and tenant == TENANTS[0] and where != BETWEEN:
+                yield world, worker
                 return
             worker.kill()
     raise AssertionError("no cycle was at work at any of these points")
@@ -247,12 +318,12 @@ def ended(worker: Worker) -> Done:
 
 @pytest.mark.slow
 def test_two_workers_share_the_tenants_and_no_tenant_has_two(filled: Filled) -> None:
-    with filled.copy(PROBE) as url:
-        workers = [Worker(Plan(url=url, name=name)) for name in ("one", "other")]
-        cycles = [tenant for worker in workers for tenant in ended(worker).cycles]
-        assert sorted(cycles) == sorted(TENANTS)
-        assert all(len(turns) == 1 for turns in writers(url).values())
-        assert contents(url) == filled.contents
+    with filled.copy(PROBE) as world:
+        workers = [Worker(world.plan(name=name)) for name in ("one", "other")]
+        done = [ended(worker) for worker in workers]
+        assert sorted(tenant for one in done for tenant in one.cycles) == sorted(TENANTS)
+        assert all(len(turns) == 1 for turns in writers(world.url).values())
+        check_ended(world, filled, *done)
 
 
 @pytest.mark.slow
@@ -261,12 +332,14 @@ def test_a_worker_that_stood_still_changes_nothing_once_its_lease_is_taken(
     filled: Filled, seed: int
 ) -> None:
     rng = random.Random(seed)  # noqa: S311 - seeded, not secret
-    at = rng.randint(filled.waits // 6, filled.waits // 5)
+    waits = filled.done.waits["server"]
+    at = rng.randint(waits // 30, waits // 4)
     first, sent = TENANTS[0], rng.random() < 0.5
-    plan = Plan(url="", name="stalled", at=at, sent=sent, befalls="stop")
-    with in_first_cycle(filled, PROBE, plan) as (url, worker):
+    stalled: dict[str, Any] = {"name": "stalled", "sent": sent, "befalls": "stop"}
+    with in_first_cycle(filled, PROBE, at, **stalled) as (world, worker):
+        url = world.url
         end_stalled_transactions(url)
-        taker = ended(Worker(Plan(url=url, name="taker", later=LEASE_SECONDS)))
+        taker = ended(Worker(world.plan(name="taker", later=LEASE_SECONDS)))
         assert taker.cycles == list(TENANTS)
         before = contents(url)
         assert before[first] == filled.contents[first]
@@ -277,16 +350,16 @@ def test_a_worker_that_stood_still_changes_nothing_once_its_lease_is_taken(
         assert contents(url) == before
         assert writers(url)[first][-1] == (2, "taker")
         assert {who for _, who in writers(url)[first]} <= {"stalled", "taker"}
-        assert ended(Worker(Plan(url=url, later=LEASE_SECONDS))).cycles == []
+        assert ended(Worker(world.plan(later=LEASE_SECONDS))).cycles == []
         assert contents(url) == before
 
 
 @pytest.mark.slow
 def test_a_lease_is_taken_over_when_it_is_over_and_not_before(filled: Filled) -> None:
     first = TENANTS[0]
-    with in_first_cycle(filled, "", Plan(url="", at=filled.waits // 5)) as (url, _):
-        early = ended(Worker(Plan(url=url, later=LEASE_SECONDS - 1)))
+    with in_first_cycle(filled, "", filled.done.waits["server"] // 5) as (world, _):
+        early = ended(Worker(world.plan(later=LEASE_SECONDS - 1)))
         assert early.cycles == list(TENANTS[1:])
-        in_time = ended(Worker(Plan(url=url, later=LEASE_SECONDS)))
+        in_time = ended(Worker(world.plan(later=LEASE_SECONDS)))
         assert in_time.cycles == [first]
-        assert contents(url)[first] == filled.contents[first]
+        assert contents(world.url)[first] == filled.contents[first]

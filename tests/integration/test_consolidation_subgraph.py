@@ -14,8 +14,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from pydantic import BaseModel
 
 from langmem_tiers import (
+    ConfigurationError,
     ConsolidationPolicy,
     ConsolidationReport,
     ConsolidationSchedule,
@@ -181,6 +183,47 @@ def test_a_thread_that_keeps_nothing_is_due_by_time_each_time(store: TieredStore
     graph = agent(store, ConsolidationSchedule(every=timedelta(days=1)))
     for _ in range(2):
         assert "consolidated" in graph.invoke(says(), context=ACME)
+
+
+def test_the_end_of_a_session_needs_no_thread(store: TieredStore) -> None:
+    graph = agent(store, ConsolidationSchedule(on_session_end=True))
+    assert "consolidated" not in graph.invoke(says(), context=ACME)
+    assert "consolidated" in graph.invoke(says(session_ended=True), context=ACME)
+
+
+class Bare(BaseModel):
+    """A state that lacks what a schedule goes by."""
+
+    text: str = ""
+
+
+class Counted(Bare):
+    messages: Annotated[list[AnyMessage], add_messages] = []
+    consolidated: dict[str, Any] | None = None
+
+
+@pytest.mark.parametrize(
+    ("schema", "schedule", "name"),
+    [
+        (Bare, ConsolidationSchedule(every=timedelta(days=1)), "consolidated"),
+        (Bare, ConsolidationSchedule(on_session_end=True), "session_ended"),
+        (Counted, ConsolidationSchedule(every_turns=1, on_session_end=True), "session_ended"),
+        (Counted, ConsolidationSchedule(every_turns=9), None),
+    ],
+)
+def test_a_model_of_a_state_that_lacks_a_key_is_told_which(
+    store: TieredStore, schema: Any, schedule: ConsolidationSchedule, name: str | None
+) -> None:
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema)
+    builder.add_node("model", lambda _: {"text": "ok"})
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", consolidation_due(schedule), [END])
+    graph = builder.compile(store=store, checkpointer=InMemorySaver())
+    if name is None:
+        assert graph.invoke({"text": "Hello"}, THREAD)["text"] == "ok"
+        return
+    with pytest.raises(ConfigurationError, match=f"{schema.__name__} has no '{name}'"):
+        graph.invoke({"text": "Hello"}, THREAD)
 
 
 @dataclass

@@ -27,7 +27,7 @@ COMMON = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
-SAMPLE = settings(COMMON, max_examples=12)
+SAMPLE = settings(COMMON, max_examples=6)
 PROOF = settings(COMMON, max_examples=400 if FULL else 20)
 
 POLICY = PromotionPolicy(

@@ -9,9 +9,17 @@ from typing import Any
 
 import psycopg
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
 
-from langmem_tiers import TieredStore
-from langmem_tiers.consolidate import lease
+from langmem_tiers import (
+    ConsolidationReport,
+    MemoryContext,
+    TieredStore,
+    create_consolidation_graph,
+)
+from langmem_tiers.consolidate import changed, lease
+from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.errors import LeaseLostError
@@ -37,9 +45,8 @@ def renew(store: TieredStore, fence: int) -> bool:
     return store.run(lease.renew("acme", fence, store.flows.now, SECONDS))
 
 
-def guarded(store: TieredStore, fence: int | None) -> Flow[Any]:
-    """What a step does before it writes; its transaction stays open until the flow ends."""
-    cycle = Cycle(
+def cycle(store: TieredStore, fence: int | None) -> Cycle:
+    return Cycle(
         tenant="acme",
         cycle="first",
         moment=Moment(store.flows.now),
@@ -47,9 +54,19 @@ def guarded(store: TieredStore, fence: int | None) -> Flow[Any]:
         options=store.options,
         fence=fence,
     )
-    (rows,) = yield Query((lease.guard(cycle),))
-    lease.check_guard(rows, cycle.tenant)
+
+
+def guarded(store: TieredStore, fence: int | None) -> Flow[Any]:
+    """What a step does before it writes; its transaction stays open until the flow ends."""
+    (rows,) = yield Query((lease.guard(cycle(store, fence)),))
+    lease.check_guard(rows, "acme")
     return rows
+
+
+def seen(url: str) -> list[Any]:
+    """What steps have noted that they saw."""
+    with psycopg.connect(url) as conn:
+        return conn.execute("SELECT tenant, step, seen FROM memory.cycles").fetchall()
 
 
 def test_a_lease_has_one_holder_until_it_is_over(store: TieredStore, clock: Clock) -> None:
@@ -147,6 +164,56 @@ def test_a_lease_does_not_change_hands_while_its_holder_writes(
 
     with ThreadPoolExecutor(1) as threads:
         assert store.run(writing())
+
+
+@pytest.mark.parametrize("name", ["merge", "supersede"])
+def test_a_step_that_has_lost_its_lease_notes_nothing(
+    store: TieredStore, url: str, clock: Clock, name: str
+) -> None:
+    (step,) = [one for one in steps(ConsolidationPolicy()) if one.name == name]
+    mine = cycle(store, acquire(store, "one"))
+    store.run(step.finish(mine))
+    noted = seen(url)
+    assert [row[:2] for row in noted] == [("acme", name)]
+    clock.advance(seconds=SECONDS)
+    acquire(store, "other")
+    later = mine._replace(moment=Moment(clock.now))
+    with pytest.raises(LeaseLostError, match="somebody else consolidates 'acme'"):
+        store.run(step.finish(later))
+    assert seen(url) == noted
+
+
+def test_a_lease_does_not_change_hands_while_its_holder_notes_what_it_saw(
+    store: TieredStore, url: str, clock: Clock
+) -> None:
+    mine = cycle(store, acquire(store, "one"))
+    later = clock.now + timedelta(seconds=SECONDS)
+
+    def noting() -> Flow[bool]:
+        noted = changed.note_seen(mine, "merge")
+        rows = yield next(noted)
+        taken = threads.submit(store.run, lease.acquire("acme", "other", later, SECONDS))
+        wait_until(lambda: blocked(url))
+        yield noted.send(rows)
+        return taken.result() == 2
+
+    with ThreadPoolExecutor(1) as threads:
+        assert store.run(noting())
+    assert [row[:2] for row in seen(url)] == [("acme", "merge")]
+
+
+def test_a_cycle_without_a_lease_ends_where_somebody_takes_it(store: TieredStore, url: str) -> None:
+    graph = create_consolidation_graph(
+        store=store, checkpointer=InMemorySaver(), interrupt_before=["select"]
+    )
+    config: RunnableConfig = {"configurable": {"thread_id": "acme"}}
+    graph.invoke({}, config, context=MemoryContext(tenant="acme"))
+    acquire(store, "one")
+    report = ConsolidationReport.of(graph.invoke(None, config))
+    assert [(one.step, one.verdict, one.reason, one.memories) for one in report.lines] == [
+        ("merge", "left", "somebody else is consolidating this tenant", 0)
+    ]
+    assert seen(url) == []
 
 
 @pytest.mark.parametrize("limit", ["idle_in_transaction_session_timeout", "transaction_timeout"])

@@ -128,6 +128,25 @@ def test_delete_reads_only_by_key(loaded: TieredStore, mode: Mode) -> None:
     assert rows_read(root) <= 12
 
 
+@pytest.mark.parametrize(("name", "value"), [("put", {"text": "new"}), ("delete", None)])
+def test_keys_are_found_by_their_index_before_there_are_statistics(
+    server_url: str, mode: Mode, name: str, value: dict[str, Any] | None
+) -> None:
+    with (
+        fresh_database(server_url) as url,
+        TieredStore.from_conn_string(url, index={}) as store,
+    ):
+        store.setup()
+        with psycopg.connect(url, autocommit=True) as conn:
+            for tier in TIERS:
+                conn.execute(f"ALTER TABLE {tier}.memories SET (autovacuum_enabled = off)")
+        store.batch([PutOp(PLACE, str(number), {}) for number in range(2_000)])
+        ops = [PutOp(PLACE, str(number), value) for number in range(5)]
+        calls = calls_of(store, lambda: store.batch(ops))
+        read = rows_read(plan(store, named(calls, name), mode))
+    assert read <= 20 * len(ops)
+
+
 def test_a_move_reads_only_by_key(loaded: TieredStore, mode: Mode) -> None:
     call = named(calls_of(loaded, lambda: loaded.move(PLACE, "absent", "long_term")), "move")
     root = plan(loaded, call, mode)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +13,15 @@ import psycopg
 import pytest
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
-from langmem_tiers.config import PromotionSettings
 from tests.support.coordinating import coordinator
 from tests.support.invariants import values
 from tests.support.learning import BILLING, SHIPPING, broken
 from tests.support.opening import tables, text_index
+from tests.support.promoting import PROVEN, promoting
 from tests.support.servers import kill, own_server, sessions, wait_until
 
 WORKERS = 4
-PROVEN = PromotionSettings(min_age_days=0.0)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-WORKER = """
-import sys, time
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.config import PromotionSettings
-from langmem_tiers.errors import DatabaseUnavailableError, OutcomeUnknownError
-from langmem_tiers.testing import TrigramEmbeddings
-
-index = {"dims": 64, "embed": TrigramEmbeddings(64), "fields": ["text"]}
-with TieredStore.from_conn_string(sys.argv[1], index=index) as store:
-    store.setup()
-    memory = MemoryCoordinator(
-        store, context=MemoryContext(tenant="acme"), policy=PromotionSettings(min_age_days=0.0)
-    )
-    print("ready", flush=True)
-    while True:
-        try:
-            if not any(one.promoted for one in memory.promote()):
-                break
-        except (DatabaseUnavailableError, OutcomeUnknownError):
-            time.sleep(0.05)
-"""
 
 
 @pytest.fixture
@@ -88,19 +62,9 @@ def fill(url: str, number: int) -> None:
         )
 
 
-def started(url: str) -> subprocess.Popen[str]:
-    """A worker that promotes until nothing is left."""
-    command = [sys.executable, "-W", "error", "-c", WORKER, url]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
 def killed_workers(url: str, rng: random.Random, longest: float) -> None:
     """Let four workers promote, and kill one after the other."""
-    with ExitStack() as stack:
-        workers = [stack.enter_context(started(url)) for _ in range(WORKERS)]
-        for one in workers:
-            assert one.stdout is not None
-            assert one.stdout.readline() == "ready\n"
+    with promoting(url, WORKERS) as workers:
         for one in workers:
             time.sleep(rng.uniform(0, longest))
             one.kill()
@@ -109,27 +73,21 @@ def killed_workers(url: str, rng: random.Random, longest: float) -> None:
 
 def killed_server(server: EmbeddedPostgres, rng: random.Random, longest: float) -> None:
     """Let four workers promote on a server that is killed; then end them too."""
-    with ExitStack() as stack:
-        workers = [stack.enter_context(started(server.url)) for _ in range(WORKERS)]
-        for one in workers:
-            assert one.stdout is not None
-            assert one.stdout.readline() == "ready\n"
+    with promoting(server.url, WORKERS):
         time.sleep(rng.uniform(0, longest))
         kill(server)
         time.sleep(rng.uniform(0, longest))
         server.start()
         time.sleep(rng.uniform(0, longest))
-        for one in workers:
-            one.kill()
     wait_until(lambda: sessions(server.url) == 0)
 
 
 def finished(url: str) -> None:
     """Two workers promote what is left, to the end."""
-    workers = [started(url) for _ in range(2)]
-    for one in workers:
-        one.communicate(timeout=300)
-        assert one.returncode == 0
+    with promoting(url, 2) as workers:
+        for one in workers:
+            one.join(300)
+            assert one.exitcode == 0
 
 
 def state(url: str) -> str:

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import InvalidInputError, TieredMemoryRetriever
+from langmem_tiers import (
+    ConsolidationReport,
+    InvalidInputError,
+    InvalidTypeError,
+    MemoryContext,
+    TieredMemoryRetriever,
+    create_consolidation_graph,
+)
 from langmem_tiers.nodes import create_recall_node
 from tests.support.coordinating import Caller, calling, keys
 from tests.support.learning import LESSON, Team, team
@@ -48,6 +55,15 @@ async def chain(call: Caller, *names: str) -> None:
     for name, before in zip(names, [None, *names], strict=False):
         origins = [] if before is None else [before]
         await call("store", f"fact {name}", key=name, derived_from=origins)
+
+
+async def consolidated(call: Caller) -> Any:
+    """What a cycle over the tenant leaves."""
+    graph = create_consolidation_graph(store=call.memory.tiered_store)
+    context = MemoryContext(tenant="acme")
+    if call.mode == "abatch":
+        return await graph.ainvoke({}, context=context)
+    return await asyncio.to_thread(graph.invoke, {}, context=context)
 
 
 def stored(url: str) -> dict[str, list[tuple[Any, ...]]]:
@@ -237,6 +253,69 @@ async def test_a_supersession_that_makes_no_sense_is_refused(call: Caller, url: 
     assert tables(url) == before
 
 
+async def test_what_has_no_part_in_a_supersession_is_refused_with_a_way_out(
+    call: Caller, url: str
+) -> None:
+    move = await offices(call)
+    for key in ("other", "wrong", "shaky"):
+        origins = ["wrong"] if key == "shaky" else []
+        await call("store", f"Rome {key}", key=key, derived_from=origins)
+    await call("retract", "wrong", reason="a rumour")
+    before = tables(url)
+
+    for old, new, why in (
+        ("old", "other", rf"'old' is superseded already: by 'new'\. .* rollback\('{move}'\)"),
+        ("other", "wrong", r"'wrong' is retracted: restore\('wrong'\) first"),
+        ("shaky", "other", "'shaky' is suspect: restore what it came from first"),
+    ):
+        with pytest.raises(InvalidInputError, match=why):
+            await call("supersede", old, by=new)
+    assert tables(url) == before
+
+    await call("delete_memory", "new")
+    with pytest.raises(InvalidInputError, match="'old' is superseded already: what is superseded"):
+        await call("supersede", "old", by="other")
+
+
+async def test_a_memory_that_was_merged_is_not_superseded_but_the_one_it_lives_on_in(
+    call: Caller, clock: Clock
+) -> None:
+    for key in ("one", "two"):
+        await call("store", "The lamp is red.", "semantic", key=key)
+        clock.advance(hours=1)
+    await consolidated(call)
+    await call("store", "The lamp is blue now.", "semantic", key="new")
+
+    with pytest.raises(InvalidInputError, match=r"'two' .* was merged and lives on in 'one'"):
+        await call("supersede", "two", by="new")
+
+
+async def test_what_is_no_move_is_refused_with_what_to_roll_back_instead(
+    call: Caller, clock: Clock
+) -> None:
+    for key in ("one", "two"):
+        await call("store", "The lamp is red.", "semantic", key=key)
+        clock.advance(hours=1)
+    report = ConsolidationReport.of(await consolidated(call))
+    retraction = await call("retract", "one", reason="a rumour")
+
+    for given, why in (
+        (None, "the move is None"),
+        (report, "a ConsolidationReport's .moves one by one, the latest first"),
+        (list(report.moves), "those of a list one by one, the latest first"),
+        (retraction, "pass the Retraction's .move"),
+        ((await call("history", "one")).events[-1], "pass the MoveRecord's .move"),
+        (7, "move is a string, not int"),
+    ):
+        with pytest.raises(InvalidTypeError, match=why):
+            await call("rollback", given)
+
+    assert await call("rollback", retraction.move)
+    for move in reversed(report.moves):
+        assert await call("rollback", move)
+    assert await found(call) == ["one", "two"]
+
+
 async def test_what_superseded_may_be_deleted_or_retracted_before_the_rollback(
     call: Caller,
 ) -> None:
@@ -267,3 +346,58 @@ async def test_a_history_tells_the_versions_in_the_order_in_which_they_were_true
     html = (await call("history", "newest"))._repr_html_()
     assert "&lt;b&gt;rumour" in html
     assert "<b>rumour" not in html
+
+
+async def test_a_history_names_what_superseded_a_memory_then_what_that_one_did(
+    call: Caller,
+) -> None:
+    move = await offices(call)
+    await call("store", "The office is in Rome.", key="newest")
+    last = await call("supersede", "new", by="newest")
+
+    told = await call("history", "old")
+
+    assert [(one.key, one.kind, one.move) for one in told.successors] == [
+        ("new", "superseded", move),
+        ("newest", "superseded", last),
+    ]
+    assert [one.state for one in told.successors] == ["superseded", None]
+    assert f"superseded by new (superseded, move {move})" in str(told)
+    assert "superseded since 2026-03-01 12:00 by new)" in str(told.versions[0])
+    assert (await call("history", "newest")).successors == ()
+
+
+async def test_a_history_names_the_memory_that_a_merged_one_lives_on_in_and_the_move(
+    call: Caller, clock: Clock
+) -> None:
+    for key in ("one", "two"):
+        clock.advance(hours=1)
+        await call("store", "The lamp is red.", "semantic", key=key)
+    clock.advance(hours=1)
+    await consolidated(call)
+
+    told = await call("history", "two")
+
+    (successor,) = told.successors
+    assert told.versions[0].state == "consolidated"
+    assert (successor.namespace, successor.key) == (("acme", "p"), "one")
+    assert (successor.kind, successor.state) == ("merged", None)
+    assert f"lives on in one (merged, move {successor.move})" in str(told).splitlines()
+    assert f"<li>lives on in one (merged, move {successor.move})" in told._repr_html_()
+    await call("rollback", successor.move)
+    assert (await call("history", "two")).successors == ()
+
+
+async def test_a_history_says_where_a_memory_lives_on_if_that_is_elsewhere(ours: Team) -> None:
+    promotion = await ours.promoted()
+
+    told = await ours.billing("history", promotion.key)
+
+    (successor,) = told.successors
+    assert (successor.namespace, successor.key) == (("acme",), promotion.successor)
+    assert successor.move == promotion.move
+    assert f"lives on in {promotion.successor} in acme (promoted, move {promotion.move})" in str(
+        told
+    )
+    await ours.billing("rollback", promotion.move)
+    assert (await ours.billing("history", promotion.key)).successors == ()

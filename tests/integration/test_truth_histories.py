@@ -27,7 +27,7 @@ COMMON = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
-SAMPLE = settings(COMMON, max_examples=6)
+SAMPLE = settings(COMMON, max_examples=4)
 DAGS = settings(COMMON, max_examples=12)
 PROOF = settings(COMMON, max_examples=300 if FULL else 15)
 

@@ -13,14 +13,20 @@ from typing import Any
 import psycopg
 from langgraph.checkpoint.postgres import PostgresSaver
 
-from langmem_tiers import TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.database import checkpointer_pool
+from langmem_tiers.worker_thread import config_of
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, text_index
 
 TENANTS = ("acme", "beta", "gamma")
+ENDED = TENANTS[1]
+"""Whose session has ended. No worker hears of that: an agent's graph has begun its cycle."""
 LATER = timedelta(days=40)
 """How long after it was filled a database is consolidated."""
+LONG_AGO = timedelta(days=200)
+"""How long before that the oldest memories are from."""
 
 _TABLES: Mapping[str, str] = {
     "memories": """
@@ -50,21 +56,21 @@ _TABLES: Mapping[str, str] = {
         LEFT JOIN memory.memories m ON m.tenant = e.tenant AND m.id = e.id
         LEFT JOIN memory.memories t ON t.tenant = e.tenant AND t.id = e.target""",
     "cycles": "SELECT tenant, step, seen::text FROM memory.cycles",
+    "archives": "SELECT tenant, checksum, memories, archived_at::text FROM memory.archives",
+    "archived": """
+        SELECT a.tenant, a.id, a.tier::text, a.namespace, a.key, f.checksum
+        FROM memory.archived a JOIN memory.archives f USING (tenant, archive)""",
 }
 _IDS = ("id", "source", "target", "sources", "again")
 """Where the detail of an event names memories."""
 
 
-def fill(url: str, tenants: tuple[str, ...] = TENANTS) -> None:
-    """Store memories that expire, rise, merge, contradict each other and have proven true."""
-    clock = Clock()
-    clock.advance(days=-LATER.days)
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+def fill(url: str) -> None:
+    """Store memories of which every step of a cycle finds some."""
+    with TieredStore.from_conn_string(url, index=text_index(), clock=Clock()) as store:
         store.setup()
-        for number, tenant in enumerate(tenants):
-            _fill(store, tenant, clock, random.Random(number))  # noqa: S311 - seeded, not secret
-    with checkpointer_pool(url) as pool:
-        PostgresSaver(pool).setup()
+    for number, tenant in enumerate(TENANTS):
+        _fill(url, tenant, random.Random(number))  # noqa: S311 - seeded, not secret
     with psycopg.connect(url) as conn:
         conn.execute(
             """INSERT INTO memory.exposures (tenant, run, id, project, position, held_out,
@@ -82,16 +88,77 @@ def fill(url: str, tenants: tuple[str, ...] = TENANTS) -> None:
                FROM memory.memories WHERE key LIKE 'proven%' OR key LIKE 'same%'"""
         )
         conn.execute(
-            "UPDATE memory.memories SET expires_at = NULL, ttl_minutes = NULL WHERE key ~ '^rising'"
+            """UPDATE memory.memories SET expires_at = NULL, ttl_minutes = NULL
+               WHERE key ~ '^(rising|note)'"""
         )
+    _begin(url)
 
 
-def _fill(store: TieredStore, tenant: str, clock: Clock, rng: random.Random) -> None:
-    memory = coordinator(store, tenant, project_id="billing", session_id="chat")
-    for key, content, kind, tier in _memories(rng):
-        clock.advance(minutes=1)
-        importance = 0.9 if key.startswith("rising") else None
-        memory.store(content, kind, tier=tier, key=key, importance=importance)
+def _fill(url: str, tenant: str, rng: random.Random) -> None:
+    clock = Clock()
+    now = clock.now
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        memory = coordinator(store, tenant, project_id="billing", session_id="chat")
+        clock.now = now - LONG_AGO
+        _remember_old(memory, rng)
+        shipping = coordinator(store, tenant, project_id="shipping")
+        for number in range(2):
+            _turn(f"turned-{number}", memory, shipping, clock, rng)
+        clock.now = now - LATER
+        for key, content, kind, tier in _memories(rng):
+            clock.advance(minutes=1)
+            importance = 0.9 if key.startswith("rising") else None
+            memory.store(content, kind, tier=tier, key=key, importance=importance)
+
+
+def _remember_old(memory: MemoryCoordinator, rng: random.Random) -> None:
+    """Memories that nobody has asked for since, but for one that was read and served once."""
+    for number in range(5):
+        tier = "long_term" if number % 2 else "working"
+        memory.store(_words(rng), "semantic", tier=tier, key=f"old-{number}")
+    _serve(memory, "old-0", 1, success=True)
+
+
+def _turn(
+    key: str,
+    memory: MemoryCoordinator,
+    shipping: MemoryCoordinator,
+    clock: Clock,
+    rng: random.Random,
+) -> None:
+    """A memory that was promoted and has failed since."""
+    memory.store(_words(rng), "pattern", tier="working", key=key)
+    _serve(memory, key, 5, success=True)
+    _serve(shipping, key, 1, success=True)
+    clock.advance(days=8)
+    promotion = memory.promote_to_long_term(key)
+    assert promotion.successor is not None, promotion
+    clock.advance(days=1)
+    _serve(memory, promotion.successor, 12, success=False)
+
+
+def _serve(memory: MemoryCoordinator, key: str, runs: int, *, success: bool) -> None:
+    """Let runs read a memory, and say what came of them."""
+    for number in range(runs):
+        found = memory.get(key)
+        assert found is not None
+        run = f"{memory.context.project_id}-{key}-{success}-{number}"
+        assert memory.record_outcome([found], success, run_id=run).credited == 1
+
+
+def _begin(url: str) -> None:
+    """Begin the cycle of the tenant whose session has ended, and leave it at that."""
+    context = MemoryContext(tenant=ENDED, project_id="billing", session_id="chat")
+    with (
+        TieredStore.from_conn_string(url, index=text_index(), clock=Clock()) as store,
+        checkpointer_pool(url) as pool,
+    ):
+        saver = PostgresSaver(pool)
+        saver.setup()
+        graph = create_consolidation_graph(
+            store=store, checkpointer=saver, interrupt_before=["select"]
+        )
+        graph.invoke({"session_ended": True}, config_of(ENDED), context=context)
 
 
 def _memories(rng: random.Random) -> Iterator[tuple[str, str, str, str]]:
@@ -109,14 +176,28 @@ def _memories(rng: random.Random) -> Iterator[tuple[str, str, str, str]]:
     for number in range(3):
         yield f"over-{number}", _words(rng), "episodic", "short_term"
         yield f"rising-{number}", _words(rng), "episodic", "short_term"
+        yield f"note-{number}", f"The port of {_words(rng)} is 80.", "working", "short_term"
 
 
 def _words(rng: random.Random) -> str:
     return " ".join("".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(5))
 
 
+def restored(url: str) -> dict[str, str]:
+    """The contents once all that was archived is back."""
+    with TieredStore.from_conn_string(url, index=text_index(), clock=Clock()) as store:
+        for tenant in TENANTS:
+            memory = coordinator(store, tenant)
+            for file in memory.archives():
+                assert memory.restore_archive(file.archive).restored == file.remaining
+    return contents(url)
+
+
 def contents(url: str) -> dict[str, str]:
-    """By tenant, a hash of every row: all but ids, and the order in which rows were written."""
+    """By tenant, a hash of every row, but for the order in which rows were written.
+
+    New memories are told apart by their keys, as ids are not the same in every run.
+    """
     rows: dict[str, list[str]] = defaultdict(list)
     with psycopg.connect(url) as conn:
         conn.execute("SET timezone = 'UTC'")

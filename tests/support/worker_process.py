@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal
@@ -17,7 +18,8 @@ from typing import Any, Literal
 import psycopg
 from langgraph.checkpoint.postgres import PostgresSaver
 
-from langmem_tiers import TieredStore, consolidation_nodes
+from langmem_tiers import ArchivalPolicy, ConsolidationPolicy, TieredStore, consolidation_nodes
+from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule
 from langmem_tiers.database import checkpointer_pool
 from langmem_tiers.errors import DatabaseError
@@ -30,7 +32,7 @@ BATCH = 3
 """Memories a batch, so that few memories make several."""
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([__name__])
+_context.set_forkserver_preload([__name__, "langmem_tiers.archiving"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +40,19 @@ class Plan:
     """What a worker does, and what befalls it."""
 
     url: str
+    archives: str
+    """The directory that it archives to."""
     name: str = "langmem-tiers"
     """As which it is known to the server."""
     later: float = 0.0
     """Seconds by which its clock is ahead."""
+    waits_for: Literal["server", "disk"] = "server"
     at: int = 0
-    """At which of its waits for the server something befalls it; never if 0."""
+    """At which of its waits for that something befalls it; never if 0."""
     sent: bool = False
     """Whether that is after it has sent what it waits for the answer to."""
-    befalls: Literal["kill", "stop", "kill server"] = "kill"
+    befalls: Literal["kill", "stop", "kill server", "kill session"] = "kill"
+    """`kill session` is about the server's process that it waits for: all others end with it."""
     server: int = 0
     """The process id of the server's postmaster."""
 
@@ -55,11 +61,16 @@ class Plan:
 class Done:
     """What a worker did before it ended."""
 
-    waits: int
-    cycles: list[str] = field(default_factory=list)
-    """Of these tenants."""
+    waits: dict[str, int]
+    """How often it waited for what."""
+    reports: list[ConsolidationReport] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     """What it logged."""
+
+    @property
+    def cycles(self) -> list[str]:
+        """The tenants whose cycles ended."""
+        return [one.tenant for one in self.reports]
 
 
 class Worker:
@@ -104,7 +115,8 @@ class Worker:
 def _work(plan: Plan, tells: Connection) -> None:
     """What the process does."""
     consolidation_nodes.BATCH = BATCH  # type: ignore[misc,unused-ignore]
-    said, cycles, waits = _Said(), [], _Waits(plan, tells)
+    said, waits = _Said(), _Waits(plan, tells)
+    reports: list[ConsolidationReport] = []
     logging.getLogger("langmem_tiers").addHandler(said)
     logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
     waits.count()
@@ -121,11 +133,12 @@ def _work(plan: Plan, tells: Connection) -> None:
             store,
             DAILY,
             checkpointer=PostgresSaver(connections),
-            told=lambda report: cycles.append(report.tenant),
+            policy=ConsolidationPolicy(archive=ArchivalPolicy(url=plan.archives)),
+            told=reports.append,
         )
         while _is_more(worker):
             pass
-    tells.send(Done(waits.number, cycles, said.lines))
+    tells.send(Done(waits.numbers, reports, said.lines))
 
 
 def _is_more(worker: ConsolidationWorker) -> bool:
@@ -150,29 +163,40 @@ class _Said(logging.Handler):
 
 
 class _Waits:
-    """Counts how often connections wait for the server."""
+    """Counts how often connections wait for the server, and archives for the disk."""
 
     def __init__(self, plan: Plan, tells: Connection) -> None:
-        self.number = 0
+        self.numbers = {"server": 0, "disk": 0}
+        self._counted = {name: count(1) for name in self.numbers}
         self._plan = plan
         self._tells = tells
 
     def count(self) -> None:
         """From now on."""
         wait: Callable[..., Any] = psycopg.Connection.wait
+        sync = os.fsync
 
-        def counted(conn: Any, waiting: Any, *args: Any, **options: Any) -> Any:
-            self.number += 1
-            if self.number == self._plan.at:
+        def waited(conn: Any, waiting: Any, *args: Any, **options: Any) -> Any:
+            if self._is_due("server"):
                 if self._plan.sent:
-                    waiting = self._sent(waiting)
+                    waiting = self._sent(conn, waiting)
                 else:
-                    self._befall()
+                    self._befall(conn)
             return wait(conn, waiting, *args, **options)
 
-        psycopg.Connection.wait = counted  # type: ignore[method-assign,assignment]
+        def synced(handle: int) -> None:
+            if self._is_due("disk"):
+                self._befall()
+            sync(handle)
 
-    def _sent(self, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        psycopg.Connection.wait = waited  # type: ignore[method-assign,assignment]
+        os.fsync = synced  # type: ignore[assignment]
+
+    def _is_due(self, waits_for: str) -> bool:
+        number = self.numbers[waits_for] = next(self._counted[waits_for])
+        return (waits_for, number) == (self._plan.waits_for, self._plan.at)
+
+    def _sent(self, conn: Any, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """Send, and meet one's fate before the answer."""
         befallen, ready = False, None
         while True:
@@ -183,14 +207,16 @@ class _Waits:
             finally:
                 if not befallen:
                     befallen = True
-                    self._befall()
+                    self._befall(conn)
             ready = yield state
 
-    def _befall(self) -> None:
+    def _befall(self, conn: Any = None) -> None:
         if self._plan.befalls == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self._plan.befalls == "kill server":
             os.kill(self._plan.server, signal.SIGKILL)
+        if self._plan.befalls == "kill session":
+            os.kill(conn.pgconn.backend_pid, signal.SIGKILL)
         self._tells.send(BEFALLEN)
         if self._plan.befalls == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)

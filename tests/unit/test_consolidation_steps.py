@@ -33,6 +33,7 @@ def decided(id_: int, reason: str = "because") -> Decision:
         version=BEGAN.isoformat(),
         reason=reason,
         target=None,
+        target_namespace=None,
         target_key=None,
         target_version=None,
         detail={},

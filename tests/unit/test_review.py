@@ -18,6 +18,7 @@ def decision(source: int, target: int | None) -> Decision:
         version="2026-01-01T00:00:00+00:00",
         reason="says the same",
         target=target,
+        target_namespace=None if target is None else "",
         target_key=None if target is None else str(target),
         target_version=None,
         detail={},

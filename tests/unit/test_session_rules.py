@@ -47,6 +47,7 @@ def note(number: int, content: str = "Reading mail", **given: Any) -> Stored:
         "valid_from": None,
         "valid_to": None,
         "access_count": 0,
+        "home": "billing.",
     }
     own = {name: given.pop(name) for name in list(given) if name in fields}
     return Stored(**{**fields, **own, "value": {**value, **given}})

@@ -1,0 +1,304 @@
+"""What sessions of a project told is compared, and what belongs to anybody else is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import ConsolidationReport, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.consolidate.stored import read
+from langmem_tiers.consolidation import create_consolidation_graph
+from langmem_tiers.flow import Flow, Query
+from langmem_tiers.namespaces import encode
+from langmem_tiers.remember.flow import lock_call
+from tests.support.coordinating import coordinator
+from tests.support.cycling import column, cycle, done, fact, judged, step, usage, without_events
+from tests.support.learning import broken
+from tests.support.opening import Clock, tables, text_index
+from tests.support.servers import blocked, wait_until
+
+ACME = MemoryContext(tenant="acme")
+TEA = "Anna likes green tea"
+BOTH = ("merge", "supersede")
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    """A store on an empty database."""
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        yield store
+    assert broken(url) == {}
+
+
+def note(memory: MemoryCoordinator, key: str, content: str) -> None:
+    """Note in a session what matters, so that it rises."""
+    memory.store(content, "semantic", tier="short_term", key=key, importance=0.9)
+
+
+def told(store: TieredStore, clock: Clock, session: str, key: str, said: str, **given: Any) -> None:
+    """A session says something that rises, an hour before what comes next."""
+    context = {"project_id": "billing", **given}
+    note(coordinator(store, session_id=session, **context), key, said)
+    done(store, step("rise"), cycle(store, f"rise of {key}"))
+    clock.advance(hours=1)
+
+
+def twice(store: TieredStore, clock: Clock, name: str) -> MemoryCoordinator:
+    """Two sessions tell the same, or what contradicts it; the coordinator of the second."""
+    said = {"merge": (TEA, f"{TEA}!"), "supersede": ("The port is 80.", "The port is 443.")}[name]
+    for session, content in zip(("monday", "tuesday"), said, strict=True):
+        told(store, clock, session, session, content)
+    return coordinator(store, project_id="billing", session_id="tuesday")
+
+
+# What meets
+
+
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+def test_a_cycle_merges_and_supersedes_what_two_sessions_told(
+    store: TieredStore, clock: Clock, url: str, mode: str
+) -> None:
+    for session, port in (("monday", 80), ("tuesday", 443)):
+        memory = coordinator(store, project_id="billing", session_id=session)
+        note(memory, f"tea {session}", TEA)
+        note(memory, f"port {session}", f"The port is {port}.")
+        clock.advance(minutes=20)
+    if mode == "invoke":
+        state = create_consolidation_graph(store=store).invoke({}, context=ACME)
+    else:
+        state = asyncio.run(_cycle(url, clock))
+    report = ConsolidationReport.of(state)
+    assert [report.count(name) for name in ("rise", *BOTH)] == [4, 1, 1]
+    assert column(url, "state") == {
+        "tea monday": None, "tea tuesday": "consolidated",
+        "port monday": "superseded", "port tuesday": None,
+    }  # fmt: skip
+
+
+async def _cycle(url: str, clock: Clock) -> Any:
+    async with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        return await create_consolidation_graph(store=store).ainvoke({}, context=ACME)
+
+
+def test_what_the_project_knows_is_compared_with_what_a_session_told(
+    store: TieredStore, clock: Clock, url: str
+) -> None:
+    told(store, clock, "monday", "noted", TEA)
+    fact(coordinator(store, project_id="billing"), "known", f"{TEA}!")
+    told(store, clock, "tuesday", "again", TEA.upper())
+    assert sum(done(store, step("merge"), cycle(store))["done"].values()) == 2
+    assert column(url, "state") == {
+        "noted": None, "known": "consolidated", "again": "consolidated",
+    }  # fmt: skip
+
+
+def test_the_oldest_is_given_the_evidence_of_all_and_is_found_in_every_session(
+    store: TieredStore, clock: Clock, url: str
+) -> None:
+    memory = twice(store, clock, "merge")
+    for key in ("monday", "tuesday", "tuesday"):
+        memory.get(key)
+    done(store, step("merge"), cycle(store))
+    assert (usage(url, "monday") or ())[0] == 3
+    assert [one.key for one in memory.get_context("green tea")] == ["monday"]
+    merged, oldest = memory.explain("tuesday"), memory.explain("monday")
+    assert merged.state == "consolidated"
+    assert [one.namespace for one in merged.successors] == [("acme", "billing", "monday")]
+    assert [one.namespace for one in oldest.sources] == [("acme", "billing", "tuesday")]
+
+
+def test_the_history_of_what_sessions_told_is_one(
+    store: TieredStore, clock: Clock, url: str
+) -> None:
+    memory = twice(store, clock, "supersede")
+    done(store, step("supersede"), cycle(store))
+    versions = memory.history("tuesday").versions
+    assert [(one.namespace[-1], one.superseded_by) for one in versions] == [
+        ("monday", "tuesday"), ("tuesday", None),
+    ]  # fmt: skip
+    assert column(url, "valid_to")["monday"] == column(url, "created_at")["tuesday"]
+
+
+@pytest.mark.parametrize("session", ["v1.2", "50%", "_", "%2E", "Zürich 🏔"])
+def test_a_session_of_any_name_is_known_by_its_label(
+    store: TieredStore, clock: Clock, session: str
+) -> None:
+    told(store, clock, session, "one", TEA)
+    told(store, clock, "another", "two", f"{TEA}!")
+    assert done(store, step("merge"), cycle(store))["done"]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_what_was_decided_across_sessions_is_taken_back_whole_and_not_done_again(
+    store: TieredStore, clock: Clock, url: str, name: str
+) -> None:
+    memory = twice(store, clock, name)
+    before = without_events(url)
+    (move,) = done(store, step(name), cycle(store))["moves"]
+    assert memory.rollback(move)
+    assert without_events(url) == before
+    with psycopg.connect(url) as conn:
+        conn.execute("UPDATE memory.memories SET updated_at = %s", [clock.now])
+    assert judged(store, step(name), cycle(store, "second")) == []
+
+
+# What does not
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{"project_id": "shipping"}, {"tenant": "other"}, {"project_id": None}],
+    ids=["project", "tenant", "no project"],
+)
+def test_what_is_of_another_project_or_tenant_is_left_alone(
+    store: TieredStore, clock: Clock, url: str, name: str, elsewhere: dict[str, Any]
+) -> None:
+    twice(store, clock, name)
+    memory = coordinator(store, session_id="monday", **{"project_id": "billing", **elsewhere})
+    said = {"merge": TEA, "supersede": "The port is 8443."}[name]
+    memory.store(said, "semantic", tier="short_term", key="theirs", importance=0.9)
+    other = cycle(store, "theirs", tenant=memory.context.root)
+    done(store, step("rise"), other)
+    clock.advance(hours=1)
+    for at in (cycle(store), other):
+        done(store, step(name), at)
+    assert column(url, "tier")["theirs"] == "working"
+    assert column(url, "state")["theirs"] is None
+    assert set(column(url, "state").values()) != {None}
+
+
+def test_a_session_that_goes_on_is_not_compared(store: TieredStore, clock: Clock) -> None:
+    told(store, clock, "monday", "one", TEA)
+    tuesday = coordinator(store, project_id="billing", session_id="tuesday")
+    tuesday.store(TEA, "semantic", tier="short_term", key="two")
+    clock.advance(minutes=5)
+    assert judged(store, step("merge"), cycle(store)) == []
+
+
+HOMES = {
+    "x.s1.": ("s1", "x."),
+    "s1.": ("s1", ""),
+    "": ("s1", ""),
+    "x.": (None, "x."),
+    "x.as1.": ("s1", "x.as1."),
+    "s1.x.": ("s1", "s1.x."),
+    "x.s1.y.": ("s1", "x.s1.y."),
+    "x.S1.": ("s1", "x.S1."),
+    "s1.s1.": ("s1", "s1."),
+}
+
+
+@pytest.mark.parametrize(("namespace", "session", "home"), [(n, *of) for n, of in HOMES.items()])
+def test_a_home_is_a_namespace_without_its_own_session_at_the_end(
+    store: TieredStore, url: str, namespace: str, session: str | None, home: str
+) -> None:
+    labels = ("acme", *namespace.split(".")[:-1])
+    assert encode(labels).namespace == namespace
+    store.put(labels, "one", {"content": TEA, **({"session_id": session} if session else {})})
+    assert homes(store, url) == {"one": home}
+
+
+def test_a_session_that_is_called_like_its_project_leaves_the_project_its_home(
+    store: TieredStore, url: str
+) -> None:
+    memory = coordinator(store, project_id="chat", session_id="chat")
+    fact(memory, "known", TEA)
+    note(memory, "noted", TEA)
+    assert homes(store, url) == {"known": "chat.", "noted": "chat."}
+
+
+def homes(store: TieredStore, url: str) -> dict[str, str]:
+    """Where each memory is compared, by key."""
+    ids = column(url, "id").values()
+    return {one.key: one.home for one in store.run(read(cycle(store), ids))}
+
+
+# At once
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_two_cycles_at_once_do_it_once(
+    store: TieredStore, clock: Clock, url: str, name: str
+) -> None:
+    for number in range(12):
+        for session, port in (("monday", 80), ("tuesday", 443), ("friday", 8443)):
+            said = {"merge": TEA, "supersede": f"The port of host {number} is {port}."}[name]
+            about = f" of brand {number:x}" if name == "merge" else ""
+            memory = coordinator(store, project_id="billing", session_id=session)
+            note(memory, f"{session} {number}", said + about)
+            clock.advance(minutes=1)
+    done(store, step("rise"), cycle(store, "rise"))
+    clock.advance(hours=1)
+    both = [cycle(store, one) for one in ("first", "second")]
+    decisions = judged(store, step(name), both[0])
+    assert len(decisions) == 24
+
+    def work(number: int) -> int:
+        ordered = decisions if number % 2 else decisions[::-1]
+        parts = [ordered[start : start + 3] for start in range(0, len(ordered), 3)]
+        one, at = step(name), both[number % 2]
+        return sum(sum(store.run(one.apply(at, some))["done"].values()) for some in parts)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    states = list(column(url, "state").values())
+    gone = {"merge": "consolidated", "supersede": "superseded"}[name]
+    assert (states.count(gone), states.count(None)) == (24, 12)
+    moves = {row[0] for row in _sources(url)}
+    assert len(moves) == len(_sources(url)) == 24
+
+
+def _sources(url: str) -> list[tuple[int]]:
+    """What was merged or superseded, once for each time."""
+    query = """SELECT s.id FROM memory.events e
+               CROSS JOIN LATERAL jsonb_array_elements_text(
+                   coalesce(e.detail -> 'sources', jsonb_build_array(e.id))) AS s (id)
+               WHERE e.kind IN ('merged', 'superseded')"""
+    with psycopg.connect(url) as conn:
+        return conn.execute(query).fetchall()
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("key", ["monday", "tuesday"])
+def test_a_cycle_waits_for_whoever_writes_either_memory_and_leaves_what_changed(
+    store: TieredStore, clock: Clock, url: str, name: str, key: str
+) -> None:
+    twice(store, clock, name)
+    at, one = cycle(store), step(name)
+    decisions = judged(store, one, at)
+    assert len(decisions) == 1
+
+    def writes() -> Flow[None]:
+        yield Query((lock_call([("acme", f"billing.{key}.", key)], store.options),))
+        applying = pool.submit(store.run, one.apply(at, decisions))
+        wait_until(lambda: blocked(url))
+        with psycopg.connect(url) as conn:
+            later = [clock.now + timedelta(minutes=1), key]
+            conn.execute("UPDATE memory.memories SET updated_at = %s WHERE key = %s", later)
+        yield Query((), commit=True)
+        left.update(applying.result(timeout=30)["left"])
+
+    left: dict[str, int] = {}
+    with ThreadPoolExecutor() as pool:
+        store.run(writes())
+    assert sum(left.values()) == 1
+    assert set(column(url, "state").values()) == {None}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_decision_across_sessions_says_where_both_are(
+    store: TieredStore, clock: Clock, url: str, name: str
+) -> None:
+    twice(store, clock, name)
+    before = tables(url)
+    (one,) = judged(store, step(name), cycle(store))
+    places = {(one["namespace"], one["key"]), (one["target_namespace"], one["target_key"])}
+    assert places == {("billing.monday.", "monday"), ("billing.tuesday.", "tuesday")}
+    assert tables(url) == before

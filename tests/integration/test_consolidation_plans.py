@@ -1,0 +1,129 @@
+"""What merging and superseding look at is found by indexes, however planned, and it is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import TieredStore
+from langmem_tiers.consolidate import changed
+from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.cycling import cycle
+from tests.support.opening import text_index
+from tests.support.plans import MODES, Mode, calls_of, indexes, named, plan, rows_read, sequential
+from tests.support.servers import fresh_database
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LARGE, SMALL = "tenant0", "tenant7"
+OF_LARGE, OF_SMALL = 6000, 300
+"""Their memories."""
+
+_FILL = """
+INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at, updated_at,
+                             session)
+SELECT t.name, 'working', 'p.s' || i % 3 || '.', 'k' || i,
+       jsonb_build_object('content', 'thing' || i / 2, 'memory_type', 'semantic'),
+       to_tsvector('simple', concat('every thing', i / 2, ' kind', i / 2 % 7, ' shelf', i / 2 % 11))
+           || array_to_tsvector(ARRAY[chr(1) || t.name]),
+       timestamptz '2026-01-01' + i * interval '1 second',
+       timestamptz '2026-01-01' + i * interval '1 second', 's' || i % 3
+FROM (SELECT 'tenant' || n AS name, CASE n WHEN 0 THEN 6000 ELSE 300 END AS rows
+      FROM generate_series(0, 19) n) t, generate_series(1, t.rows) i;
+INSERT INTO memory.vectors (tenant, tier, namespace, id, field, embedding)
+SELECT m.tenant, m.tier, m.namespace, m.id, 'content',
+       (SELECT array_agg(random() - 0.5) FROM generate_series(1, 16) WHERE m.id > 0)::halfvec
+FROM memory.memories m;
+"""
+
+
+@pytest.fixture(scope="module", params=["analysed", "never analysed"])
+def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
+    """A large tenant and nineteen small ones, each of one project."""
+    index = text_index(dims=16, embed=TrigramEmbeddings(16))
+    with (
+        fresh_database(server_url) as url,
+        TieredStore.from_conn_string(url, index=index, clock=lambda: NOON) as opened,
+    ):
+        opened.setup()
+        with psycopg.connect(url, autocommit=True) as conn:
+            for table in ("memories", "vectors"):
+                conn.execute(f"ALTER TABLE working.{table} SET (autovacuum_enabled = off)".encode())
+            conn.execute(_FILL.encode())
+            if request.param == "analysed":
+                conn.execute("VACUUM ANALYZE")
+        yield opened
+
+
+def looked_at(store: TieredStore, tenant: str, ids: list[int], **given: Any) -> list[Call]:
+    """The statements that look for what is near to some memories."""
+    at = cycle(store, tenant=tenant)
+    return calls_of(store, lambda: store.run(changed.groups(at, ids, same_tier=True, **given)))
+
+
+def some(store: TieredStore, tenant: str, count: int) -> list[int]:
+    """So many of a tenant's memories, in pairs that share a thing."""
+    return [row[0] for row in rows(store, Call("select_changed", {
+        "tenant": tenant, "step": "merge", "after": 0, "limit": count, "now": NOON,
+        "alive_at": NOON, "memory_types": None,
+    }))]  # fmt: skip
+
+
+def rows(store: TieredStore, call: Call) -> list[Row]:
+    """What a statement answers."""
+
+    def asked() -> Flow[list[Row]]:
+        (found,) = yield Query((call,), commit=True)
+        return list(found)
+
+    return store.run(asked())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["near_by_words", "near_by_vector", "cosines", "stored_memories"])
+def test_a_small_tenant_is_read_by_indexes_alone(store: TieredStore, name: str, mode: Mode) -> None:
+    ids = some(store, SMALL, 20)
+    root = plan(store, named(looked_at(store, SMALL, ids, cosines=True), name), mode)
+    assert sequential(root) == []
+    most = {"near_by_vector": 3, "near_by_words": 3}.get(name, 2)
+    assert rows_read(root) <= most * len(ids) * OF_SMALL
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_of_a_large_home_are_found_in_their_index_and_common_ones_are_not_gone_by(
+    store: TieredStore, mode: Mode
+) -> None:
+    ids = some(store, LARGE, 50)
+    call = named(looked_at(store, LARGE, ids), "near_by_words")
+    root = plan(store, call, mode)
+    assert sequential(root) == []
+    assert any("lexemes" in one for one in indexes(root))
+    assert rows_read(root) <= 2 * OF_LARGE + 4 * changed.LOOKED_AT * len(ids)
+    found = {(row[0], row[1]) for row in rows(store, call)}
+    assert {(one, one + 1) for one in ids[1:-1:2]} <= found
+
+
+def test_vectors_of_a_large_home_are_left_alone_and_those_of_a_small_one_are_not(
+    store: TieredStore,
+) -> None:
+    for tenant, near in ((LARGE, False), (SMALL, True)):
+        ids = some(store, tenant, 20)
+        call = named(looked_at(store, tenant, ids), "near_by_vector")
+        assert bool(rows(store, call)) == near
+        assert rows_read(plan(store, call, "force_generic_plan")) <= (
+            3 * OF_SMALL * len(ids) if near else 2 * changed.EXACT
+        )
+
+
+def test_where_a_model_judges_every_pair_has_its_cosine(store: TieredStore) -> None:
+    ids = some(store, LARGE, 20)
+    at = cycle(store, tenant=LARGE)._replace(options=store.options)
+    (group,) = store.run(changed.groups(at, ids, same_tier=True, cosines=True))
+    (alone,) = store.run(changed.groups(at, ids, same_tier=True))
+    assert not alone.near
+    assert {one for pair in group.near for one in pair} >= set(ids)
+    assert all(-1.001 <= one <= 1.001 for one in group.near.values())
