@@ -95,7 +95,7 @@ check: lint types contracts test-16 test-peers test ## Do all that CI does
 
 .PHONY: proof
 proof: $(VENV)/.dev-stamp ## Run every proof at full size (takes long)
-	@LANGMEM_TIERS_PROOF=full LANGMEM_TIERS_TEST_PG=18 $(PYTEST) -m proof $(ARGS)
+	@LANGMEM_TIERS_PROOF=full LANGMEM_TIERS_TEST_PG=18 $(PYTEST) -o faulthandler_timeout=0 -m proof $(ARGS)
 
 .PHONY: bench
 bench: $(BENCHMARKS:%=bench-%) ## Run all benchmarks
