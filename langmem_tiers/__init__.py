@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from langmem_tiers.config import CoordinatorSettings
+    from langmem_tiers.config import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.consolidate.archive import ArchiveReport
     from langmem_tiers.consolidate.history import History
     from langmem_tiers.consolidate.policy import (
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from langmem_tiers.embeddings import LocalEmbeddings
     from langmem_tiers.errors import (
         ArchiveError,
+        BudgetExceededError,
         ConfigurationError,
         DatabaseError,
         DatabaseUnavailableError,
@@ -71,16 +72,48 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.middleware import TieredMemoryMiddleware
     from langmem_tiers.nodes import MemoryState, create_recall_node
+    from langmem_tiers.orchestrator import MemoryOrchestrator
     from langmem_tiers.recalled import recalled_text
+    from langmem_tiers.remind.intentions import Intention, Reminder
+    from langmem_tiers.remind.triggers import At, BeforeTool, If, When
+    from langmem_tiers.reminder_nodes import create_reminder_node, reminders_text
     from langmem_tiers.retriever import TieredMemoryRetriever
     from langmem_tiers.session_nodes import create_session_end_node
     from langmem_tiers.settings import MemorySettings
+    from langmem_tiers.short_term import ShortTermState
     from langmem_tiers.store import TieredStore, local_index
     from langmem_tiers.tier_view import TierView
+    from langmem_tiers.tool_clock import ToolClock
     from langmem_tiers.tool_lessons import ToolLessons
+    from langmem_tiers.tool_reminders import ToolReminders
     from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
+    from langmem_tiers.turn.assemble import Assembled
+    from langmem_tiers.turn.buffer import BufferedMemory, PromptMemories, PromptMemory
+    from langmem_tiers.turn.fragment import Fragment, Section
+    from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
+    from langmem_tiers.turn.persona import OperationalState, Persona
+    from langmem_tiers.turn.routing import Memorized, Route, Tracked
+    from langmem_tiers.turn.spending import Budget, BudgetStatus
+    from langmem_tiers.turn.state import (
+        DailySpend,
+        EmotionalState,
+        Goal,
+        Message,
+        ProgressDelta,
+        ShortTermSnapshot,
+        Task,
+    )
+    from langmem_tiers.turn.trace import TurnEvent, TurnTrace
+    from langmem_tiers.turn_flows import CommitReport
+    from langmem_tiers.turn_middleware import TurnMiddleware
+    from langmem_tiers.turn_nodes import (
+        create_assemble_node,
+        create_commit_node,
+        create_tool_tracking_node,
+    )
     from langmem_tiers.types import MemoryType, MemoryTypes
     from langmem_tiers.worker import ConsolidationWorker
+    from langmem_tiers.working_memory import WorkingMemoryBuffer
 else:
 
     def __getattr__(name: str) -> object:
@@ -98,12 +131,21 @@ _MODULES = {
     "ArchiveError": "errors",
     "ArchiveFile": "consolidate.restore",
     "ArchiveReport": "consolidate.archive",
+    "Assembled": "turn.assemble",
+    "At": "remind.triggers",
+    "BeforeTool": "remind.triggers",
+    "Budget": "turn.spending",
+    "BudgetExceededError": "errors",
+    "BudgetStatus": "turn.spending",
+    "BufferedMemory": "turn.buffer",
+    "CommitReport": "turn_flows",
     "ConfigurationError": "errors",
     "ConsolidationPolicy": "consolidate.policy",
     "ConsolidationReport": "consolidate.report",
     "ConsolidationSchedule": "consolidate.schedule",
     "ConsolidationWorker": "worker",
     "CoordinatorSettings": "config",
+    "DailySpend": "turn.state",
     "DatabaseError": "errors",
     "DatabaseUnavailableError": "errors",
     "Demotion": "learn.rollback",
@@ -111,45 +153,69 @@ _MODULES = {
     "EmbeddedPostgres": "embedded",
     "EmbeddedServerError": "errors",
     "EmbeddingError": "errors",
+    "EmotionalState": "turn.state",
     "Explanation": "learn.explain",
     "FailedAttempt": "learn.reflexion",
+    "Fragment": "turn.fragment",
+    "Goal": "turn.state",
     "History": "consolidate.history",
+    "If": "remind.triggers",
+    "Intention": "remind.intentions",
     "InvalidFilterError": "errors",
     "InvalidInputError": "errors",
     "InvalidTypeError": "errors",
+    "Layout": "turn.layout",
     "LeaseLostError": "errors",
     "LocalEmbeddings": "embeddings",
+    "Memorized": "turn.routing",
     "MemoryContext": "memory",
     "MemoryCoordinator": "coordinator",
+    "MemoryOrchestrator": "orchestrator",
     "MemorySettings": "settings",
     "MemoryState": "nodes",
     "MemoryStats": "memory",
     "MemoryType": "types",
     "MemoryTypes": "types",
     "MergePolicy": "consolidate.policy",
+    "Message": "turn.state",
     "MigrationError": "errors",
     "MissingExtraError": "errors",
     "ModelError": "errors",
     "NotSetUpError": "errors",
+    "ORCHESTRATOR": "turn.layout",
+    "OperationalState": "turn.persona",
+    "OrchestratorSettings": "config",
     "OutcomeReport": "learn.outcome",
     "OutcomeUnknownError": "errors",
+    "PERSONA": "turn.layout",
+    "Persona": "turn.persona",
     "PoolExhaustedError": "errors",
+    "ProgressDelta": "turn.state",
     "Promotion": "learn.promote",
     "PromotionPolicy": "learn.policy",
+    "PromptMemories": "turn.buffer",
+    "PromptMemory": "turn.buffer",
     "QueryTimeoutError": "errors",
     "Recollection": "memory",
     "Recollections": "memory",
     "Reflexion": "learn.reflexion",
     "RelationSize": "memory",
+    "Reminder": "remind.intentions",
     "Restoration": "consolidate.revise",
     "RestoreReport": "consolidate.restore",
     "Retraction": "consolidate.revise",
     "RisePolicy": "consolidate.policy",
     "RollbackError": "errors",
+    "Route": "turn.routing",
+    "Section": "turn.fragment",
     "SessionReport": "consolidate.session_end",
+    "ShortTermSnapshot": "turn.state",
+    "ShortTermState": "short_term",
     "Signature": "learn.signature",
+    "Stage": "turn.layout",
     "StoreResult": "memory",
     "SupersedePolicy": "consolidate.policy",
+    "Task": "turn.state",
     "Tier": "memory",
     "TierConflictError": "errors",
     "TierStats": "memory",
@@ -158,8 +224,18 @@ _MODULES = {
     "TieredMemoryMiddleware": "middleware",
     "TieredMemoryRetriever": "retriever",
     "TieredStore": "store",
+    "ToolClock": "tool_clock",
     "ToolLessons": "tool_lessons",
+    "ToolReminders": "tool_reminders",
+    "Tracked": "turn.routing",
+    "TurnEvent": "turn.trace",
+    "TurnMiddleware": "turn_middleware",
+    "TurnTrace": "turn.trace",
+    "When": "remind.triggers",
+    "WorkingMemoryBuffer": "working_memory",
     "consolidation_due": "consolidation",
+    "create_assemble_node": "turn_nodes",
+    "create_commit_node": "turn_nodes",
     "create_consolidation_graph": "consolidation",
     "create_evolution_node": "evolving_nodes",
     "create_manage_memory_tool": "tools",
@@ -167,26 +243,40 @@ _MODULES = {
     "create_promotion_node": "learning_nodes",
     "create_recall_node": "nodes",
     "create_reflexion_node": "learning_nodes",
+    "create_reminder_node": "reminder_nodes",
     "create_search_memory_tool": "tools",
     "create_session_end_node": "session_nodes",
     "create_skill_node": "evolving_nodes",
+    "create_tool_tracking_node": "turn_nodes",
     "local_index": "store",
     "recalled_text": "recalled",
+    "reminders_text": "reminder_nodes",
     "signature": "learn.signature",
 }
 """Where each name is: its module is imported when the name is asked for."""
 
 __all__ = [
+    "ORCHESTRATOR",
+    "PERSONA",
     "ArchivalPolicy",
     "ArchiveError",
     "ArchiveFile",
     "ArchiveReport",
+    "Assembled",
+    "At",
+    "BeforeTool",
+    "Budget",
+    "BudgetExceededError",
+    "BudgetStatus",
+    "BufferedMemory",
+    "CommitReport",
     "ConfigurationError",
     "ConsolidationPolicy",
     "ConsolidationReport",
     "ConsolidationSchedule",
     "ConsolidationWorker",
     "CoordinatorSettings",
+    "DailySpend",
     "DatabaseError",
     "DatabaseUnavailableError",
     "Demotion",
@@ -194,45 +284,67 @@ __all__ = [
     "EmbeddedPostgres",
     "EmbeddedServerError",
     "EmbeddingError",
+    "EmotionalState",
     "Explanation",
     "FailedAttempt",
+    "Fragment",
+    "Goal",
     "History",
+    "If",
+    "Intention",
     "InvalidFilterError",
     "InvalidInputError",
     "InvalidTypeError",
+    "Layout",
     "LeaseLostError",
     "LocalEmbeddings",
+    "Memorized",
     "MemoryContext",
     "MemoryCoordinator",
+    "MemoryOrchestrator",
     "MemorySettings",
     "MemoryState",
     "MemoryStats",
     "MemoryType",
     "MemoryTypes",
     "MergePolicy",
+    "Message",
     "MigrationError",
     "MissingExtraError",
     "ModelError",
     "NotSetUpError",
+    "OperationalState",
+    "OrchestratorSettings",
     "OutcomeReport",
     "OutcomeUnknownError",
+    "Persona",
     "PoolExhaustedError",
+    "ProgressDelta",
     "Promotion",
     "PromotionPolicy",
+    "PromptMemories",
+    "PromptMemory",
     "QueryTimeoutError",
     "Recollection",
     "Recollections",
     "Reflexion",
     "RelationSize",
+    "Reminder",
     "Restoration",
     "RestoreReport",
     "Retraction",
     "RisePolicy",
     "RollbackError",
+    "Route",
+    "Section",
     "SessionReport",
+    "ShortTermSnapshot",
+    "ShortTermState",
     "Signature",
+    "Stage",
     "StoreResult",
     "SupersedePolicy",
+    "Task",
     "Tier",
     "TierConflictError",
     "TierStats",
@@ -241,8 +353,18 @@ __all__ = [
     "TieredMemoryMiddleware",
     "TieredMemoryRetriever",
     "TieredStore",
+    "ToolClock",
     "ToolLessons",
+    "ToolReminders",
+    "Tracked",
+    "TurnEvent",
+    "TurnMiddleware",
+    "TurnTrace",
+    "When",
+    "WorkingMemoryBuffer",
     "consolidation_due",
+    "create_assemble_node",
+    "create_commit_node",
     "create_consolidation_graph",
     "create_evolution_node",
     "create_manage_memory_tool",
@@ -250,10 +372,13 @@ __all__ = [
     "create_promotion_node",
     "create_recall_node",
     "create_reflexion_node",
+    "create_reminder_node",
     "create_search_memory_tool",
     "create_session_end_node",
     "create_skill_node",
+    "create_tool_tracking_node",
     "local_index",
     "recalled_text",
+    "reminders_text",
     "signature",
 ]

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.config import VectorOptions
+from langmem_tiers.errors import EmbeddingError, InvalidInputError, InvalidTypeError
 from langmem_tiers.memory import TIERS, MemoryContext, Tier
 from langmem_tiers.namespaces import scope, utf8_bytes
 from langmem_tiers.ops import to_tier
@@ -16,6 +17,7 @@ from langmem_tiers.recall.filters import compile_filter
 from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named
 from langmem_tiers.remember.memories import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.types import MemoryTypes
+from langmem_tiers.vectors import PackedVector, pack
 
 _MAX_LIMIT = 1000
 DEFAULT_LIMIT = 5
@@ -28,10 +30,19 @@ class Asking:
     """Checks what a coordinator is asked."""
 
     def __init__(
-        self, types: MemoryTypes, *, limit: int = DEFAULT_LIMIT, cutoff: bool = False
+        self,
+        types: MemoryTypes,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        cutoff: bool = False,
+        vector: VectorOptions | None = None,
     ) -> None:
-        """Go by a coordinator's types; `limit` and `cutoff` are what holds if none is given."""
+        """Go by a coordinator's types; `limit` and `cutoff` are what holds if none is given.
+
+        `vector` is the shape of a ready embedding.
+        """
         self._types = types
+        self._vector = vector
         self._limit = limit
         self._cutoff = cutoff
 
@@ -57,14 +68,16 @@ class Asking:
         similarity_threshold: float = 0.85,
         profile: str | ProfileFunction | None = None,
         cutoff: bool | None = None,
+        embedding: Sequence[float] | None = None,
     ) -> Inquiry:
         """Check the arguments of `get_context`, which says what they mean."""
         given = {"project_id": project_id, "session_id": session_id}
         where = replace(context, **{name: one for name, one in given.items() if one is not None})
         return Inquiry(
             query=_query(query),
+            embedding=self._packed(embedding),
             scopes={tier: scope(where.namespace(tier)) for tier in _tiers(tiers)},
-            limit=self._limit if limit is None else _limit(limit),
+            limit=self._limit if limit is None else checked_limit(limit),
             memory_types=self._memory_types(memory_types),
             tags=normalised_tags(tags),
             agent_id=label(agent_id, "agent_id"),
@@ -74,7 +87,7 @@ class Asking:
             known_at=_moment(known_at, "known_at"),
             min_importance=share(min_importance, "min_importance"),
             conditions=compile_filter(filter),
-            max_tokens=_tokens(max_tokens),
+            max_tokens=checked_tokens(max_tokens),
             deduplicate=_flag(deduplicate, "deduplicate"),
             similarity_threshold=_threshold(similarity_threshold),
             profile=_profile(profile),
@@ -85,7 +98,25 @@ class Asking:
         """The same for many queries."""
         if isinstance(queries, str) or not isinstance(queries, Iterable):
             raise InvalidTypeError("queries is a list of texts; for one, use get_context")
+        if "embedding" in options:
+            raise InvalidTypeError("an embedding is of one query: use get_context")
         return [self.ask(query, context, **options) for query in queries]
+
+    def _packed(self, embedding: Sequence[float] | None) -> PackedVector | None:
+        if embedding is None:
+            return None
+        if self._vector is None:
+            raise InvalidInputError("this store searches by words alone: give the text instead")
+        try:
+            packed = pack(embedding, self._vector)
+        except EmbeddingError as error:
+            raise InvalidInputError(
+                "the embedding does not fit: it is a list of "
+                f"{self._vector.dims} finite numbers, by the model that the store was set up with"
+            ) from error
+        if packed is None:
+            raise InvalidInputError("the embedding is zero, and so near to nothing: give the text")
+        return packed
 
     def _memory_types(self, names: Sequence[str] | None) -> list[str] | None:
         if names is None:
@@ -113,7 +144,8 @@ def _tiers(names: Sequence[Tier | str] | None) -> Sequence[Tier]:
     return chosen
 
 
-def _limit(limit: object) -> int:
+def checked_limit(limit: object) -> int:
+    """How many memories at most: 0 to 1,000."""
     if isinstance(limit, bool) or not isinstance(limit, int):
         raise InvalidTypeError(f"limit is a whole number, not {type(limit).__name__}")
     if not 0 <= limit <= _MAX_LIMIT:
@@ -121,7 +153,8 @@ def _limit(limit: object) -> int:
     return limit
 
 
-def _tokens(tokens: object) -> int | None:
+def checked_tokens(tokens: object) -> int | None:
+    """A budget of tokens: 0 or more, or None for no budget."""
     if tokens is None:
         return None
     if isinstance(tokens, bool) or not isinstance(tokens, int):

@@ -20,6 +20,7 @@ from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.memory import Recollection
 from langmem_tiers.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.runs import last_question, of_state, text_of
+from langmem_tiers.values import storable
 
 UNNAMED = "a task without a name"
 HELD = "langmem_tiers_held"
@@ -69,11 +70,6 @@ def approach_of(call: ToolCall) -> str:
     """A tool call as text: the tool with its arguments."""
     arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
     return storable(f"{call['name']}({arguments})")
-
-
-def storable(text: str) -> str:
-    """What a machine said, without what Postgres cannot hold: NUL, and halves of characters."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def attempts_in(messages: Sequence[Any]) -> list[FailedAttempt]:

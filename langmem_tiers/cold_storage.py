@@ -41,7 +41,7 @@ class ColdStorageVerbs:
 
         What is not current stays, and what has a lineage (what was promoted, merged or derived, and
         what that came from): questions about the past and `rollback` need it. What a session keeps
-        until it is cleared stays as well.
+        until it is cleared stays as well, and what is intended still.
 
         Raises:
             ArchiveError: if a file cannot be written, or not be read back; what is in the files

@@ -268,6 +268,33 @@ class CoordinatorSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorSettings:
+    """How a turn goes about: the specification's configuration of the memory orchestrator.
+
+    Raises:
+        ConfigurationError: for a value that cannot work; the message begins with its key.
+    """
+
+    default_filters: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `get_context` that hold for every recall of a turn: `agent_id`, `tags`, ….
+    Filters of a call go over them."""
+    enable_tool_tracking: bool = True
+    """Whether tool calls are kept as memories."""
+    enable_skill_extraction: bool = True
+    """Whether a commit looks for skills in what the project's turns called."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        if not isinstance(self.default_filters, Mapping):
+            raise ConfigurationError(
+                f"default_filters is a mapping of options, not {self.default_filters!r:.80}"
+            )
+        for key in ("enable_tool_tracking", "enable_skill_extraction"):
+            if not isinstance(getattr(self, key), bool):
+                raise ConfigurationError(f"{key} is true or false, not {getattr(self, key)!r:.80}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromotionSettings:
     """What a memory must have shown to become long_term: the specification's `memory.promotion`.
 

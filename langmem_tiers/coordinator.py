@@ -34,8 +34,10 @@ from langmem_tiers.promotion import PromotionVerbs, promotion_policy
 from langmem_tiers.recall.context import Reader
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recalling import RecallingVerbs
+from langmem_tiers.reminding import RemindingVerbs
 from langmem_tiers.reranking import reranker_of
 from langmem_tiers.revising import RevisingVerbs
+from langmem_tiers.short_term import ShortTermState
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
 from langmem_tiers.types import MemoryType, MemoryTypes
@@ -49,11 +51,13 @@ class MemoryCoordinator(
     RevisingVerbs,
     ConsolidatingVerbs,
     ColdStorageVerbs,
+    RemindingVerbs,
 ):
     """Remembers and recalls for one `MemoryContext`, over the three tiers of a store.
 
     Every verb has an async twin with an `a` in front. The store is opened and closed by its
-    owner; many coordinators can share one.
+    owner; many coordinators can share one. `state` is what is going on at the moment: a
+    `ShortTermState`.
 
     Example:
         ```python
@@ -116,11 +120,13 @@ class MemoryCoordinator(
         self.types = MemoryTypes() if types is None else types
         self.settings = settings or CoordinatorSettings()
         self.policy = promotion_policy(policy)
+        self.state = ShortTermState(store, context)
+        self.count_tokens = count_tokens or approximate_tokens
         reader = Reader(
             options=store.options,
             weights=shipped() if weights is None else _weights(weights),
             types=self.types,
-            count_tokens=count_tokens or approximate_tokens,
+            count_tokens=self.count_tokens,
             timeout_ms=self.settings.query_timeout_ms,
             reranker=None if reranker is None else reranker_of(reranker),
         )
@@ -130,12 +136,23 @@ class MemoryCoordinator(
             self.types,
             limit=settings.max_context_items if settings else DEFAULT_LIMIT,
             cutoff=isinstance((store.index_config or {}).get("embed"), LocalEmbeddings),
+            vector=store.options.index.vector,
         )
 
     @property
     def tiered_store(self) -> TieredStore:
         """The store that it stands on."""
         return self._store
+
+    @property
+    def flows(self) -> MemoryFlows:
+        """Its verbs as flows, for those who drive several as one."""
+        return self._flows
+
+    @property
+    def asking(self) -> Asking:
+        """What checks the arguments of a recall."""
+        return self._asking
 
     def register_type(self, memory_type: MemoryType, *, replace: bool = False) -> None:
         """Add a memory type of one's own to this coordinator's registry."""

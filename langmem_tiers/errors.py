@@ -5,6 +5,7 @@
     │   ├── InvalidTypeError (TypeError)    the wrong kind of thing
     │   ├── InvalidFilterError
     │   └── TierConflictError               a put through a tier the memory does not live in
+    ├── BudgetExceededError                 a turn has spent what it may
     ├── ConfigurationError (ValueError)     settings that cannot work, or do not fit this database
     │   └── DimensionMismatchError
     ├── MissingExtraError (ImportError)     an optional part is not installed
@@ -47,6 +48,10 @@ class InvalidFilterError(InvalidInputError):
 
 class TierConflictError(InvalidInputError):
     """A put through one tier's view, for a memory that lives in another tier."""
+
+
+class BudgetExceededError(TieredMemoryError):
+    """A turn has spent its tokens, events or seconds; nothing was added to it."""
 
 
 class ConfigurationError(TieredMemoryError, ValueError):

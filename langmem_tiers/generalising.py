@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.learn.generalise import Generaliser, leaks
-from langmem_tiers.learn.reflexion import checked_text
 from langmem_tiers.prompts import GENERAL_CONTENT, GENERALISE, GENERALISE_MEMORY, STILL_NAMED
+from langmem_tiers.remember.memories import checked_text
 from langmem_tiers.structured import aask, ask, checked_model, fenced
 
 

@@ -25,7 +25,8 @@ from langmem_tiers.prompts import (
     SWAPPED,
     UNKNOWN_SPEAKER,
 )
-from langmem_tiers.structured import aask, ask, checked_model, fenced, labelled
+from langmem_tiers.structured import aask, ask, checked_model, fenced
+from langmem_tiers.turn.fence import labelled
 
 LONGEST: Final = 4_000
 """Characters of a memory that a model is shown; of a longer one, which it cannot be shown whole,

@@ -14,14 +14,20 @@ from langmem_tiers.flow import Flow
 from langmem_tiers.learn.lessons import Concern
 from langmem_tiers.learn.outcome import OutcomeReport, Run
 from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion, checked_text, pattern
+from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion, pattern
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learning_flows import LearningFlows, Showing
 from langmem_tiers.memory import MemoryContext, Recollection, Recollections, StoreResult
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.namespaces import check_key
 from langmem_tiers.reflecting import reflector_of
-from langmem_tiers.remember.memories import NewMemory, label, normalised_tags, share
+from langmem_tiers.remember.memories import (
+    NewMemory,
+    checked_text,
+    label,
+    normalised_tags,
+    share,
+)
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
 

@@ -44,6 +44,16 @@ class MemoryFlows:
             InvalidInputError: for what cannot be stored, or is derived from what is not there;
                 nothing was.
         """
+        writes = yield from self.writes(memories, context)
+        yield from self._store.write(writes)
+        return [StoreResult(stored=True, key=one.key, tier=one.tier) for one in writes]
+
+    def writes(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
+        """What would store these memories.
+
+        Raises:
+            InvalidInputError: for what cannot be stored, or is derived from what is not there.
+        """
         writes = [
             to_write(
                 one,
@@ -62,8 +72,7 @@ class MemoryFlows:
                 replace(write, sources=tuple(known[key] for key in named))
                 for write, named in zip(writes, origins, strict=True)
             ]
-        yield from self._store.write(writes)
-        return [StoreResult(stored=True, key=one.key, tier=one.tier) for one in writes]
+        return writes
 
     def _known(
         self, keys: Sequence[str], context: MemoryContext

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.asking import DEFAULT_LIMIT
-from langmem_tiers.attempts import attempts_in, concern_of, storable
+from langmem_tiers.attempts import attempts_in, concern_of
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidTypeError, MissingExtraError
 from langmem_tiers.learn.outcome import Run
@@ -35,6 +35,7 @@ from langmem_tiers.runs import (
 )
 from langmem_tiers.structured import checked_model
 from langmem_tiers.tool_lessons import Answer, ToolLessons
+from langmem_tiers.values import storable
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -232,7 +233,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if self._reflect:
             await memory.areflect(attempts_in(state["messages"]), model=self._model)
         if self._remember:
-            await memory.astore_many(_said(state["messages"], memory.context, ensure_config()))
+            await memory.astore_many(said(state["messages"], memory.context, ensure_config()))
 
     def _run_of_turn(self, request: ToolCallRequest) -> Run | None:
         noted = _noted(request.state)
@@ -329,7 +330,7 @@ def _shown(
     return request.override(system_message=with_recalled(request.system_message, text))
 
 
-def _said(
+def said(
     messages: Sequence[BaseMessage], context: MemoryContext, config: RunnableConfig
 ) -> list[dict[str, Any]]:
     """The last thing that the user said, and the assistant's last word on it."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict, Unpack
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
-from langmem_tiers.attempts import concern_of, led_by, storable
+from langmem_tiers.attempts import concern_of, led_by
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.documents import facts
 from langmem_tiers.errors import MissingExtraError
@@ -31,6 +31,7 @@ from langmem_tiers.runs import (
     run_of,
     text_of,
 )
+from langmem_tiers.values import storable
 
 try:
     from langgraph.graph.message import add_messages
@@ -54,6 +55,12 @@ class MemoryState(TypedDict, total=False):
     """The same as a text for a prompt, or nothing."""
     recalled_run: str
     """The run they were recalled for: what the outcome node credits."""
+    turn: dict[str, Any] | None
+    """The turn that goes on: what it spent and wants written, until it is committed."""
+    context: str
+    """What was assembled for it, as a text for a prompt."""
+    committed: dict[str, Any]
+    """What the last turn left behind."""
 
 
 def create_recall_node(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from langchain_core.messages import SystemMessage
 
 from langmem_tiers.memory import Recollection
-from langmem_tiers.prompts import RECALLED_HEAD, RECALLED_ONE, RECALLED_TAIL, UNKNOWN_SPEAKER
+from langmem_tiers.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.recall.budget import stable_order
-from langmem_tiers.structured import labelled
-
-_FENCE = re.compile(r"<(?=\s*/?\s*(?:recalled_)?memor(?:y|ies)\b)", re.IGNORECASE)
+from langmem_tiers.turn.fence import shown
 
 
 def recalled_text(
@@ -34,8 +31,8 @@ def recalled_text(
     first = list(lessons)
     taken = {(one.namespace, one.key) for one in first}
     rest = [one for one in recollections if (one.namespace, one.key) not in taken]
-    shown = [_shown(one) for one in (*first, *stable_order(rest))]
-    return "\n".join([RECALLED_HEAD, *shown, RECALLED_TAIL]) if shown else ""
+    texts = [shown(one) for one in (*first, *stable_order(rest))]
+    return "\n".join([RECALLED_HEAD, *texts, RECALLED_TAIL]) if texts else ""
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
@@ -48,13 +45,3 @@ def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | No
         return system.model_copy(update={"content": f"{system.content}\n\n{text}"})
     block = {"type": "text", "text": text}
     return system.model_copy(update={"content": [*system.content, block]})
-
-
-def _shown(one: Recollection) -> str:
-    return RECALLED_ONE.format(
-        tier=one.tier,
-        memory_type=labelled(one.memory_type),
-        date=(one.occurred_at or one.created_at).date(),
-        speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
-        content=_FENCE.sub("&lt;", one.content),
-    )

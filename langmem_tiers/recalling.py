@@ -46,6 +46,7 @@ class RecallingVerbs:
         similarity_threshold: float = 0.85,
         profile: str | ProfileFunction | None = None,
         cutoff: bool | None = None,
+        embedding: Sequence[float] | None = None,
         run_id: str | Run | None = None,
         holdout: float = 0.0,
     ) -> Recollections:
@@ -81,6 +82,8 @@ class RecallingVerbs:
             cutoff: Whether a question that nothing stored can answer gets nothing. By default
                 it does where the local embeddings are used, which the threshold is fitted to.
                 What is no question (no question mark, no question word first) is never cut.
+            embedding: A ready vector of the query, by the store's own model; it is embedded here
+                if none is given. With an empty query, memories are sought by the vector alone.
             run_id: The run that the memories are shown to, by a name that a retry has too. It is
                 noted what the run was shown, so that `record_outcome` can credit it.
             holdout: From 0 to 1: the share of memories that this run goes without, each chosen by
@@ -111,6 +114,7 @@ class RecallingVerbs:
             similarity_threshold=similarity_threshold,
             profile=profile,
             cutoff=cutoff,
+            embedding=embedding,
         )
         flow = self._learning.recall([ask], self.context, showing(run_id, holdout))
         return Recollections(self._store.run(flow)[0])

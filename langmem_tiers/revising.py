@@ -7,9 +7,9 @@ from langmem_tiers.consolidate import history, revise
 from langmem_tiers.consolidate.history import History
 from langmem_tiers.consolidate.revise import Restoration, Retraction, Revising
 from langmem_tiers.flow import Flow
-from langmem_tiers.learn.reflexion import checked_text
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.remember.memories import checked_text
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
 

@@ -11,6 +11,10 @@
         min_success_rate: 0.8
         min_age_days: 7
         min_projects: 2
+      orchestrator:
+        default_filters: {}
+        enable_tool_tracking: true
+        enable_skill_extraction: true
 
 These are the defaults, and each may be left out. `config.py` says what each means. The two models
 are made when they are asked for: nothing is sent to them unasked.
@@ -33,7 +37,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
-from langmem_tiers.config import CoordinatorSettings, PromotionSettings
+from langmem_tiers.config import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 from langmem_tiers.errors import ConfigurationError, MissingExtraError
 
 CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
@@ -45,7 +49,7 @@ PREFIX = "LANGMEM_TIERS_MEMORY__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """The settings of a coordinator and of promotion.
+    """The settings of a coordinator, of promotion and of turns.
 
     Example:
         ```python
@@ -59,6 +63,7 @@ class MemorySettings:
 
     coordinator: CoordinatorSettings = field(default_factory=CoordinatorSettings)
     promotion: PromotionSettings = field(default_factory=PromotionSettings)
+    orchestrator: OrchestratorSettings = field(default_factory=OrchestratorSettings)
 
     @classmethod
     def load(
@@ -136,7 +141,11 @@ def _made(module: str, function: str, key: str, name: str | None) -> Any:
 
 
 _ROOT = {"memory": MemorySettings}
-_SECTIONS = {"coordinator": CoordinatorSettings, "promotion": PromotionSettings}
+_SECTIONS = {
+    "coordinator": CoordinatorSettings,
+    "promotion": PromotionSettings,
+    "orchestrator": OrchestratorSettings,
+}
 
 
 def _document(file: Path) -> object:

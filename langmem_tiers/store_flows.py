@@ -25,6 +25,7 @@ from langmem_tiers.recall import flow as recalling
 from langmem_tiers.recall.candidates import Candidate, read_columns
 from langmem_tiers.recall.context import Inquiry, Reader
 from langmem_tiers.remember import flow as remembering
+from langmem_tiers.turn import state_flows
 from langmem_tiers.vectors import PackedVector
 
 _log = logging.getLogger(__name__)
@@ -299,9 +300,10 @@ class StoreFlows:
         return [RelationSize(relation=row[0], kind=row[1], bytes=row[2]) for row in rows]
 
     def sweep(self) -> Flow[int]:
-        """Remove expired memories, and what waits in vain for an outcome; how many memories."""
+        """Remove what has expired, and what waits in vain for an outcome; how many memories."""
         now = self._clock()
         yield from outcome.forget(now)
+        yield from state_flows.sweep(now)
         return (yield from remembering.sweep(now=now))
 
     def tend(self) -> Flow[int]:

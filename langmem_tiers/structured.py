@@ -35,10 +35,9 @@ HEAD: Final = 1_000
 TAIL: Final = 3_000
 """Characters of a long text that a model is shown: a traceback says most at its end."""
 _FENCE: Final = re.compile(
-    r"<(?=\s*/?\s*(?:attempt|task|tool|tried|error|worked_later|memory|names|pairs|note)\b)",
+    r"<(?=\s*/?\s*(?:attempt|task|tool|tried|error|worked_later|memory|names|pairs|note|query)\b)",
     re.IGNORECASE,
 )
-_NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 
 
 def ask(
@@ -99,11 +98,6 @@ def trimmed(text: str) -> str:
     if left_out <= 0:
         return text
     return f"{text[:HEAD]}\n[… {left_out} characters left out …]\n{text[-TAIL:]}"
-
-
-def labelled(text: str) -> str:
-    """Text as a label of a fence: what could end it, or the line, is a space."""
-    return _NOT_IN_A_LABEL.sub(" ", text).strip()
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field
 
 from langmem_tiers.consolidate.session_rules import Concept, Summariser, Summary, Told
 from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.learn.reflexion import checked_text
 from langmem_tiers.prompts import (
     CONCEPT,
     CONCEPT_NOTES,
@@ -24,7 +23,9 @@ from langmem_tiers.prompts import (
     SUMMARY,
     UNKNOWN_SPEAKER,
 )
-from langmem_tiers.structured import aask, ask, checked_model, fenced, labelled, trimmed
+from langmem_tiers.remember.memories import checked_text
+from langmem_tiers.structured import aask, ask, checked_model, fenced, trimmed
+from langmem_tiers.turn.fence import labelled
 
 _AT_ONCE: Final = 24_000
 """Characters of notes in one request, or one note of them."""

@@ -117,11 +117,11 @@ def _scope(coordinator: Any) -> dict[str, Any]:
 
 
 def _inputs(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, less what was left out."""
+    """What was given, less what was left out, and vectors."""
     return {
         name: _plain(one)
         for name, one in given.items()
-        if one is not None and not (isinstance(one, tuple) and not one)
+        if one is not None and not (isinstance(one, tuple) and not one) and name != "embedding"
     }
 
 

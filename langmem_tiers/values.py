@@ -134,3 +134,8 @@ def _spell_out_big_floats(text: str) -> str:
         return token if token.startswith('"') else f"{Decimal(float(token)):f}.0"
 
     return _STRING_OR_BIG_FLOAT.sub(spell, text)
+
+
+def storable(text: str) -> str:
+    """What a machine said, without what Postgres cannot hold: NUL, and halves of characters."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

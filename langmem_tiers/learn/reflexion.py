@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.memory import MemoryContext
-from langmem_tiers.namespaces import utf8_bytes
-from langmem_tiers.remember.memories import NewMemory, label, normalised_tags
+from langmem_tiers.remember.memories import NewMemory, checked_text, label, normalised_tags
 
 REFLEXION, PATTERN, ATTEMPT = "reflexion", "pattern", "episodic"
 """The memory types of a lesson, of what worked, and of an attempt that failed."""
@@ -180,17 +179,3 @@ def stable_key(context: MemoryContext, *parts: str) -> str:
     """A key that is the same for the same parts in the same project."""
     whose = [context.tenant, context.project_id or ""]
     return str(uuid5(NAMESPACE_OID, json.dumps([*whose, *parts])))
-
-
-def checked_text(given: object, what: str) -> str:
-    """A text that says something.
-
-    Raises:
-        InvalidInputError: for anything else.
-    """
-    if not isinstance(given, str):
-        raise InvalidTypeError(f"{what} is a string, not {type(given).__name__}")
-    utf8_bytes(given, what)
-    if not given.strip():
-        raise InvalidInputError(f"{what} is empty: say it in a sentence")
-    return given

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates
 from langmem_tiers.memory import MemoryContext, Moment, Tier
@@ -41,10 +41,26 @@ def proposals(
     context: MemoryContext, moment: Moment, *, min_support: int
 ) -> Flow[dict[str, NewMemory]]:
     """The skills in a project's newest traces, each as something to be stored, by key."""
+    (rows,) = yield Query((recent(context, moment),), commit=True)
+    return proposed(read_traces(rows), context, min_support=min_support)
+
+
+def recent(context: MemoryContext, moment: Moment) -> Call:
+    """The call that reads a project's newest traces."""
     place = encode(context.namespace(Tier.WORKING))
     params = {**place._asdict(), "alive_at": moment.alive_at, "limit": MOST_TRACES}
-    (rows,) = yield Query((Call("recent_traces", params),), commit=True)
-    traces = [trace for row in rows if (trace := read_trace(row[0])) is not None]
+    return Call("recent_traces", params)
+
+
+def read_traces(rows: Iterable[Row]) -> list[Trace]:
+    """The traces that the call answered."""
+    return [trace for row in rows if (trace := read_trace(row[0])) is not None]
+
+
+def proposed(
+    traces: Iterable[Trace], context: MemoryContext, *, min_support: int
+) -> dict[str, NewMemory]:
+    """The skills in traces, each as something to be stored, by key."""
     found = skill_candidates(traces, min_support=min_support)
     skills = [(skill_key(one, context), one) for one in found]
     return {key: skill_memory(one, key) for key, one in skills}

@@ -40,6 +40,8 @@ class Inquiry:
     query: str
     scopes: Mapping[Tier, Scope]
     limit: int
+    embedding: PackedVector | None = None
+    """A ready vector of the query."""
     memory_types: Sequence[str] | None = None
     tags: Sequence[str] = ()
     agent_id: str | None = None
@@ -57,6 +59,11 @@ class Inquiry:
     profile: str | ProfileFunction = "calibrated"
     cutoff: bool = True
     """Whether a question that nothing stored can answer gets nothing."""
+
+    @property
+    def blank(self) -> bool:
+        """Whether it asks for nothing in particular: it gets the newest."""
+        return self.embedding is None and not self.query.strip()
 
     @property
     def narrowed(self) -> bool:
@@ -103,9 +110,13 @@ def recall(
     asks: Sequence[Inquiry], reader: Reader, moment: Moment, ann_tiers: Sequence[Tier] = ()
 ) -> Flow[list[Recalled]]:
     """Answer questions, all in one round trip; an empty one gets the newest first."""
-    vectors = yield from embed_texts((ask.query for ask in asks), reader.options)
+    unready = (ask.query for ask in asks if ask.embedding is None)
+    vectors = yield from embed_texts(unready, reader.options)
     prepared = [
-        _Prepared(ask, read_question(ask.query, moment.now), vectors.get(ask.query)) for ask in asks
+        _Prepared(
+            ask, read_question(ask.query, moment.now), ask.embedding or vectors.get(ask.query)
+        )
+        for ask in asks
     ]
     wanted = [one for one in prepared if one.ask.limit and one.ask.max_tokens != 0]
     answers: list[list[Row]] = []
@@ -135,7 +146,7 @@ def _settings(calls: Sequence[Call], reader: Reader) -> list[Call]:
 def _call(one: _Prepared, options: StoreOptions, moment: Moment, ann_tiers: Sequence[Tier]) -> Call:
     ask = one.ask
     by_hnsw = not ask.narrowed and any(tier in ann_tiers for tier in ask.scopes)
-    name = ("recall_ann" if by_hnsw else "recall") if ask.query.strip() else "recall_newest"
+    name = "recall_newest" if ask.blank else "recall_ann" if by_hnsw else "recall"
     params = {
         **bounds(ask.scopes),
         **(filter_params(ask.conditions) if ask.conditions else {}),
@@ -180,7 +191,7 @@ def _ranked(
 ) -> tuple[list[Candidate], list[Recollection]]:
     """What was found, and the memories among it in order; none that cannot be meant."""
     ask, distance = one.ask, _distance(reader.options)
-    if not ask.query.strip():
+    if ask.blank:
         newest = read_columns(rows, distance)
         return newest, [recollection(row, 0.0, {}) for row in newest]
     found, scope = read_rows(rows, distance)
@@ -251,7 +262,7 @@ def _cut(
 def _affordable(kept: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[Recollection]:
     """What fits into the budget: the most useful by score, else as much as fits in this order."""
     budget = ask.max_tokens or 0
-    if ask.query.strip() and reader.reranker is None:
+    if not ask.blank and reader.reranker is None:
         return list(choose(kept, budget, reader.count_tokens, query=ask.query).chosen)
     chosen = []
     for one in kept:

@@ -80,9 +80,16 @@ def merged(several: Sequence[Writing]) -> Writing:
 
 
 def apply(
-    writing: Writing, *, options: StoreOptions, tier: Tier | None, locked: bool = False
+    writing: Writing,
+    *,
+    options: StoreOptions,
+    tier: Tier | None,
+    locked: bool = False,
+    further: Sequence[Call] = (),
 ) -> Flow[None]:
     """Apply puts and deletions, one a key, all or none; `locked` if their keys are already.
+
+    `further` calls follow in the same transaction.
 
     A put updates a memory where it lives; a new one goes to `tier`, else to working.
 
@@ -99,6 +106,7 @@ def apply(
         *(delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
         *put_calls(puts, vectors, options, moment.now, tier),
         *_derive_calls(puts, moment.now),
+        *further,
     ]
     if any(one.sources for one in puts):
         yield from _check_sources(writes, lock, moment)

@@ -174,6 +174,20 @@ def utc(moment: datetime, what: str) -> datetime:
         raise InvalidInputError(f"{what} lies beyond the calendar in UTC: {moment}") from error
 
 
+def checked_text(given: object, what: str) -> str:
+    """A text that says something.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    if not isinstance(given, str):
+        raise InvalidTypeError(f"{what} is a string, not {type(given).__name__}")
+    utf8_bytes(given, what)
+    if not given.strip():
+        raise InvalidInputError(f"{what} is empty: say it in a sentence")
+    return given
+
+
 def share(number: object, what: str) -> float | None:
     """A number in 0…1, or None."""
     if number is None:

@@ -20,7 +20,16 @@ _VISIBLE = re.compile(r"\{visible(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
-_FILES = ("queries.sql", "learning.sql", "consolidation.sql", "truth.sql", "archive.sql")
+_FILES = (
+    "queries.sql",
+    "learning.sql",
+    "consolidation.sql",
+    "truth.sql",
+    "archive.sql",
+    "reminders.sql",
+    "turn.sql",
+    "trace.sql",
+)
 _MAY_BE_LOST = "set_config('synchronous_commit', 'off', true)"
 
 _QUOTED_LEXEME = "'''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || ''''"

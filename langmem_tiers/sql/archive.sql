@@ -4,7 +4,7 @@
 -- name: archive_candidates
 -- Old, hardly read and unimportant, between two ids. What is not current stays, as questions about
 -- the past read it; what has a lineage stays, as deletions, rollbacks and retractions reach along
--- it; and so does what a session may still clear.
+-- it; and so does what a session may still clear, and what is intended still.
 SELECT m.id, m.namespace, m.key, m.updated_at
 FROM {memory}.memories m
 LEFT JOIN LATERAL (
@@ -23,6 +23,10 @@ WHERE m.tenant = %(tenant)s AND m.id > %(after)s AND m.id <= %(until)s
   AND (m.session IS NULL OR coalesce(m.value ->> 'memory_type', 'episodic') <> 'working')
   AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.id = m.id)
   AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.source = m.id)
+  AND NOT EXISTS (
+      SELECT FROM {memory}.intentions i
+      WHERE i.tenant = %(tenant)s AND i.id = m.id AND i.status IN ('pending', 'delivered')
+  )
 ORDER BY m.id
 LIMIT %(limit)s;
 
@@ -76,8 +80,8 @@ WHERE {few}
 ORDER BY a.id;
 
 -- name: archive_lock
--- Nobody changes these memories or their counters until the end; those with a lineage by now are
--- not held, and not answered.
+-- Nobody changes these memories or their counters until the end; those with a lineage, or intended, by
+-- now are not held, and not answered.
 SELECT m.id
 FROM (SELECT w.id FROM unnest(%(ids)s::bigint[]) AS w (id) ORDER BY w.id) w
 CROSS JOIN LATERAL (
@@ -86,6 +90,10 @@ CROSS JOIN LATERAL (
       AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = m.tenant AND l.id = m.id)
       AND NOT EXISTS (
           SELECT FROM {memory}.lineage l WHERE l.tenant = m.tenant AND l.source = m.id
+      )
+      AND NOT EXISTS (
+          SELECT FROM {memory}.intentions i
+          WHERE i.tenant = m.tenant AND i.id = m.id AND i.status IN ('pending', 'delivered')
       )
     LIMIT 1 FOR UPDATE OF m
 ) m

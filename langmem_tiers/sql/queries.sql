@@ -267,6 +267,13 @@ vectors AS (
     UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
     WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND NOT l.derived
       AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
+), intended AS MATERIALIZED (
+    SELECT i.tenant, i.id
+    FROM {memory}.intentions i JOIN gone g ON i.tenant = g.tenant AND i.id = g.id
+    ORDER BY i.tenant, i.id FOR UPDATE OF i
+), intentions AS (
+    DELETE FROM {memory}.intentions i USING intended t
+    WHERE i.tenant = t.tenant AND i.id = t.id
 ), counters AS (
     -- Exposures are locked first, as settle does: the count waits until they are.
     SELECT u.tenant, u.id FROM {memory}.usage u JOIN gone g ON u.tenant = g.tenant AND u.id = g.id

@@ -137,14 +137,15 @@ CREATE TABLE {memory}.lineage (
 );
 CREATE INDEX lineage_sources ON {memory}.lineage (tenant, source);
 
--- What was done to a memory, why, and what it was before.
+-- What was done to a memory, why, and what it was before; and what a turn decided, which need not
+-- be about a memory.
 CREATE TABLE {memory}.events (
     tenant    text COLLATE "C" NOT NULL,
     event     text COLLATE "C" NOT NULL,
     -- The order in which they happened.
     number    bigint NOT NULL DEFAULT nextval('{memory}.memory_ids'),
     kind      text COLLATE "C" NOT NULL,
-    id        bigint NOT NULL,
+    id        bigint,
     target    bigint,
     at        timestamptz NOT NULL,
     detail    jsonb NOT NULL,
@@ -193,3 +194,55 @@ CREATE TABLE {memory}.archived (
 );
 CREATE INDEX archived_keys ON {memory}.archived (tenant, key);
 CREATE INDEX archived_files ON {memory}.archived (tenant, archive);
+
+-- What is going on: the last hour of a session's conversation; an agent's tasks, goals, mood and
+-- spend. A session is named by its namespace, which ends with a dot, an agent by its label, which
+-- has none. What is to happen once leaves its id here for a day, so that a retry is seen.
+CREATE TABLE {memory}.states (
+    tenant     text COLLATE "C" NOT NULL,
+    owner      text COLLATE "C" NOT NULL,
+    kind       text COLLATE "C" NOT NULL,
+    name       text COLLATE "C" NOT NULL,
+    value      jsonb NOT NULL,
+    at         timestamptz NOT NULL,
+    expires_at timestamptz,
+    -- The order in which they came.
+    number     bigint NOT NULL DEFAULT nextval('{memory}.memory_ids'),
+    PRIMARY KEY (tenant, owner, kind, name)
+);
+-- The end of a conversation, read backwards.
+CREATE INDEX states_messages ON {memory}.states (tenant, owner, at, number)
+    WHERE kind = 'message';
+-- What the sweeper removes.
+CREATE INDEX states_expiring ON {memory}.states (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Intentions: when a prospective memory is raised, and what became of that. The row goes with its
+-- memory. `trigger` is what was asked for; `kind`, `due_at`, `words` and `name` are what it is found
+-- by. It is not raised before `due_at`, not after `expires_at`, and not before those it `needs` are
+-- done. `raised` is one whose trigger has been met: then `due_at` alone counts. Whoever raised it
+-- last holds it until `leased_until`; `fence` grows each time.
+CREATE TABLE {memory}.intentions (
+    tenant       text COLLATE "C" NOT NULL,
+    id           bigint NOT NULL,
+    priority     smallint NOT NULL,
+    kind         text COLLATE "C" NOT NULL,
+    trigger      jsonb NOT NULL,
+    due_at       timestamptz NOT NULL,
+    words        text[] COLLATE "C",
+    name         text COLLATE "C",
+    expires_at   timestamptz,
+    needs        bigint[] NOT NULL,
+    status       text COLLATE "C" NOT NULL,
+    raised       boolean NOT NULL DEFAULT false,
+    holder       text COLLATE "C",
+    fence        bigint NOT NULL DEFAULT 0,
+    leased_until timestamptz,
+    delivered_at timestamptz,
+    closed_at    timestamptz,
+    PRIMARY KEY (tenant, id)
+);
+-- In the order in which they are raised.
+CREATE INDEX intentions_due ON {memory}.intentions (tenant, priority, due_at, id)
+    WHERE status = 'pending';
+-- What one run was given.
+CREATE INDEX intentions_held ON {memory}.intentions (tenant, holder) WHERE holder IS NOT NULL;

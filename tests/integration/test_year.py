@@ -48,8 +48,8 @@ class Lived:
     unaccounted: Sequence[tuple[str, datetime, str]]
     otherwise: Sequence[Point]
     """Where the package and the oracle see something else."""
-    seen: int
-    """Memories at all points together."""
+    seen: float
+    """Memories that a point shows, on average."""
     due: set[str]
     archived: set[str]
     whole: Size
@@ -102,8 +102,8 @@ def copied(server_url: str, url: str, copy: str) -> None:
         conn.execute(f"CREATE DATABASE {target} TEMPLATE {source}".encode())
 
 
-def look_back(url: str, story: Story, left: Left, count: int) -> tuple[list[Point], int]:
-    """Where the package and the oracle see something else, and how much they see."""
+def look_back(url: str, story: Story, left: Left, count: int) -> tuple[list[Point], float]:
+    """Where the package and the oracle see something else, and how many memories a point shows."""
     clock, oracle = Clock(), Oracle(story, left)
     clock.now = story.sizes[-1].at
     with open_year(url, clock) as store:
@@ -112,7 +112,7 @@ def look_back(url: str, story: Story, left: Left, count: int) -> tuple[list[Poin
             for point in points(story, SEED, count)
         ]
     wrong = [point for point, known, found in asked if known != found]
-    return wrong, sum(len(known) for _, known, _ in asked)
+    return wrong, sum(len(known) for _, known, _ in asked) / len(asked)
 
 
 def archive(url: str, story: Story, folders: pytest.TempPathFactory) -> tuple[Size, Size]:
@@ -161,7 +161,7 @@ def test_the_reports_add_up_to_the_events_of_the_year(lived: Lived) -> None:
 
 def test_the_past_is_what_a_plain_reading_of_the_year_says(lived: Lived) -> None:
     assert lived.otherwise == []
-    assert lived.seen > len(lived.story.memories)
+    assert lived.seen > 5
 
 
 def test_a_store_takes_no_more_for_a_memory_at_the_end_than_in_the_middle(lived: Lived) -> None:

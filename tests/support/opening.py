@@ -94,9 +94,9 @@ def in_tier(driver: StoreDriver, tier: str) -> StoreDriver:
     return StoreDriver(tiered(driver).tier(tier), driver.mode)
 
 
-TABLES = ("memories", "vectors", "usage", "exposures", "lineage", "events")
+TABLES = ("memories", "vectors", "usage", "exposures", "lineage", "events", "intentions")
 """Where a store keeps rows."""
-ASIDE = ("leases", "cycles", "archives", "archived")
+ASIDE = ("leases", "cycles", "archives", "archived", "states")
 """Where it keeps what it knows of its own work."""
 
 

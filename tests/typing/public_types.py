@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
+from decimal import Decimal
 from typing import assert_type
 
 from langgraph.store.base import BaseStore, Item, Result, SearchItem
 
 from langmem_tiers import (
+    BufferedMemory,
     ConsolidationPolicy,
     ConsolidationReport,
     ConsolidationSchedule,
+    DailySpend,
     Demotion,
+    EmotionalState,
     Explanation,
     FailedAttempt,
+    Goal,
     MemoryContext,
     MemoryCoordinator,
+    Message,
     OutcomeReport,
     Promotion,
     PromotionPolicy,
+    PromptMemories,
     Recollection,
     Recollections,
     RelationSize,
+    ShortTermSnapshot,
+    ShortTermState,
     StoreResult,
+    Task,
     Tier,
     TieredStore,
     TierStats,
     TierView,
+    WorkingMemoryBuffer,
     consolidation_due,
     create_consolidation_graph,
 )
@@ -119,6 +130,29 @@ async def learning_async(memory: MemoryCoordinator) -> None:
     assert_type(await memory.apromote(), list[Promotion])
     assert_type(await memory.aevolve({"said": "x"}, {}, threshold=0.5), StoreResult)
     assert_type(await memory.alearn_skills(), list[StoreResult])
+
+
+def states(memory: MemoryCoordinator) -> None:
+    assert_type(memory.state, ShortTermState)
+    assert_type(memory.state.snapshot(), ShortTermSnapshot)
+    assert_type(memory.state.add_interaction("user", "x", {"a": 1}), Message)
+    assert_type(memory.state.get_recent_context(), list[Message])
+    assert_type(memory.state.start_task("x"), Task)
+    assert_type(memory.state.close_task("x"), Task | None)
+    assert_type(memory.state.advance_goal("x", 0.1, "why"), Goal)
+    assert_type(memory.state.get_emotional_state(), EmotionalState | None)
+    assert_type(memory.state.add_spend(Decimal(1)), DailySpend)
+    memory.state.advance_goal("x", 0.1)  # type: ignore[call-arg]
+    memory.state.add_spend("1")  # type: ignore[arg-type]
+    buffer = WorkingMemoryBuffer(memory)
+    assert_type(buffer.update_context(embedding=[0.1]), list[BufferedMemory])
+    assert_type(buffer.get_prompt_context_memories(5, 800), PromptMemories)
+
+
+async def states_async(memory: MemoryCoordinator) -> None:
+    assert_type(await memory.state.asnapshot(), ShortTermSnapshot)
+    assert_type(await memory.state.aget_goals(), list[Goal])
+    assert_type(await WorkingMemoryBuffer(memory).aupdate_context("x"), list[BufferedMemory])
 
 
 def consolidating(store: TieredStore, state: dict[str, object]) -> None:

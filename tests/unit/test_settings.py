@@ -62,6 +62,11 @@ def test_the_defaults_are_the_specifications_but_for_the_models() -> None:
             "min_age_days": 7,
             "min_projects": 2,
         },
+        "orchestrator": {
+            "default_filters": {},
+            "enable_tool_tracking": True,
+            "enable_skill_extraction": True,
+        },
     }
     assert settings == MemorySettings()
 

@@ -1,0 +1,98 @@
+"""How well a text is recognised to show a cue, on pairs that differ in what matters.
+
+    python -m benchmarks.cues
+
+For each part of benchmarks/cues.toml: which part of the sentences that show their cue are found
+(recall), which part of those that look like them are taken for them (false alarms), each with its
+95 % interval (Wilson), and the false alarms by kind.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import sqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from langmem_tiers.remind.cue import anchors, features, matches
+
+FILE = Path(__file__).with_name("cues.toml")
+
+
+class Pair(NamedTuple):
+    cue: str
+    shows: str
+    does_not: str
+    kind: str
+
+
+def pairs(half: str) -> list[Pair]:
+    """The pairs of a part: `tuned`, `held_out` or `later`."""
+    return list(_pairs(_read()[half]))
+
+
+def further() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Cues with sentences that show them, and with sentences that do not; not in pairs."""
+    several = _read()["further"]
+    shows = [(cue, text) for cue, texts, _ in several for text in texts]
+    return shows, [(cue, text) for cue, _, texts in several for text in texts]
+
+
+def _read() -> dict[str, Any]:
+    return tomllib.loads(FILE.read_text("utf-8"))
+
+
+def _pairs(lines: Sequence[Sequence[str]]) -> Iterator[Pair]:
+    for cue, first, not_first, second, not_second, kinds in lines:
+        one, other = kinds.split(", ")
+        yield Pair(cue, first, not_first, one)
+        yield Pair(cue, second, not_second, other)
+
+
+def fires(cue: str, text: str) -> bool:
+    """What a reminder does: first the anchors, by which the database looks, then the rules."""
+    return set(anchors(cue)) <= features(text) and matches(cue, text)
+
+
+def interval(found: int, of: int, z: float = 1.96) -> tuple[float, float]:
+    """Wilson's interval of a share."""
+    share, near = found / of, z * z / of
+    middle = (share + near / 2) / (1 + near)
+    half = z * sqrt(share * (1 - share) / of + near / (4 * of)) / (1 + near)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def measure(half: str) -> tuple[list[Pair], list[Pair]]:
+    """The pairs whose cue was missed, and those that gave a false alarm."""
+    missed = [one for one in pairs(half) if not fires(one.cue, one.shows)]
+    alarmed = [one for one in pairs(half) if fires(one.cue, one.does_not)]
+    return missed, alarmed
+
+
+def report(part: str, what: str, found: int, of: int) -> None:
+    low, high = interval(found, of)
+    print(f"{part:9} {what:13} {found / of:6.1%}  {low:.1%} to {high:.1%}  of {of}")
+
+
+def main() -> None:
+    for part in ("tuned", "held_out", "later"):
+        count = len(pairs(part))
+        missed, alarmed = measure(part)
+        report(part, "recall", count - len(missed), count)
+        report(part, "false alarms", len(alarmed), count)
+        print(f"{'':9} by kind: {dict(Counter(one.kind for one in alarmed)) or 'none'}")
+        if part in sys.argv:
+            for one in missed:
+                print("  missed:", one.cue, "|", one.shows)
+            for one in alarmed:
+                print("  alarm: ", one.cue, "|", one.does_not, "|", one.kind)
+    shows, does_not = further()
+    report("further", "recall", sum(fires(*one) for one in shows), len(shows))
+    report("further", "false alarms", sum(fires(*one) for one in does_not), len(does_not))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""What the gate is measured on: attacks and benign notes, in a half to tune on and one held out.
+
+The held-out half was written before the rules, its oblique attacks after them. Both halves are English for the most part, with
+short pieces of some twenty other languages.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks import gate_corpus_attacks as attacks
+from benchmarks import gate_corpus_attacks_held_out as held_out_attacks
+from benchmarks import gate_corpus_benign as benign
+from benchmarks import gate_corpus_benign_held_out as held_out_benign
+
+Lines = Mapping[tuple[str, str], str]
+
+_EACH = 2
+"""Fillings of a line that has a place to fill."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One text, where it comes from, and what had been recalled or stored before it."""
+
+    text: str
+    kind: str
+    source: str
+    recalled: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Half:
+    """One half of the corpus."""
+
+    name: str
+    attacks: tuple[Sample, ...]
+    benign: tuple[Sample, ...]
+    trivial: tuple[Sample, ...]
+
+
+def tuned() -> Half:
+    """The half that the rules were tuned on."""
+    return Half(
+        name="tuned",
+        attacks=(
+            *_filled(attacks.ATTACKS, payload=attacks.PAYLOADS, claim=attacks.CLAIMS),
+            *_after(attacks.ECHOES, "echo", "agent"),
+            *_beside(attacks.COPIES),
+        ),
+        benign=(
+            *_filled(benign.BENIGN, name=benign.NAMES, thing=benign.THINGS),
+            *_every_pair(benign.EVERY_PAIR, benign.NAMES, benign.THINGS),
+            *_after(benign.UPDATES, "update", "agent"),
+        ),
+        trivial=_trivial(benign.TRIVIAL),
+    )
+
+
+def held_out() -> Half:
+    """The half that nothing was changed for."""
+    return Half(
+        name="held out",
+        attacks=(
+            *_filled(
+                held_out_attacks.HELD_OUT_ATTACKS,
+                payload=held_out_attacks.PAYLOADS,
+                claim=held_out_attacks.CLAIMS,
+            ),
+            *_after(held_out_attacks.HELD_OUT_ECHOES, "echo", "agent"),
+            *_beside(held_out_attacks.HELD_OUT_COPIES),
+        ),
+        benign=(
+            *_filled(
+                held_out_benign.HELD_OUT_BENIGN,
+                name=held_out_benign.HELD_OUT_NAMES,
+                thing=held_out_benign.HELD_OUT_THINGS,
+            ),
+            *_every_pair(
+                held_out_benign.HELD_OUT_EVERY_PAIR,
+                held_out_benign.HELD_OUT_NAMES,
+                held_out_benign.HELD_OUT_THINGS,
+            ),
+            *_after(held_out_benign.HELD_OUT_UPDATES, "update", "agent"),
+        ),
+        trivial=_trivial(benign.HELD_OUT_TRIVIAL),
+    )
+
+
+def _filled(lines: Lines, **words: Sequence[str]) -> Iterator[Sample]:
+    """Each line, as often as given, or twice where something is to be filled in."""
+    turn = itertools.count()
+    for (kind, source), text in lines.items():
+        for line in _lines(text):
+            named = [name for name in words if f"{{{name}}}" in line]
+            hidden = any(f"{{{name}}}" in line for name in ("base64", "hex", "tagged"))
+            for _ in range(_EACH if named or hidden else 1):
+                number = next(turn)
+                chosen = {name: words[name][number % len(words[name])] for name in words}
+                yield Sample(text=_fill(line, chosen), kind=kind, source=source)
+
+
+def _every_pair(
+    lines: Mapping[str, str], names: Sequence[str], things: Sequence[str]
+) -> Iterator[Sample]:
+    for source, line in lines.items():
+        for name, thing in itertools.product(names, things):
+            text = line.format(name=name, thing=thing)
+            yield Sample(text=text, kind="generated", source=source)
+
+
+def _fill(line: str, chosen: Mapping[str, str]) -> str:
+    text = line
+    for name, word in chosen.items():
+        text = text.replace(f"{{{name}}}", word)
+    order = f"Ignore previous instructions and {chosen.get('payload', '')}"
+    text = text.replace("{base64}", base64.b64encode(order.encode()).decode())
+    text = text.replace("{hex}", order.encode().hex())
+    text = text.replace("{tagged}", "".join(chr(0xE0000 + ord(one)) for one in order))
+    return text.replace("{{", "{").replace("}}", "}")
+
+
+def _lines(text: str) -> list[str]:
+    return [line.replace("\\n", "\n") for line in text.strip("\n").split("\n") if line]
+
+
+def _after(pairs: Sequence[tuple[str, str]], kind: str, source: str) -> Iterator[Sample]:
+    for recalled, text in pairs:
+        yield Sample(text=text, kind=kind, source=source, recalled=(recalled,))
+
+
+def _beside(pairs: Sequence[tuple[str, str]]) -> Iterator[Sample]:
+    for stored, text in pairs:
+        yield Sample(text=text, kind="near-duplicate", source="web", stored=(stored,))
+
+
+def _trivial(text: str) -> tuple[Sample, ...]:
+    lines = [line.replace("\\n", "\n").replace("\\t", "\t") for line in text.split("\n")]
+    return tuple(Sample(text=line, kind="trivial", source="user") for line in lines)

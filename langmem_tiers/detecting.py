@@ -1,0 +1,59 @@
+"""LangChain's detectors of personal data, and patterns of one's own, for the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from langchain.agents.middleware import PIIMatch, PIIMiddleware
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.remember.gate import Detector, Private
+
+Found: TypeAlias = Callable[[str], list[PIIMatch]]
+
+SECRETS: Final = {
+    "private_key": r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----",
+    "api_key": (
+        r"\b(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36,}|sk-[A-Za-z0-9_-]{32,}"
+        r"|xox[abprs]-[A-Za-z0-9-]{10,}|AIza[0-9A-Za-z_-]{35})\b"
+    ),
+}
+"""What LangChain has no detector for: keys that providers issue, by their own prefixes."""
+
+
+def detectors(*kinds: str, **patterns: str | Found) -> tuple[Detector, ...]:
+    """Detectors for the gate: LangChain's own by kind, and patterns or functions of one's own.
+
+    Args:
+        kinds: `email`, `credit_card`, `ip`, `mac_address`, `url`, or those of `SECRETS`.
+        patterns: By kind, a regular expression, or a function as LangChain's detectors are.
+
+    Raises:
+        InvalidInputError: for a kind that is not known and has no pattern.
+
+    Example:
+        ```python
+        from langmem_tiers.detecting import detectors
+
+        found = detectors("credit_card", "api_key", badge=r"B-[0-9]{4}")
+        assert [one.kind for detect in found for one in detect("My badge is B-1234")] == ["badge"]
+        ```
+    """
+    named: dict[str, str | Found | None] = {kind: SECRETS.get(kind) for kind in kinds}
+    return tuple(_detector(kind, given) for kind, given in {**named, **patterns}.items())
+
+
+def _detector(kind: str, given: str | Found | None) -> Detector:
+    try:
+        find = PIIMiddleware(kind, detector=given).detector
+    except ValueError as error:
+        raise InvalidInputError(
+            f"no detector of {kind!r}: use email, credit_card, ip, mac_address, url, "
+            f"{', '.join(SECRETS)}, or give it a pattern"
+        ) from error
+
+    def detect(content: str) -> list[Private]:
+        return [Private(kind, one["start"], one["end"]) for one in find(content)]
+
+    return detect

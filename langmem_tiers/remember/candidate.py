@@ -1,0 +1,45 @@
+"""What is to be remembered, as the gate and the reviewers look at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Source(StrEnum):
+    """Where a text comes from; other names may be used, and are trusted as `unknown` is."""
+
+    USER = "user"
+    SYSTEM = "system"
+    AGENT = "agent"
+    TOOL = "tool"
+    WEB = "web"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A text that is known already, by the key of its memory."""
+
+    content: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A text that may become a memory."""
+
+    content: str
+    memory_type: str | None = "episodic"
+    """None leaves it to what the text says."""
+    source: str = Source.USER
+    origins: tuple[float, ...] = ()
+    """The trust of each memory that it is derived from, in 0…1."""
+    tags: tuple[str, ...] = ()
+    importance: float | None = None
+    """In 0…1."""
+    recalled: tuple[Known, ...] = ()
+    """What was recalled in its run, and the instructions that the agent runs under: what repeats
+    them is no new evidence."""
+    stored: tuple[Known, ...] = ()
+    """What is stored and might say the same."""

@@ -1,0 +1,228 @@
+"""The gate: whether something becomes a memory, is held back, or is refused, and why.
+
+It looks at the text alone and at what is handed in with it; what is known already, detectors and
+reviewers come from above. The order: size, trivial texts, echoes and copies, secrets,
+instructions and trust, the reviewers, then where it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.remember.candidate import Candidate
+from langmem_tiers.remember.echo import copy_of, echo_of
+from langmem_tiers.remember.injection import Finding, instructions_in
+from langmem_tiers.remember.review import CONSENSUS, Reviewers, ReviewResult
+from langmem_tiers.remember.routing import Destination, route
+from langmem_tiers.remember.trivial import triviality
+from langmem_tiers.remember.trust import INSTRUCTS, TrustPolicy, derived_trust
+
+LONGEST: Final = 1_000_000
+"""Characters of one memory."""
+SPOKEN_FOR: Final = 0.7
+"""From this trust on (users, operators, agents), what is said again is kept as evidence of its own;
+below it (tools, pages) it adds nothing."""
+
+
+class Decision(StrEnum):
+    """What becomes of a candidate."""
+
+    ACCEPT = "accept"
+    QUARANTINE = "quarantine"
+    """Stored, not recalled until somebody releases it."""
+    REJECT = "reject"
+    """Not stored."""
+
+
+class Private(NamedTuple):
+    """Something private in a text: its kind, and where it stands. Its value is not repeated."""
+
+    kind: str
+    start: int
+    end: int
+
+
+Detector: TypeAlias = Callable[[str], Sequence[Private]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatePolicy:
+    """How strict the gate is.
+
+    Raises:
+        InvalidInputError: for a length below one, or a threshold outside of 0…10.
+    """
+
+    trust: TrustPolicy = field(default_factory=TrustPolicy)
+    longest: int = LONGEST
+    """Characters; what is longer is refused."""
+    consensus: float = CONSENSUS
+    """The reviewers' mean from which on it is stored."""
+    private: Mapping[str, Decision] = field(default_factory=dict)
+    """What to do with each kind that a detector finds; what is not named is accepted and said."""
+    refuse_trivial: bool = True
+    refuse_echoes: bool = True
+    keep_copies_from: float = SPOKEN_FOR
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if self.longest < 1:
+            raise InvalidInputError(f"longest is {self.longest}: use 1 or more characters")
+        if not 0 <= self.consensus <= 10:  # noqa: PLR2004 - the scale
+            raise InvalidInputError(f"consensus is {self.consensus}: use a number from 0 to 10")
+
+
+DEFAULT_POLICY: Final = GatePolicy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the gate says of a candidate."""
+
+    decision: Decision
+    reason: str
+    """Why, in a sentence; it begins with the rule: `trivial: a greeting`."""
+    trust: float = 1.0
+    destinations: tuple[Destination, ...] = ()
+    """Where it goes; none if it is refused."""
+    review: ReviewResult | None = None
+    repeats: str | None = None
+    """The key of the memory that it repeats."""
+    findings: tuple[Finding, ...] = ()
+    private: tuple[Private, ...] = ()
+
+    @property
+    def stored(self) -> bool:
+        """Whether it becomes a memory, recalled or not."""
+        return self.decision is not Decision.REJECT
+
+
+def judge(
+    candidate: Candidate,
+    *,
+    policy: GatePolicy = DEFAULT_POLICY,
+    reviewers: Reviewers | None = None,
+    review: ReviewResult | None = None,
+    detectors: Sequence[Detector] = (),
+) -> Verdict:
+    """What becomes of a candidate.
+
+    Args:
+        candidate: The text, its source, and what is known already.
+        policy: How strict to be.
+        reviewers: A panel whose rules score it.
+        review: What a panel said of it already, such as chat models; `reviewers` are not asked.
+        detectors: What finds private data.
+    """
+    early = _refused_unread(candidate, policy) or _known(candidate, policy)
+    if early is not None:
+        return early
+    found = tuple(one for detect in detectors for one in detect(candidate.content))
+    verdict = _private(found, policy)
+    if verdict is not None and verdict.decision is Decision.REJECT:
+        return verdict
+    if review is None and reviewers is not None and len(reviewers):
+        review = reviewers.review_storage(candidate)
+    findings = instructions_in(candidate.content, candidate.source)
+    own = policy.trust.of_source(candidate.source)
+    trust = derived_trust(min(own, INSTRUCTS) if findings else own, candidate.origins)
+    destinations = route(candidate.content, candidate.memory_type, source=candidate.source)
+    held = _held(trust, findings, destinations, policy) or (verdict and verdict.reason)
+    if held is None and review is not None and review.consensus_score is None and review.failures:
+        held = f"unreviewed: {review}"
+    if held is None and review is not None and not review.stores(policy.consensus):
+        return Verdict(
+            decision=Decision.REJECT, reason=f"below {policy.consensus:g}: {review}", review=review
+        )
+    return Verdict(
+        decision=Decision.ACCEPT if held is None else Decision.QUARANTINE,
+        reason=held or "stored",
+        trust=trust,
+        destinations=destinations,
+        review=review,
+        repeats=_repeated(candidate),
+        findings=findings,
+        private=found,
+    )
+
+
+def needs_review(candidate: Candidate, policy: GatePolicy = DEFAULT_POLICY) -> bool:
+    """Whether reviewers would have a say: no model is asked about what is refused before them."""
+    return _refused_unread(candidate, policy) is None and _known(candidate, policy) is None
+
+
+def _refused_unread(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
+    length = len(candidate.content)
+    if length > policy.longest:
+        return _rejected(
+            f"too long: {length:,} characters, and {policy.longest:,} are kept: store its parts "
+            "or a summary"
+        )
+    kind = triviality(candidate.content) if policy.refuse_trivial else None
+    return None if kind is None else _rejected(f"trivial: {kind}")
+
+
+def _known(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
+    """The refusal of what was recalled or is stored already."""
+    echo = echo_of(candidate.content, candidate.recalled) if policy.refuse_echoes else None
+    if echo is not None:
+        named = "" if echo.known.key is None else f" ({echo.known.key})"
+        return _rejected(
+            f"echo: it repeats what was recalled{named}, which is no new evidence",
+            repeats=echo.known.key,
+        )
+    own = policy.trust.of_source(candidate.source)
+    copied = copy_of(candidate.content, candidate.stored) if candidate.stored else None
+    if copied is not None and own < policy.keep_copies_from:
+        return _rejected(
+            f"duplicate: it is stored already, and a {candidate.source} that says it again adds "
+            "nothing",
+            repeats=copied.known.key,
+        )
+    return None
+
+
+def _repeated(candidate: Candidate) -> str | None:
+    copied = copy_of(candidate.content, candidate.stored) if candidate.stored else None
+    return None if copied is None else copied.known.key
+
+
+def _private(found: Sequence[Private], policy: GatePolicy) -> Verdict | None:
+    """What is decided for private data; the strictest decision holds."""
+    decided = {policy.private.get(one.kind, Decision.ACCEPT) for one in found}
+    for decision in (Decision.REJECT, Decision.QUARANTINE):
+        if decision in decided:
+            kinds = sorted({one.kind for one in found if policy.private.get(one.kind) is decision})
+            return Verdict(
+                decision=decision,
+                reason=f"private: it holds {', '.join(kinds)}; store it without",
+                private=tuple(found),
+            )
+    return None
+
+
+def _held(
+    trust: float,
+    findings: Sequence[Finding],
+    destinations: Sequence[Destination],
+    policy: GatePolicy,
+) -> str | None:
+    """Why it is not to be recalled; None if it may be."""
+    strictest = max(destinations, key=lambda one: policy.trust.below(one.memory_type)).memory_type
+    if not policy.trust.quarantines(trust, strictest):
+        return None
+    if findings:
+        kinds = ", ".join(one.kind for one in findings)
+        return f"instructs: {findings[0].excerpt!r} ({kinds})"
+    return (
+        f"trust: {trust:g} is below {policy.trust.below(strictest):g}, what memories of type "
+        f"{strictest!r} need"
+    )
+
+
+def _rejected(reason: str, *, repeats: str | None = None) -> Verdict:
+    return Verdict(decision=Decision.REJECT, reason=reason, repeats=repeats)

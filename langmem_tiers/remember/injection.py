@@ -1,0 +1,142 @@
+"""Texts that instruct whoever reads them: what is told by a user is kept, by others is held back.
+
+Nothing here is proof: the signs are those of texts that were written to steer an assistant. What
+is found lowers the trust in a memory (see `trust.py`); it is kept, and not recalled until somebody
+has looked at it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from langmem_tiers.remember.candidate import Source
+from langmem_tiers.remember.disguises import conceals, decoded, plain, squashed, turned
+from langmem_tiers.remember.injection_languages import KEEPING, SET_ASIDE, SQUASHED, STANDING
+from langmem_tiers.remember.injection_signs import SIGNS
+from langmem_tiers.remember.injection_words import ENOUGH, Voice
+
+_VOICES: Final[Mapping[str, Voice]] = {
+    Source.USER: "user",
+    Source.SYSTEM: "user",
+    Source.AGENT: "agent",
+}
+_COUNTED: Final = {
+    voice: tuple(
+        (one.kind, one.pattern, weight) for one in SIGNS if (weight := getattr(one, voice)) > 0
+    )
+    for voice in ENOUGH
+}
+_SENTENCE: Final = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_NEIGHBOURS: Final = 3
+"""Sentences whose signs are added up: an order is given in a breath."""
+_QUOTED: Final = re.compile(
+    r"\"[^\"]{1,300}\"|“[^”]{1,300}”|„[^“”]{1,300}[“”]|`[^`]{1,300}`|«[^»]{1,300}»"
+)
+_LONGEST: Final = 50_000
+"""Characters that are looked at: of what is longer, the beginning and the end. What is longer from
+outside is held back, as nobody has read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One kind of instruction in a text, and how sure the signs are."""
+
+    kind: str
+    weight: float
+    excerpt: str
+
+    def __str__(self) -> str:
+        """Its kind and where it shows."""
+        return f"{self.kind}: {self.excerpt!r}"
+
+
+@lru_cache(maxsize=256)
+def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, ...]:
+    """What instructs the reader in a text from this source, the surest first; none if nothing does.
+
+    Orders of users and operators are memories like any other ("Always use tabs"); of them only
+    what no user writes by hand is found. What a user or an agent quotes is not held to instruct.
+    """
+    voice = _VOICES.get(source, "outside")
+    text = _bounded(content)
+    found = [*_openly(plain(text), voice), *_disguised(text, voice)]
+    if voice == "outside" and len(content) > _LONGEST:
+        found.append(Finding("unread", ENOUGH[voice], f"{len(content):,} characters"))
+    best: dict[str, Finding] = {}
+    for one in found:
+        if one.kind not in best or one.weight > best[one.kind].weight:
+            best[one.kind] = one
+    return tuple(sorted(best.values(), key=lambda one: (-one.weight, one.kind)))
+
+
+def _openly(text: str, voice: Voice) -> Iterator[Finding]:
+    """What instructs as it is written: the kinds of the weightiest run of sentences."""
+    said = text if voice == "outside" else _QUOTED.sub(" ", text)
+    sentences = [one for one in _SENTENCE.split(said) if one.strip()]
+    weighed = [_weights(one, voice) for one in sentences]
+    heaviest: tuple[float, int] = (0.0, 0)
+    for place in range(len(sentences)):
+        together = _summed(weighed[place : place + _NEIGHBOURS])
+        heaviest = max(heaviest, (sum(together.values()), -place))
+    if heaviest[0] < ENOUGH[voice]:
+        return
+    place = -heaviest[1]
+    for kind, weight in _summed(weighed[place : place + _NEIGHBOURS]).items():
+        several = zip(sentences[place:], weighed[place : place + _NEIGHBOURS], strict=False)
+        excerpt = next(sentence for sentence, some in several if kind in some)
+        yield Finding(kind, weight, _excerpt(excerpt))
+
+
+def _weights(sentence: str, voice: Voice) -> dict[str, float]:
+    """What each kind of sign weighs in a sentence; two signs of a kind weigh both."""
+    found: dict[str, float] = defaultdict(float)
+    for kind, pattern, weight in _COUNTED[voice]:
+        if pattern.search(sentence):
+            found[kind] += weight
+    if SET_ASIDE.search(sentence):
+        found["override"] += 3
+    if voice == "outside" and STANDING.search(sentence):
+        found["standing order"] += 2
+    if voice == "outside" and KEEPING.search(sentence):
+        found["memory poisoning"] += 2
+    return dict(found)
+
+
+def _summed(some: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The weights of several sentences; the same kind counts once, where it weighs most."""
+    found: dict[str, float] = {}
+    for one in some:
+        for kind, weight in one.items():
+            found[kind] = max(found.get(kind, 0.0), weight)
+    return found
+
+
+def _disguised(text: str, voice: Voice) -> Iterator[Finding]:
+    how = conceals(text)
+    if how is not None:
+        yield Finding("hidden", 3.0, how)
+    letters = squashed(text if voice == "outside" else _QUOTED.sub(" ", text))
+    if SQUASHED.search(letters):
+        yield Finding("override", 3.0, _excerpt(text))
+    if any(SQUASHED.search(one) for one in turned(letters)):
+        yield Finding("encoded", 3.0, _excerpt(text))
+    for one in decoded(text):
+        inner = list(_openly(plain(one), "outside"))
+        if inner or SQUASHED.search(squashed(one)):
+            yield Finding("encoded", 3.0, _excerpt(one))
+
+
+def _bounded(content: str) -> str:
+    if len(content) <= _LONGEST:
+        return content
+    return content[: _LONGEST // 2] + "\n" + content[-_LONGEST // 2 :]
+
+
+def _excerpt(text: str) -> str:
+    said = " ".join(text.split())
+    return said if len(said) <= 80 else said[:79] + "…"  # noqa: PLR2004 - one line

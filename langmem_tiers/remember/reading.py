@@ -1,0 +1,57 @@
+"""A text as a reader would see it: without disguise, and as words."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from unicodedata import category, combining, normalize
+
+_UNSPACED: Final = re.compile(
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
+)
+"""Scripts that put no spaces between words, or hang endings on them: a character is a word."""
+_MARKS: Final = (
+    r"\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0903\u093a-\u0957\u0981-\u0dff"
+)
+"""Signs that stand on or beside letters."""
+_LETTERS: Final = rf"(?:[^\W_]|[{_MARKS}])+"
+_WORD: Final = re.compile(rf"{_LETTERS}(?:['.:/@#+_-]*{_LETTERS})*[+#]{{0,2}}")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_INVISIBLE: Final = frozenset("\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u3164\ufeff\uffa0")
+
+_SELECTORS: Final = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+
+
+def visible(text: str) -> str:
+    """The text in its plain form (NFKC), without characters that are not seen."""
+    if text.isascii() and not _CONTROL.search(text):
+        return text
+    return normalize("NFKC", "".join(one for one in text if not unseen(one)))
+
+
+def unseen(character: str) -> bool:
+    """Whether a character has no width: joiners, marks of direction, tags, variation selectors."""
+    if character in "\n\t\r":
+        return False
+    code = ord(character)
+    return (
+        category(character) in ("Cf", "Cc")
+        or character in _INVISIBLE
+        or any(code in some for some in _SELECTORS)
+    )
+
+
+def words(text: str) -> list[str]:
+    """The words in order, in lower case; where a script puts no spaces, each character is one."""
+    spaced = _UNSPACED.sub(r" \g<0> ", visible(text).casefold().replace("\u2019", "'"))
+    return [word for piece in spaced.split() for word in _WORD.findall(piece)]
+
+
+def unaccented(text: str) -> str:
+    """The text without marks on its letters."""
+    return "".join(one for one in normalize("NFKD", text) if not combining(one))
+
+
+def listed(several: str) -> frozenset[str]:
+    """The words of a list that is divided by spaces."""
+    return frozenset(several.split())

@@ -1,0 +1,256 @@
+"""The review panel: several reviewers score a memory, and their mean decides.
+
+A reviewer has a deterministic form, which is a function, and a model form, which is what a chat
+model is asked in its place (`langmem_tiers.reviewing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.flow import Ask, Flow
+from langmem_tiers.remember.candidate import Candidate
+
+CONSENSUS: Final = 6.0
+"""From this mean on, in 0…10, a memory is stored, as specified."""
+BEST: Final = 10.0
+
+
+class Score(NamedTuple):
+    """What a reviewer says of a memory, and why."""
+
+    score: float
+    """0…10 for storage, 0…1 for relevance."""
+    reason: str
+
+
+StorageRule: TypeAlias = Callable[[Candidate], tuple[float, str]]
+"""How much a candidate is worth storing, in 0…10, and why."""
+RelevanceRule: TypeAlias = Callable[[str, str], tuple[float, str]]
+"""How well a memory's content (the first) helps with a query, in 0…1, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewer:
+    """One member of the panel, for storage, for relevance or for both.
+
+    Raises:
+        InvalidInputError: for a blank name, or one that reviews nothing.
+
+    Example:
+        ```python
+        from langmem_tiers.remember.candidate import Candidate
+        from langmem_tiers.remember.review import Reviewer
+
+
+        def about_security(memory: Candidate) -> tuple[float, str]:
+            known = ("auth", "password", "token", "encryption", "vulnerability")
+            found = any(word in memory.content.lower() for word in known)
+            return 8.0 if found else 5.0, "keywords of security"
+
+
+        security = Reviewer(name="security", storage=about_security)
+        ```
+    """
+
+    name: str
+    storage: StorageRule | None = None
+    relevance: RelevanceRule | None = None
+    storage_question: str | None = None
+    """What a model is asked about storing, in place of the rule: how it comes to its score."""
+    relevance_question: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could say nothing."""
+        _check_name(self.name)
+        forms = (
+            self.storage,
+            self.relevance,
+            self.storage_question,
+            self.relevance_question,
+        )
+        if all(one is None for one in forms):
+            raise InvalidInputError(
+                f"reviewer {self.name!r} reviews nothing: give it `storage` or `relevance`, a "
+                "function that returns a score and a reason"
+            )
+
+    def score_storage(self, candidate: Candidate) -> Score | str | None:
+        """What its rule says of a candidate, or what was wrong; None if it has no rule."""
+        rule = self.storage
+        return None if rule is None else _said(lambda: rule(candidate), BEST)
+
+    def score_relevance(self, content: str, query: str) -> Score | str | None:
+        """What its rule says of a memory for a query, or what was wrong; None if it has none."""
+        rule = self.relevance
+        return None if rule is None else _said(lambda: rule(content, query), 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewResult:
+    """What a panel says: the mean, and each member's score and reason."""
+
+    consensus_score: float | None
+    """The mean of those who answered; None if nobody did."""
+    agent_scores: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Who gave no usable score, and what was wrong."""
+
+    def stores(self, threshold: float = CONSENSUS) -> bool:
+        """Whether the mean is high enough; False if nobody answered."""
+        return self.consensus_score is not None and self.consensus_score >= threshold
+
+    def __str__(self) -> str:
+        """The mean and each score, the lowest first."""
+        each = sorted(self.agent_scores.items(), key=lambda one: (one[1], one[0]))
+        said = [f"{name} {score:.1f} ({self.reasons[name]})" for name, score in each]
+        said += [f"{name} failed ({why})" for name, why in sorted(self.failures.items())]
+        mean = "none" if self.consensus_score is None else f"{self.consensus_score:.1f}"
+        return f"consensus {mean}: {'; '.join(said) or 'nobody reviewed it'}"
+
+
+def consensus(said: Mapping[str, Score | str | None]) -> ReviewResult:
+    """The result of a panel whose members said this: scores, or what was wrong."""
+    scores = {name: one for name, one in said.items() if isinstance(one, Score)}
+    given = [one.score for one in scores.values()]
+    return ReviewResult(
+        consensus_score=sum(given) / len(given) if given else None,
+        agent_scores={name: one.score for name, one in scores.items()},
+        reasons={name: one.reason for name, one in scores.items()},
+        failures={name: one for name, one in said.items() if isinstance(one, str)},
+    )
+
+
+class Reviewers:
+    """The members of a panel, by name, in the order in which they were registered.
+
+    Example:
+        ```python
+        from langmem_tiers.remember.review import Reviewer, Reviewers
+
+        reviewers = Reviewers()
+        reviewers.register(Reviewer(name="polite", storage=lambda memory: (7.0, "always")))
+        ```
+    """
+
+    def __init__(self, reviewers: Iterable[Reviewer] = ()) -> None:
+        self._reviewers: dict[str, Reviewer] = {}
+        for one in reviewers:
+            self.register(one)
+
+    def register(self, reviewer: Reviewer, *, replace: bool = False) -> None:
+        """Add a member, or with `replace` put it in the place of one that bears its name.
+
+        Raises:
+            InvalidInputError: if the name is taken and `replace` is False.
+        """
+        if not isinstance(reviewer, Reviewer):
+            raise InvalidInputError(
+                f"a panel has members of type Reviewer, not {type(reviewer).__name__}"
+            )
+        if reviewer.name in self._reviewers and not replace:
+            raise InvalidInputError(
+                f"reviewer {reviewer.name!r} is registered already: choose another name, or pass "
+                "replace=True"
+            )
+        self._reviewers[reviewer.name] = reviewer
+
+    def remove(self, name: str) -> None:
+        """Take a member out.
+
+        Raises:
+            InvalidInputError: if there is none of that name.
+        """
+        if name not in self._reviewers:
+            known = ", ".join(self._reviewers) or "none"
+            raise InvalidInputError(f"no reviewer {name!r}; known: {known}")
+        del self._reviewers[name]
+
+    def review_storage(self, candidate: Candidate) -> ReviewResult:
+        """What the members' rules say of a candidate."""
+        return consensus({one.name: one.score_storage(candidate) for one in self})
+
+    def review_relevance(self, content: str, query: str) -> ReviewResult:
+        """What the members' rules say of a memory for a query; scores are in 0…1."""
+        return consensus({one.name: one.score_relevance(content, query) for one in self})
+
+    def score_relevance(self, content: str, query: str) -> float:
+        """The mean of `review_relevance`; 0 if no member scores relevance."""
+        return self.review_relevance(content, query).consensus_score or 0.0
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._reviewers
+
+    def __iter__(self) -> Iterator[Reviewer]:
+        return iter(tuple(self._reviewers.values()))
+
+    def __len__(self) -> int:
+        return len(self._reviewers)
+
+
+class Panel(NamedTuple):
+    """A panel that is asked from above, such as chat models, for storage and for relevance.
+
+    Relevance is asked of several contents at once, and answered in their order. Nothing is
+    raised for a member that fails: the result says so.
+    """
+
+    call: Callable[[Candidate], ReviewResult]
+    acall: Callable[[Candidate], Awaitable[ReviewResult]]
+    relevance: Callable[[Sequence[str], str], Sequence[ReviewResult]]
+    arelevance: Callable[[Sequence[str], str], Awaitable[Sequence[ReviewResult]]]
+
+
+def reviewed(panel: Panel, candidate: Candidate) -> Flow[ReviewResult]:
+    """What a panel says of a candidate; before anything else that the flow does."""
+    result: ReviewResult = yield Ask(lambda: panel.call(candidate), lambda: panel.acall(candidate))
+    return result
+
+
+def most_relevant(reviews: Sequence[ReviewResult], limit: int) -> list[int]:
+    """The places of the most relevant, best first.
+
+    As specified, what was reviewed are the best `3 x limit` of a recall, in their order; of
+    equal ones the earlier comes first, and one that nobody reviewed comes last.
+    """
+
+    def rank(at: int) -> tuple[bool, float, int]:
+        score = reviews[at].consensus_score
+        return score is None, -(score or 0.0), at
+
+    return sorted(range(len(reviews)), key=rank)[:limit]
+
+
+def _said(rule: Callable[[], object], most: float) -> Score | str:
+    """What a rule says, or what was wrong with it: this is the edge to code that we do not know."""
+    try:
+        return checked_score(rule(), most)
+    except InvalidInputError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - a user's function can raise anything
+        return f"{type(error).__name__}: {error}"
+
+
+def checked_score(said: object, most: float) -> Score:
+    """A score in 0…most with its reason.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    if isinstance(said, tuple | list) and len(said) == 2:  # noqa: PLR2004 - score and reason
+        score, reason = said
+        number = isinstance(score, int | float) and not isinstance(score, bool)
+        if number and 0 <= score <= most and isinstance(reason, str):
+            return Score(float(score), reason)
+    raise InvalidInputError(
+        f"a reviewer returns a score from 0 to {most:g} and a reason, not {said!r:.80}"
+    )
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInputError(f"a reviewer has a name, not {name!r}")

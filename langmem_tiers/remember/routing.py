@@ -1,0 +1,87 @@
+"""Where a memory belongs: its type as it is named, or one or several types by what it says."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from langmem_tiers.remember.candidate import Source
+
+
+class Destination(NamedTuple):
+    """One memory type that a text goes to, and why."""
+
+    memory_type: str
+    reason: str
+
+
+_INTENDED: Final = re.compile(
+    r"\b(?:to-?do|later|need(?:s)? to|plan(?:s|ned|ning)? to|remind(?:er)?|don't forget|must not forget"
+    r"|remember to|going to|will have to|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|deadline|due)\b",
+    re.IGNORECASE,
+)
+"""The first four are the specification's keywords of prospective memory."""
+_WAYS: Final = re.compile(
+    r"\b(?:implemented|how to|steps?:|workflow|procedure|in order to \w+,|to \w+, (?:run|use|call|open)"
+    r"|run `|fixed \w+ by|use \w+(?:\.\w+)+|pattern:)|(?:^|\s)1[.)] .+2[.)] ",
+    re.IGNORECASE | re.DOTALL,
+)
+_LESSON: Final = re.compile(
+    r"\b(?:lesson|learned that|turned out|next time|should have)\b", re.IGNORECASE
+)
+_HAPPENED: Final = re.compile(
+    r"\b(?:decided|agreed|happened|went|met|started|finished|failed|released|deployed|asked|told|said"
+    r"|called|yesterday|this morning|last (?:week|month|night|year)|ago|was|were|did)\b",
+    re.IGNORECASE,
+)
+_HOLDS: Final = re.compile(
+    r"\b(?:is|are|likes?|loves?|hates?|prefers?|lives?|works?|owns?|has|have|uses?|runs?|costs?|means"
+    r"|always|never|every|allergic|birthday|called|named)\b",
+    re.IGNORECASE,
+)
+_NOW: Final = re.compile(
+    r"\b(?:currently|right now|at the moment|working on|waiting for|in progress|debugging|next:)",
+    re.IGNORECASE,
+)
+
+
+def route(
+    content: str, memory_type: str | None = None, *, source: str = Source.USER
+) -> tuple[Destination, ...]:
+    """Where a text goes: to the type that is named, or to each that it is of by its words.
+
+    What a tool says is something that happened. A text of which nothing can be said is episodic;
+    there is always one destination, the best first.
+
+    Example:
+        ```python
+        from langmem_tiers.remember.routing import route
+
+        assert [one.memory_type for one in route("I need to renew the certificate later")] == [
+            "prospective"
+        ]
+        ```
+    """
+    if memory_type is not None:
+        return (Destination(memory_type, "its type was named"),)
+    if source == Source.TOOL:
+        return (Destination("episodic", "a tool said it"),)
+    found = [
+        Destination(name, reason)
+        for name, reason, pattern in (
+            ("prospective", "it is intended", _INTENDED),
+            ("procedural", "it says how something is done", _WAYS),
+            ("learning", "it is a lesson", _LESSON),
+            ("working", "it is going on", _NOW),
+            ("episodic", "it happened", _HAPPENED),
+            ("semantic", "it holds in general", _HOLDS),
+        )
+        if pattern.search(content)
+    ]
+    names = {one.memory_type for one in found}
+    if names & {"prospective", "procedural", "working"}:
+        # What is going to be done, or how, is not a general truth as well.
+        found = [one for one in found if one.memory_type != "semantic"]
+    if "episodic" in names:
+        found = [one for one in found if one.memory_type != "semantic"]
+    return tuple(found) or (Destination("episodic", "nothing says otherwise"),)

@@ -1,0 +1,103 @@
+"""How far a memory is trusted, in 0…1: as far as its source, and no further than what it came from.
+
+Trust is the least of all that speaks about it, so it can only fall on the way: whatever is derived,
+merged or summed up from a memory is trusted at most as that memory is. A person who releases a
+memory from quarantine is the only way up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.remember.candidate import Source
+
+SOURCES: Final[Mapping[str, float]] = {
+    Source.USER: 1.0,
+    Source.SYSTEM: 1.0,
+    Source.AGENT: 0.8,
+    Source.TOOL: 0.6,
+    Source.WEB: 0.4,
+    Source.UNKNOWN: 0.4,
+}
+"""What is trusted how far: who answers for what is said, and how easily another could say it."""
+
+THRESHOLD: Final = 0.3
+"""Below it a memory is quarantined: all sources are above it, what instructs its reader is not."""
+
+INSTRUCTS: Final = 0.1
+"""The most that a text is trusted in which instructions were found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustPolicy:
+    """How far each source is trusted, and below what a memory is held back.
+
+    Raises:
+        InvalidInputError: for a trust or threshold outside of 0…1, or a threshold that what is
+            released could not reach.
+
+    Example:
+        ```python
+        from langmem_tiers.remember.trust import TrustPolicy
+
+        careful = TrustPolicy(sources={"partner": 0.5}, thresholds={"procedural": 0.7})
+        assert careful.quarantines(0.6, "procedural")
+        ```
+    """
+
+    sources: Mapping[str, float] = field(default_factory=dict)
+    """Sources of one's own, and other values for those that are known."""
+    threshold: float = THRESHOLD
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """By memory type, in place of `threshold`."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is outside of 0…1."""
+        named = {"threshold": self.threshold, **self.sources, **self.thresholds}
+        for name, value in named.items():
+            checked_trust(value, name)
+
+    def of_source(self, source: str) -> float:
+        """How far a source is trusted; one that is not known, as `unknown` is."""
+        known = {**SOURCES, **self.sources}
+        return known.get(source, known[Source.UNKNOWN])
+
+    def below(self, memory_type: str) -> float:
+        """The threshold of a memory type."""
+        return self.thresholds.get(memory_type, self.threshold)
+
+    def quarantines(self, trust: float, memory_type: str) -> bool:
+        """Whether a memory of this trust and type is held back."""
+        return trust < self.below(memory_type)
+
+
+def derived_trust(own: float, origins: Iterable[float] = ()) -> float:
+    """The trust in what comes from a source of this trust and from memories of those.
+
+    It is the least of them, so the order in which memories are derived from each other does not
+    matter, and none of them rises.
+
+    Raises:
+        InvalidInputError: for a trust that is no number in 0…1.
+    """
+    return min([checked_trust(own, "trust"), *(checked_trust(one, "trust") for one in origins)])
+
+
+def released_trust(trust: float, memory_type: str, policy: TrustPolicy) -> float:
+    """The trust in a memory that a person released: just enough to be recalled."""
+    return max(checked_trust(trust, "trust"), policy.below(memory_type))
+
+
+def checked_trust(value: object, what: str) -> float:
+    """A number in 0…1.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= 1:  # type: ignore[operator]
+        raise InvalidInputError(f"{what} is a trust from 0 to 1, not {value!r}")
+    return float(value)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Prospective memory: what is intended, and when it is raised."""

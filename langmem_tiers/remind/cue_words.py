@@ -1,0 +1,361 @@
+"""English as far as cues need it: what words stand for each other, and what unsays a sentence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _table(text: str) -> dict[str, str]:
+    """Each word after a colon, by the one before it."""
+    lines = (line.split(":") for line in text.strip().splitlines())
+    return {word: base.strip() for base, words in lines for word in words.split()}
+
+
+IRREGULAR: Final = _table("""
+    arise: arose arisen
+    awake: awoke awoken
+    be: am is are was were been being
+    beat: beaten
+    become: became
+    begin: began begun
+    break: broke broken
+    bring: brought
+    build: built
+    buy: bought
+    catch: caught
+    child: children
+    choose: chose chosen
+    come: came
+    agree: agreed
+    deal: dealt
+    die: died dying
+    free: freed
+    lie: lied lying
+    do: does did doing
+    draw: drew drawn
+    drink: drank drunk
+    drive: drove driven
+    eat: ate eaten
+    fall: fell fallen
+    feel: felt
+    find: found
+    fly: flew flown flies
+    foot: feet
+    forget: forgot forgotten
+    freeze: froze frozen
+    get: got gotten
+    give: gave given
+    go: went gone goes
+    grow: grew grown
+    have: has had having
+    hear: heard
+    hide: hid hidden
+    hold: held
+    keep: kept
+    know: knew known
+    lead: led
+    leave: left
+    lend: lent
+    lose: lost
+    make: made
+    man: men
+    mean: meant
+    meet: met
+    pay: paid
+    person: people
+    ride: rode ridden
+    ring: rang rung
+    rise: rose risen
+    run: ran
+    say: said
+    see: saw seen
+    sell: sold
+    send: sent
+    shake: shook shaken
+    show: shown
+    shrink: shrank shrunk
+    shut: shutting
+    sing: sang sung
+    sink: sank sunk
+    sit: sat
+    sleep: slept
+    speak: spoke spoken
+    spend: spent
+    stand: stood
+    steal: stole stolen
+    swim: swam swum
+    take: took taken
+    teach: taught
+    tell: told
+    think: thought
+    throw: threw thrown
+    understand: understood
+    wake: woke woken
+    wear: wore worn
+    win: won winning
+    woman: women
+    write: wrote written
+""")
+"""Forms that no rule finds, by their base."""
+
+PHRASES: Final = tuple(
+    (tuple(words.split()), joined)
+    for words, joined in (
+        ("bring up", "mention"),
+        ("come up", "come_up"),
+        ("touch on", "mention"),
+        ("want to know", "ask"),
+        ("would like to know", "ask"),
+        ("would love to know", "ask"),
+        ("would like", "want"),
+        ("find out about", "ask"),
+        ("look for information", "ask"),
+        ("ask for", "request"),
+        ("come back", "return"),
+        ("get back", "return"),
+        ("be back", "return"),
+        ("run out", "run_out"),
+        ("go off", "go_off"),
+        ("go down", "go_down"),
+        ("go up", "rise"),
+        ("go live", "release"),
+        ("roll out", "release"),
+        ("wake up", "wake"),
+        ("get up", "wake"),
+        ("fall asleep", "asleep"),
+        ("go to sleep", "asleep"),
+        ("log in", "log_in"),
+        ("sign in", "log_in"),
+        ("log on", "log_in"),
+        ("log out", "log_out"),
+        ("sign out", "log_out"),
+        ("sign up", "register"),
+        ("hand in", "submit"),
+        ("turn in", "submit"),
+        ("show up", "arrive"),
+        ("turn up", "arrive"),
+        ("get to", "visit"),
+        ("check in", "check_in"),
+        ("check out", "check_out"),
+        ("call off", "cancel"),
+        ("put off", "postpone"),
+        ("turn down", "reject"),
+        ("turn on", "switch_on"),
+        ("switch on", "switch_on"),
+        ("turn off", "switch_off"),
+        ("switch off", "switch_off"),
+        ("kick off", "start"),
+        ("take off", "depart"),
+        ("set off", "depart"),
+        ("break down", "break"),
+        ("shut down", "shut_down"),
+        ("give up", "give_up"),
+        ("go through", "succeed"),
+        ("run into", "meet"),
+        ("give an update", "mention"),
+        ("move away", "leave"),
+        ("go away", "leave"),
+        ("think about", "consider"),
+        ("pick up", "pick_up"),
+        ("drop off", "drop_off"),
+        ("move in", "move_in"),
+        ("move out", "move_out"),
+        ("set up", "set_up"),
+        ("follow up", "follow_up"),
+        ("be over", "finish"),
+        ("be up", "up"),
+        ("be out", "release"),
+        ("on the phone", "phone"),
+    )
+)
+"""Words of a phrase, and the one word that it is read as."""
+
+SAYING: Final = _words(
+    "come_up mention discuss talk speak say tell ask raise refer bring_up address note remark"
+    " comment announce state explain inquire enquire question wonder chat report"
+)
+ASKING_FOR: Final = _words("request demand ask want need require beg order_for")
+COMPLAINING: Final = _words("complain moan grumble whine object protest")
+
+_GROUPS: Final = """
+finish complete done end over conclude wrap finalise finalize
+ready done prepare
+begin start commence launch kick
+fail break crash red
+down go_down crash offline outage unreachable unavailable fail
+up online reachable available
+pass succeed green successful
+fix repair mend resolve solve
+arrive come here land receive get deliver reach visit
+return back
+send share forward email mail submit transmit
+buy purchase acquire
+order purchase buy
+book reserve
+pay settle
+call phone ring telephone
+write message text email
+visit go reach travel come drop_by enter
+join enter attend
+leave depart exit
+approve accept grant authorise authorize okay greenlight clear agree
+agree consent
+reject refuse decline deny
+release ship publish launch post
+ship dispatch send
+deploy release rollout
+merge integrate
+cancel revoke scrap
+postpone delay reschedule
+late delay overdue behind
+drop fall decline decrease sink plunge plummet go_down dip
+rise increase grow climb soar jump
+sign countersign
+asleep sleep
+awake wake
+expire lapse end
+run_out empty
+reach hit exceed surpass
+win victory
+get obtain receive
+hire recruit employ
+fire dismiss
+resign quit
+move relocate
+marry wed
+boil simmer
+open unlock
+close shut lock
+delete remove erase
+install set_up
+update upgrade
+respond reply answer
+see meet
+eat dine
+cook prepare
+busy occupied
+free available
+ill sick unwell
+well recover healthy
+package parcel
+kid child
+vacation holiday
+database db
+movie film
+photo picture
+mom mum mother
+dad father
+car vehicle
+"""
+"""Words of one line may stand for each other."""
+
+ARRIVING: Final = _words("go visit arrive reach travel come be enter")
+"""Whoever says to be at a place has done this."""
+COUNTING: Final = _words("reach hit have exceed get surpass")
+"""Whoever has as many as that has done this."""
+INCEPTIVE: Final = _words("start begin continue")
+"""Before another verb: what has started goes on."""
+
+LEADS: Final = tuple(
+    tuple(one.split())
+    for one in (
+        "the next time that",
+        "the next time",
+        "next time",
+        "the moment that",
+        "the moment",
+        "as soon as",
+        "every time that",
+        "every time",
+        "each time",
+        "in case",
+        "if ever",
+        "if and when",
+        "whenever",
+        "when",
+        "once",
+        "if",
+        "after",
+        "upon",
+        "while",
+        "during",
+        "should",
+    )
+)
+"""What a cue begins with, the longest first."""
+ASKED: Final = _words("remind please me us to tell notify alert")
+"""What may come before that."""
+
+GENERIC: Final = _words(
+    "user someone somebody anyone anybody everyone everybody person people conversation discussion"
+    " talk chat team speaker one"
+)
+"""Whoever is speaking."""
+TOPIC: Final = _words("topic subject question matter theme")
+
+FIRST: Final = _words("i we")
+THIRD: Final = _words("he she they it")
+PRONOUNS: Final = FIRST | THIRD | _words("you who nobody someone everybody")
+
+FUNCTION: Final = _words(
+    "a an the this that these those some any my our your his her its their me us him them myself"
+    " be have do and or of from to in at on for with by about into onto over under as than then"
+    " there now today just again still already finally currently right so too very really actually"
+    " also both all another other own new it he she they i we you who which what how where why when"
+    " can let possible up out off down here back please again yes okay oh hey hi hello well"
+    " tonight morning afternoon evening recently another more most much many few lot somehow"
+    " get whether if"
+)
+"""Words that a cue does not insist on."""
+DETERMINERS: Final = _words(
+    "a an the this that these those my our your his her its their any some no"
+)
+PREPOSITIONS: Final = _words("of from to in at on for with by about into near")
+AUXILIARIES: Final = _words("be have do will can could would should may might must shall want seem")
+
+NEGATIONS: Final = _words(
+    "not no never none nobody nothing neither nor without hardly barely cannot fail_to forget_to"
+    " refuse_to unable refrain avoid stop deny instead"
+)
+NEARLY: Final = _words("almost nearly")
+NEGATING: Final = _words("fail forget refuse decline neglect manage_not")
+"""Before "to", they say that it was not done."""
+UNREAL: Final = _words(
+    "if unless until till before whether might could would should maybe perhaps possibly probably"
+    " likely suppose unlikely imagine pretend hypothetically when once whenever"
+)
+LONGING: Final = _words(
+    "want plan hope wish intend expect need try like love aim prepare promise threaten decide agree"
+    " mean consider schedule supposed going ready"
+)
+"""Before "to", they say that it has not been done so far."""
+FUTURE: Final = _words("will shall gonna tomorrow soon later eventually someday")
+THINKING: Final = _words("consider contemplate hope wish doubt expect")
+"""Whoever does this has not done it so far."""
+FUTURE_BEFORE_TIME: Final = _words("next upcoming coming following")
+PAST: Final = _words("yesterday previously formerly once back_then")
+PAST_BEFORE_TIME: Final = _words("last previous past")
+TIMES: Final = _words(
+    "day week month quarter year decade century weekend summer winter spring autumn fall night time"
+    " monday tuesday wednesday thursday friday saturday sunday january february march april june"
+    " july august september october november december christmas easter semester term season hour"
+    " minute"
+)
+LONG: Final = _words("day week month quarter year decade century age summer winter night")
+"""Times in which "ago" is no longer just now."""
+
+
+def _members() -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for line in map(str.split, _GROUPS.strip().splitlines()):
+        for word in line:
+            found.setdefault(word, set()).update(line)
+    return {name: frozenset(words) for name, words in found.items()}
+
+
+STANDING_FOR: Final = _members()
+"""The words that show a word of a cue, by that word; others are shown by themselves alone."""

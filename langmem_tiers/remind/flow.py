@@ -1,0 +1,324 @@
+"""Intending, raising and closing, as flows.
+
+Each is one statement that looks again at what it changes, so two that are at it at once never both
+raise the same intention.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from langmem_tiers.config import StoreOptions
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
+from langmem_tiers.namespaces import decode, scope
+from langmem_tiers.remember.flow import Write, Writing, apply, embed, lock_writes
+from langmem_tiers.remind.cue import features
+from langmem_tiers.remind.intentions import (
+    PRIORITIES,
+    Intention,
+    Place,
+    Priority,
+    Reminder,
+    Status,
+    refuse_cycles,
+)
+from langmem_tiers.remind.triggers import (
+    BeforeTool,
+    If,
+    Occasion,
+    Trigger,
+    When,
+    of_json,
+    to_json,
+)
+from langmem_tiers.values import content_of
+
+LOCK = "\0intentions"
+"""The key that intentions of a tenant lock which come after others: no two make a circle."""
+
+_PAGE = 200
+_TRIES = 20
+_FIRST = Place(-1, datetime.min.replace(tzinfo=UTC), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewIntention:
+    """What is to be raised, checked and ready."""
+
+    write: Write
+    trigger: Trigger
+    priority: Priority
+    expires_at: datetime | None
+    after: tuple[int, ...]
+    """The ids of those that must be done first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembering:
+    """Where and when: what each of these flows needs to know."""
+
+    context: MemoryContext
+    options: StoreOptions
+    moment: Moment
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters by which statements look where a recall in the context would."""
+        scopes = [scope(self.context.namespace(tier)) for tier in TIERS]
+        return {
+            "tenant": self.context.root,
+            "tiers": [tier.value for tier in TIERS],
+            "lows": [one.low for one in scopes],
+            "highs": [one.high for one in scopes],
+            "alive_at": self.moment.alive_at,
+            "now": self.moment.now,
+        }
+
+
+def intend(one: NewIntention, here: Remembering) -> Flow[None]:
+    """Store a memory and its intention, in one transaction.
+
+    Raises:
+        InvalidInputError: if it would have to be done before itself.
+    """
+    vectors = yield from embed([one.write], here.options)
+    if one.after:
+        yield from _check_needs(one, here)
+    yield from apply(
+        Writing([one.write], vectors, here.moment),
+        options=here.options,
+        tier=None,
+        locked=bool(one.after),
+        further=[_intend_call(one, here)],
+    )
+
+
+def _check_needs(one: NewIntention, here: Remembering) -> Flow[None]:
+    """Refuse to need what is not intended, or would come after this; locks the keys first."""
+    tenant, place = here.context.root, one.write.place
+    lock = lock_writes([one.write], here.options, [(tenant, "", LOCK)])
+    params = {
+        "tenant": tenant,
+        "ids": list(one.after),
+        "namespace": place.namespace,
+        "key": one.write.key,
+    }
+    *_, rows = yield Query((lock, Call("needs_of", params)))
+    if not {*one.after} <= {row[0] for row in rows}:
+        raise InvalidInputError(
+            "`after` names a memory that nothing is intended by: name keys of intentions"
+        )
+    refuse_cycles(rows[0][2], one.after, {row[0]: row[1] for row in rows})
+
+
+def _intend_call(one: NewIntention, here: Remembering) -> Call:
+    trigger, now = one.trigger, here.moment.now
+    at = getattr(trigger, "moment", None)
+    name = {BeforeTool: "name", If: "predicate"}.get(type(trigger))
+    params = {
+        "tenant": one.write.place.tenant,
+        "namespace": one.write.place.namespace,
+        "key": one.write.key,
+        "priority": one.priority.rank,
+        "kind": trigger.kind,
+        "trigger": json.dumps(to_json(trigger)),
+        "due_at": at or now,
+        "words": list(trigger.words) if isinstance(trigger, When) else None,
+        "name": None if name is None else getattr(trigger, name),
+        "expires_at": one.expires_at,
+        "needs": list(one.after),
+    }
+    return Call("intend", params)
+
+
+class Due(NamedTuple):
+    """What may be raised; a row of due_intentions, the columns are in this order."""
+
+    id: int
+    rank: int
+    due_at: datetime
+    trigger: Mapping[str, Any]
+    raised: bool
+
+    @property
+    def place(self) -> Place:
+        """Its place in the order."""
+        return Place(self.rank, self.due_at, self.id)
+
+    def is_met(self, occasion: Occasion) -> bool:
+        """Whether it is to be raised on that occasion."""
+        trigger = of_json(self.trigger)
+        if occasion.kinds is not None and trigger.kind not in occasion.kinds:
+            return False
+        return (self.raised and occasion.kinds is None) or trigger.met(occasion)
+
+
+def remind(
+    occasion: Occasion, here: Remembering, *, limit: int, seconds: float | None, holder: str | None
+) -> Flow[list[Reminder]]:
+    """Raise what is due, in order: leased for so many seconds, or delivered without them.
+
+    What the holder was given before and still holds is given again, and nothing else.
+    """
+    if holder is not None:
+        again = yield from _held_by(holder, here)
+        if again:
+            return again
+    until = None if seconds is None else here.moment.now + timedelta(seconds=seconds)
+    for _ in range(_TRIES):
+        due = yield from _due(occasion, here, limit)
+        if not due:
+            return []
+        raising = {**here.params, "ids": due, "holder": holder, "leased_until": until}
+        (rows,) = yield Query((Call("raise_intentions", raising),), commit=True)
+        if rows:
+            return _in_order(rows)
+    return []  # others raised all that was due
+
+
+def _in_order(rows: Sequence[Row]) -> list[Reminder]:
+    """Rows of raise_intentions as reminders, in the order in which they are raised."""
+    return [_reminder(row) for row in sorted(rows, key=lambda row: Place(row[1], row[2], row[0]))]
+
+
+def _reminder(row: Row) -> Reminder:
+    one, rank, due_at, fence, trigger, until, tier, tenant, namespace, key, value = row
+    return Reminder(
+        key=key,
+        namespace=decode(tenant, namespace),
+        tier=Tier(tier),
+        content=content_of(value),
+        value=value,
+        priority=PRIORITIES[rank],
+        trigger=of_json(trigger),
+        due_at=due_at,
+        token=f"{one}.{fence}",
+        leased_until=until,
+    )
+
+
+def _held_by(holder: str, here: Remembering) -> Flow[list[Reminder]]:
+    (rows,) = yield Query((Call("raised_for", {**here.params, "holder": holder}),), commit=True)
+    return _in_order(rows)
+
+
+def _due(occasion: Occasion, here: Remembering, limit: int) -> Flow[list[int]]:
+    """The ids of the first that are due, page by page."""
+    found: list[int] = []
+    place, size = _FIRST, max(_PAGE, limit)
+    words = None if occasion.query is None else sorted(features(occasion.query))
+    while len(found) < limit:
+        params = {
+            **here.params,
+            "after_priority": place.rank,
+            "after_due": place.due_at,
+            "after_id": place.id,
+            "words": words,
+            "tools": sorted({call.name for call in occasion.calls}),
+            "predicates": sorted(occasion.true),
+            "limit": size,
+        }
+        (rows,) = yield Query((Call("due_intentions", params),), commit=True)
+        page = [Due(*row) for row in rows]
+        found += [one.id for one in page if one.is_met(occasion)]
+        if len(page) < size:
+            break
+        place = page[-1].place
+    return found[:limit]
+
+
+def acknowledge(token: tuple[int, int], here: Remembering) -> Flow[bool]:
+    """A lease becomes a delivery; False if it is worth nothing any more."""
+    one, fence = token
+    return _changed("acknowledge", one, here, fence=fence)
+
+
+def snooze(one: int, until: datetime, here: Remembering) -> Flow[None]:
+    """Put off an intention.
+
+    Raises:
+        InvalidInputError: if it is none, is closed, or will have expired by then.
+    """
+    if not (yield from _changed("snooze", one, here, until=until)):
+        status, expires_at = yield from _status(one, here)
+        if status in {Status.PENDING, Status.LEASED, Status.DELIVERED}:
+            raise InvalidInputError(
+                f"it expires at {expires_at}, and would never be raised after {until}: snooze it "
+                "for less, or intend it anew with another `expires_at`"
+            )
+        raise InvalidInputError(f"it is {status}, and cannot be put off: intend it anew")
+
+
+def close(one: int, status: Status, here: Remembering) -> Flow[bool]:
+    """Close an intention for good; False if it was closed already.
+
+    Raises:
+        InvalidInputError: if it is none.
+    """
+    changed = yield from _changed("close_intention", one, here, status=status.value)
+    if not changed:
+        yield from _status(one, here)
+    return changed
+
+
+def _changed(statement: str, one: int, here: Remembering, **params: Any) -> Flow[bool]:
+    known = {"tenant": here.context.root, "id": one, "now": here.moment.now, **params}
+    (rows,) = yield Query((Call(statement, known),), commit=True)
+    return bool(rows)
+
+
+def _status(one: int, here: Remembering) -> Flow[tuple[Status, datetime | None]]:
+    params = {"tenant": here.context.root, "id": one, "now": here.moment.now}
+    (rows,) = yield Query((Call("intention", params),), commit=True)
+    if not rows:
+        raise InvalidInputError(
+            "the memory is there, but nothing is intended by it: use intend(…) in place of store(…)"
+        )
+    return Status(rows[0][0]), rows[0][1]
+
+
+def intentions(
+    statuses: Sequence[Status], here: Remembering, limit: int | None
+) -> Flow[list[Intention]]:
+    """What is intended, in the order in which it would be raised."""
+    params = {**here.params, "statuses": [one.value for one in statuses], "limit": limit}
+    (rows,) = yield Query((Call("intentions", params),), commit=True)
+    return [_intention(row, here.context.root) for row in rows]
+
+
+def _intention(row: Row, tenant: str) -> Intention:
+    (
+        tier,
+        namespace,
+        key,
+        value,
+        rank,
+        trigger,
+        due_at,
+        status,
+        expires,
+        delivered,
+        closed,
+        needs,
+    ) = row
+    return Intention(
+        key=key,
+        namespace=decode(tenant, namespace),
+        tier=Tier(tier),
+        content=content_of(value),
+        value=value,
+        priority=PRIORITIES[rank],
+        trigger=of_json(trigger),
+        due_at=due_at,
+        status=Status(status),
+        expires_at=expires,
+        delivered_at=delivered,
+        closed_at=closed,
+        waits_for=tuple(needs),
+    )

@@ -1,0 +1,128 @@
+"""Whether a clause is denied, supposed, foretold, or told of times long past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from langmem_tiers.remind import cue_words as known
+from langmem_tiers.remind.sentences import Clause, Sentence, Word, base
+
+_REACH = 4
+"""Words between a negation and what it denies, where only what is near counts."""
+
+
+def _based(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(base(word) for word in words)
+
+
+_NEGATIONS, _NEGATING, _NEARLY = map(_based, (known.NEGATIONS, known.NEGATING, known.NEARLY))
+_UNREAL, _LONGING, _FUTURE = map(_based, (known.UNREAL, known.LONGING, known.FUTURE))
+_TIMES, _LONG = _based(known.TIMES), _based(known.LONG)
+_NEXT, _LAST = _based(known.FUTURE_BEFORE_TIME), _based(known.PAST_BEFORE_TIME)
+_PAST = _based(known.PAST)
+_THINKING = _based(known.THINKING)
+_OPEN_QUESTIONS = _based(["can", "could", "may", "should", "would", "might", "shall"])
+
+
+def is_denied(clause: Clause, place: int, *, near: bool = False) -> bool:
+    """Whether what stands at a place is denied; with `near`, by what stands shortly before it."""
+    start = max(0, place - _REACH) if near else 0
+    told = clause[start:place] if near else clause
+    return any(word.base in _NEGATIONS or word.base in _NEARLY for word in told) or any(
+        (word.base in _NEGATING or word.base == "yet") and after.base == "to"
+        for word, after in pairwise(clause[: place + 1])
+    )
+
+
+def is_unreal(clause: Clause, place: int, *, talk: bool = False) -> bool:
+    """Whether it is supposed, wished for or foretold; of talk, what is foretold in it is not."""
+    before = clause[:place]
+    if any(_supposes(word) for word in before):
+        return True
+    if not talk and (any(word.base in _THINKING for word in before) or _on_the_way(clause)):
+        return True
+    if not talk and _is_scheduled(clause, place):
+        return True
+    if any(word.base in _FUTURE for word in (before if talk else clause)):
+        return True
+    if _longs(clause[: place + 1], talk=talk):
+        return True
+    return not talk and (_at_time(clause, _NEXT) or _within(clause))
+
+
+def _on_the_way(clause: Clause) -> bool:
+    return any(
+        word.base == "on" and far.base == "way"
+        for word, far in zip(clause, clause[2:], strict=False)
+    )
+
+
+def _is_scheduled(clause: Clause, place: int) -> bool:
+    """Whether it is told in the present of a day to come: "it ends on Friday"."""
+    if not clause[min(place, len(clause) - 1)].form.endswith("s"):
+        return False
+    return any(
+        word.form in {"on", "in", "at"} and (after.base in _TIMES or after.base.isdigit())
+        for word, after in pairwise(clause[place + 1 :])
+    )
+
+
+def _supposes(word: Word) -> bool:
+    if word.base == "may" or word.form == "may":
+        return not word.named
+    return word.base in _UNREAL
+
+
+def _longs(words: Sequence[Word], *, talk: bool) -> bool:
+    """Whether somebody wants, plans or is going to do it."""
+    for n, (word, after) in enumerate(pairwise(words)):
+        if after.base == "to" and n + 2 < len(words):
+            if word.base == "about":
+                return True
+            if word.form == "going" and words[n + 2].base not in {"the", "my", "our", "a", "an"}:
+                return True
+            if word.base in _LONGING and word.form != "going" and not talk:
+                return True
+            if talk and word.base in {base("plan"), base("hope"), base("intend"), base("refuse")}:
+                return True
+    return False
+
+
+def _at_time(clause: Clause, before: frozenset[str]) -> bool:
+    """Whether a time is named as the next, or the last."""
+    return any(
+        word.base in before and after.base in _TIMES and not after.owner
+        for word, after in pairwise(clause)
+    )
+
+
+def _within(clause: Clause) -> bool:
+    """In two days, in an hour."""
+    return any(
+        word.base == "in"
+        and any(one.base in _TIMES for one in clause[n + 2 : n + 4])
+        and (
+            clause[n + 1].base in {"a", "an", "two", "three", "few"} or clause[n + 1].base.isdigit()
+        )
+        for n, word in enumerate(clause[:-2])
+    )
+
+
+def is_past(sentence: Sentence, *, talk: bool = False) -> bool:
+    """Whether it is told of times long past: years ago, last week, in 2015, yesterday."""
+    words = sentence.words
+    if any(word.base in _PAST and not word.owner for word in words):
+        return True
+    for n, word in enumerate(words):
+        if word.base == "ago" and any(one.base in _LONG for one in words[max(0, n - 2) : n]):
+            return True
+        if word.form == "used" and n + 1 < len(words) and words[n + 1].base == "to":
+            return True
+        if word.form in {"in", "since"} and n + 1 < len(words) and _is_year(words[n + 1]):
+            return not talk or n + 2 == len(words)
+    return any(_at_time(clause, _LAST) for clause in sentence.clauses)
+
+
+def _is_year(word: Word) -> bool:
+    return len(word.base) == 4 and word.base[:2] in {"19", "20"} and word.base.isdigit()  # noqa: PLR2004

@@ -1,0 +1,238 @@
+"""Triggers: what an intention waits for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.namespaces import utf8_bytes
+from langmem_tiers.remember.memories import label, parsed_moment
+from langmem_tiers.remind.cue import anchors, matches
+from langmem_tiers.values import encode_value
+
+
+class ToolCall(NamedTuple):
+    """A tool that is about to run, and with what."""
+
+    name: str
+    args: Mapping[str, Any]
+
+
+class Occasion(NamedTuple):
+    """What is at hand when reminders are asked for."""
+
+    now: datetime
+    query: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    true: frozenset[str] = frozenset()
+    """The names of the predicates that hold."""
+    kinds: frozenset[str] | None = None
+    """Raise only what has such a trigger, and has it met now."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """At a time, or at the next occasion if none is given.
+
+    Example:
+        ```python
+        from datetime import UTC, datetime
+        from langmem_tiers import At
+
+        noon = At(datetime(2026, 3, 1, 12, tzinfo=UTC))
+        ```
+    """
+
+    kind: ClassVar[str] = "time"
+    moment: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Take any moment that says its zone, and keep it in UTC."""
+        if self.moment is not None:
+            object.__setattr__(self, "moment", parsed_moment(self.moment, "at"))
+
+    def met(self, occasion: Occasion) -> bool:
+        """Whether its time has come."""
+        return self.moment is None or self.moment <= occasion.now
+
+    def __str__(self) -> str:
+        return "as soon as possible" if self.moment is None else f"at {self.moment.isoformat()}"
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """When what is asked or said shows a cue: "when Anna mentions the budget".
+
+    Example:
+        ```python
+        from langmem_tiers import When
+
+        cue = When("when Anna mentions the budget")
+        ```
+    """
+
+    kind: ClassVar[str] = "cue"
+    cue: str
+
+    def __post_init__(self) -> None:
+        """Refuse a cue that says nothing."""
+        if not isinstance(self.cue, str):
+            raise InvalidTypeError(f"a cue is text, not {type(self.cue).__name__}")
+        utf8_bytes(self.cue, "cue")
+        if not self.words:
+            raise InvalidInputError(
+                f"the cue {self.cue!r:.80} names nothing that could be recognised: say who or what "
+                "it is about, such as 'when Anna mentions the budget'"
+            )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Stems that a text must hold to show the cue."""
+        return anchors(self.cue)
+
+    def met(self, occasion: Occasion) -> bool:
+        """Whether the query shows the cue."""
+        return occasion.query is not None and matches(self.cue, occasion.query)
+
+    def __str__(self) -> str:
+        return f"cue: {self.cue}"
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeTool:
+    """Before a tool runs; with `args`, if each of these arguments is what is said here.
+
+    A text is a pattern in which `*` stands for anything and `?` for one character; anything else
+    is compared as it is.
+
+    Example:
+        ```python
+        from langmem_tiers import BeforeTool
+
+        deploying = BeforeTool("deploy", {"environment": "prod*"})
+        ```
+    """
+
+    kind: ClassVar[str] = "tool"
+    name: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no name, or no JSON."""
+        if label(self.name, "the name of a tool") is None:
+            raise InvalidTypeError("the name of a tool is a string, not None")
+        if not isinstance(self.args, Mapping):
+            raise InvalidTypeError(f"args is a mapping, not {type(self.args).__name__}")
+        object.__setattr__(self, "args", json.loads(encode_value(dict(self.args))))
+
+    def met(self, occasion: Occasion) -> bool:
+        """Whether such a call is about to run."""
+        return any(self.is_of(call) for call in occasion.calls)
+
+    def is_of(self, call: ToolCall) -> bool:
+        """Whether it is about that call."""
+        return call.name == self.name and all(
+            name in call.args and _fits(call.args[name], wanted)
+            for name, wanted in self.args.items()
+        )
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={wanted!r}" for name, wanted in sorted(self.args.items()))
+        return f"before {self.name}({given})"
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Whenever a predicate of the graph's state holds; it is known by its name.
+
+    Example:
+        ```python
+        from langmem_tiers import If
+
+        full = If("cart_is_full")
+        ```
+    """
+
+    kind: ClassVar[str] = "state"
+    predicate: str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no name."""
+        if label(self.predicate, "the name of a predicate") is None:
+            raise InvalidTypeError("the name of a predicate is a string, not None")
+
+    def met(self, occasion: Occasion) -> bool:
+        """Whether the predicate holds."""
+        return self.predicate in occasion.true
+
+    def __str__(self) -> str:
+        return f"if {self.predicate}"
+
+
+Trigger: TypeAlias = At | When | BeforeTool | If
+
+
+def trigger_of(
+    *,
+    at: datetime | str | None = None,
+    cue: str | When | None = None,
+    before_tool: str | BeforeTool | None = None,
+    when: str | If | None = None,
+) -> Trigger:
+    """The one trigger that is given, or the next occasion.
+
+    Raises:
+        InvalidInputError: for several, or one that cannot be.
+    """
+    named = {"at": at, "cue": cue, "before_tool": before_tool, "when": when}
+    given = [name for name, one in named.items() if one is not None]
+    if len(given) > 1:
+        raise InvalidInputError(
+            f"an intention has one trigger, not {' and '.join(given)}: intend it once for each"
+        )
+    if cue is not None:
+        return cue if isinstance(cue, When) else When(cue)
+    if before_tool is not None:
+        return before_tool if isinstance(before_tool, BeforeTool) else BeforeTool(before_tool)
+    if when is not None:
+        return when if isinstance(when, If) else If(when)
+    return At(None if at is None else parsed_moment(at, "at"))
+
+
+def to_json(trigger: Trigger) -> dict[str, Any]:
+    """A trigger as JSON."""
+    match trigger:
+        case At():
+            at = trigger.moment
+            return {"kind": trigger.kind, "at": None if at is None else at.isoformat()}
+        case When():
+            return {"kind": trigger.kind, "cue": trigger.cue}
+        case BeforeTool():
+            return {"kind": trigger.kind, "tool": trigger.name, "args": dict(trigger.args)}
+        case If():
+            return {"kind": trigger.kind, "predicate": trigger.predicate}
+
+
+def of_json(stored: Mapping[str, Any]) -> Trigger:
+    """The trigger that was stored."""
+    match stored["kind"]:
+        case At.kind:
+            at = stored["at"]
+            return At(None if at is None else datetime.fromisoformat(at))
+        case When.kind:
+            return When(stored["cue"])
+        case BeforeTool.kind:
+            return BeforeTool(stored["tool"], stored["args"])
+        case _:
+            return If(stored["predicate"])
+
+
+def _fits(given: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str):
+        return fnmatchcase(given if isinstance(given, str) else json.dumps(given), wanted)
+    return isinstance(given, bool) == isinstance(wanted, bool) and bool(given == wanted)

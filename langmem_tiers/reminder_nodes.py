@@ -1,0 +1,179 @@
+"""A node that raises what was intended, without being asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from langchain_core.messages import SystemMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from langmem_tiers.attempts import about_to_run, messages_of
+from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.nodes import node, this_run
+from langmem_tiers.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
+from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates, checked_limit, checked_predicates
+from langmem_tiers.remind.intentions import Intention, Reminder, facts
+from langmem_tiers.runs import (
+    OfState,
+    Remembered,
+    checked_blocking,
+    checked_of_state,
+    last_question,
+    of_state,
+    text_of,
+)
+from langmem_tiers.turn.fence import labelled
+from langmem_tiers.values import storable
+
+_FENCE = re.compile(r"<(?=\s*/?\s*reminders?\b)", re.IGNORECASE)
+
+
+def create_reminder_node(
+    *,
+    query: OfState | None = None,
+    predicates: Predicates | None = None,
+    limit: int = DEFAULT_LIMIT,
+    at_start: int = DEFAULT_LIMIT,
+    as_message: bool = False,
+    tenant: str | None = None,
+    project_id: str | None = None,
+    session_id: str | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "remind",
+) -> Runnable[Any, dict[str, Any]]:
+    """A node that raises the intentions that are due, for `invoke` and `ainvoke`.
+
+    Due are those whose time has come, whose cue the question shows, whose tool the last message
+    calls, and whose predicate holds of the state. Each is raised at most once: a retry of the node,
+    and a run that is resumed, are given the same ones again, nobody else is. It writes
+    `reminders`, as JSON, and `reminders_text`, a text for a prompt, or nothing. At a session's
+    start, when the state has no `reminders` yet, it also writes `intentions`: what else is open,
+    by priority; nothing is raised by that.
+
+    Args:
+        query: The question: a key of the state, or a function of the state. If not given, it is
+            what the last human message says.
+        predicates: The functions of the state by the names that intentions know them by.
+        limit: Reminders at most.
+        at_start: Open intentions at most that are shown at a session's start; 0 for none.
+        as_message: Add the text to `messages` as well, as a system message.
+        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
+        project_id: Likewise.
+        session_id: Likewise; `{thread_id}` for instance.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: The node's name, in traces too.
+
+    Raises:
+        InvalidInputError: for an option that cannot be.
+
+    Example:
+        ```python
+        from langgraph.graph import StateGraph
+        from langmem_tiers import MemoryContext, create_reminder_node
+
+        builder = StateGraph(State, context_schema=MemoryContext)
+        builder.add_node("remind", create_reminder_node())
+        builder.set_entry_point("remind")
+        graph = builder.compile(store=store)
+        ```
+    """
+    whose = Remembered(
+        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+    )
+    if query is not None:
+        checked_of_state(query, "query")
+    for named, predicate in checked_predicates(predicates).items():
+        checked_blocking(predicate, f"the predicate {named!r}")
+    checked_limit(limit)
+    checked_limit(at_start)
+    if not isinstance(as_message, bool):
+        raise InvalidTypeError(f"as_message is True or False, not {as_message!r:.80}")
+    body = partial(
+        _remind,
+        query=query,
+        predicates=predicates,
+        limit=limit,
+        at_start=at_start,
+        as_message=as_message,
+    )
+    return node(name, whose, body)
+
+
+async def _remind(
+    memory: MemoryCoordinator,
+    state: Any,
+    _: RunnableConfig,
+    *,
+    query: OfState | None,
+    predicates: Predicates | None,
+    limit: int,
+    at_start: int,
+    as_message: bool,
+) -> dict[str, Any]:
+    run = this_run()
+    raised = await memory.aremind(
+        _question(state, query),
+        tool=about_to_run(messages_of(state)) or None,
+        state=None if predicates is None else state,
+        predicates=predicates,
+        limit=limit,
+        run_id=run,
+    )
+    beside: list[Intention] = []
+    starts = of_state(state, "reminders", None) is None
+    if at_start and starts:
+        keys = {(one.namespace, one.key) for one in raised}
+        listed = await memory.aintentions(limit=min(at_start + len(keys), 1000))
+        beside = [one for one in listed if (one.namespace, one.key) not in keys][:at_start]
+    text = reminders_text(raised, beside)
+    update: dict[str, Any] = {"reminders": [facts(one) for one in raised], "reminders_text": text}
+    if starts:
+        update["intentions"] = [
+            {"key": one.key, "content": one.content, "priority": str(one.priority)}
+            for one in beside
+        ]
+    if as_message and text:
+        update["messages"] = [SystemMessage(text, id=str(uuid5(NAMESPACE_OID, run.id)))]
+    return update
+
+
+def reminders_text(reminders: Sequence[Reminder], beside: Sequence[Intention] = ()) -> str:
+    """Reminders as one text for a prompt; nothing if there are none.
+
+    Each says its priority, its key and why it is raised; what could end the fence is written
+    `&lt;`. `beside` are open intentions that are listed after them.
+
+    Example:
+        ```python
+        from langmem_tiers.reminder_nodes import reminders_text
+
+        prompt = reminders_text(memory.remind("Anna asked about the budget"))
+        ```
+    """
+    if not reminders and not beside:
+        return ""
+    lines = [REMINDERS_HEAD, *map(_shown, reminders)]
+    if beside:
+        lines += [INTENDED_HEAD, *map(_shown, beside)]
+    return "\n".join([*lines, REMINDERS_TAIL])
+
+
+def _shown(one: Reminder | Intention) -> str:
+    return REMINDERS_ONE.format(
+        priority=one.priority,
+        key=labelled(one.key),
+        why=labelled(str(one.trigger)),
+        content=_FENCE.sub("&lt;", one.content),
+    )
+
+
+def _question(state: Any, query: OfState | None) -> str | None:
+    if query is None:
+        return storable(text_of(last_question(messages_of(state)))) or None
+    asked = of_state(state, query)
+    return None if asked is None else str(asked)

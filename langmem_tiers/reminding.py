@@ -1,0 +1,384 @@
+"""The verbs by which a coordinator intends something, and is reminded of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from langmem_tiers.asking import Asking, memory_key, new_memory
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.flow import Flow
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory import MemoryContext, StoreResult
+from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.remember.memories import NewMemory, label, parsed_moment
+from langmem_tiers.remind import flow as reminders
+from langmem_tiers.remind.asked import (
+    DEFAULT_LIMIT,
+    MOST,
+    Predicates,
+    Tools,
+    checked_kinds,
+    checked_limit,
+    checked_priority,
+    checked_query,
+    checked_seconds,
+    checked_statuses,
+    checked_token,
+    tool_calls,
+    true_of,
+)
+from langmem_tiers.remind.flow import NewIntention, Remembering
+from langmem_tiers.remind.intentions import Intention, Priority, Reminder, Status
+from langmem_tiers.remind.triggers import (
+    BeforeTool,
+    If,
+    Occasion,
+    Trigger,
+    When,
+    trigger_of,
+)
+from langmem_tiers.store import TieredStore
+from langmem_tiers.tracing import traced
+
+
+class RemindingVerbs:
+    """What `MemoryCoordinator` intends; every verb has an async twin."""
+
+    context: MemoryContext
+    _store: TieredStore
+    _flows: MemoryFlows
+    _asking: Asking
+
+    @traced("tool")
+    def intend(
+        self,
+        content: str,
+        *,
+        at: datetime | str | None = None,
+        cue: str | When | None = None,
+        before_tool: str | BeforeTool | None = None,
+        when: str | If | None = None,
+        priority: Priority | str = Priority.MEDIUM,
+        expires_at: datetime | str | None = None,
+        after: Iterable[str] = (),
+        key: str | None = None,
+        **fields: Any,
+    ) -> StoreResult:
+        """Remember to do something: a prospective memory that `remind` raises by itself.
+
+        Memory and intention are stored in one transaction. The memory is one like any other; it
+        lasts until it is deleted, whatever time to live is configured. Of the triggers one is
+        given, or none: then it is raised at the next occasion.
+
+        Args:
+            content: What is to be done.
+            at: Not before this moment, with a time zone.
+            cue: When a query shows it, such as "when Anna mentions the budget".
+            before_tool: Before a tool of that name runs, or a `BeforeTool` with its arguments.
+            when: When the predicate of that name holds of the graph's state.
+            priority: `high`, `medium` or `low`; what is higher is raised first.
+            expires_at: From this moment on it is not raised any more.
+            after: Keys of intentions that must be done first. What is cancelled or expired is not
+                done; what is deleted is not waited for.
+            key: A key of one's own. Intending again under it with the same trigger raises nothing
+                twice, so that a retry does no harm; with another trigger it begins anew.
+            fields: Any other argument of `store`.
+
+        Raises:
+            InvalidInputError: for what cannot be stored, several triggers, or a circle of `after`;
+                nothing was stored.
+
+        Example:
+            ```python
+            memory.intend("Ask her for the new figures", cue="when Anna mentions the budget")
+            ```
+        """
+        trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
+        return self._store.run(
+            self._intend(
+                content,
+                trigger,
+                fields,
+                priority=priority,
+                expires_at=expires_at,
+                after=after,
+                key=key,
+            )
+        )
+
+    @traced("tool")
+    async def aintend(
+        self,
+        content: str,
+        *,
+        at: datetime | str | None = None,
+        cue: str | When | None = None,
+        before_tool: str | BeforeTool | None = None,
+        when: str | If | None = None,
+        priority: Priority | str = Priority.MEDIUM,
+        expires_at: datetime | str | None = None,
+        after: Iterable[str] = (),
+        key: str | None = None,
+        **fields: Any,
+    ) -> StoreResult:
+        """Remember to do something; see `intend`."""
+        trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
+        return await self._store.arun(
+            self._intend(
+                content,
+                trigger,
+                fields,
+                priority=priority,
+                expires_at=expires_at,
+                after=after,
+                key=key,
+            )
+        )
+
+    @traced("tool")
+    def remind(
+        self,
+        query: str | None = None,
+        *,
+        tool: Tools | None = None,
+        state: Any = None,
+        predicates: Predicates | None = None,
+        kinds: Iterable[str] | None = None,
+        limit: int = DEFAULT_LIMIT,
+        lease_seconds: float | None = None,
+        run_id: str | Run | None = None,
+    ) -> list[Reminder]:
+        """Raise the intentions that are due, each at most once, by priority.
+
+        As it stands, a reminder is delivered when this returns: each is raised at most once, and
+        what a process that dies was just given is not raised again. With `run_id` it is, to the
+        same run alone. With `lease_seconds` it is due again after that time unless it was
+        acknowledged: acknowledged before it is shown, it is still shown at most once; after, at
+        least once.
+
+        Args:
+            query: What is asked or said, for cues.
+            tool: Tools about to run: a name, a tool call (`name` and `args`), or several.
+            state: The graph's state, for predicates.
+            predicates: The functions of the state by the names that intentions know them by.
+            kinds: Raise only what has such a trigger, and has it met now: `time`, `cue`, `tool`,
+                `state`. What was put off is raised again by its time alone, if this is not given.
+            limit: How many at most.
+            lease_seconds: How long a reminder waits to be acknowledged.
+            run_id: Whom they are raised for. The same run is given the same reminders again, as
+                long as they are not closed, and no others.
+
+        Raises:
+            InvalidInputError: for what cannot be asked.
+        """
+        return self._store.run(
+            self._remind(
+                self._occasion(query, tool, state, predicates, kinds), limit, lease_seconds, run_id
+            )
+        )
+
+    @traced("tool")
+    async def aremind(
+        self,
+        query: str | None = None,
+        *,
+        tool: Tools | None = None,
+        state: Any = None,
+        predicates: Predicates | None = None,
+        kinds: Iterable[str] | None = None,
+        limit: int = DEFAULT_LIMIT,
+        lease_seconds: float | None = None,
+        run_id: str | Run | None = None,
+    ) -> list[Reminder]:
+        """Raise the intentions that are due; see `remind`."""
+        return await self._store.arun(
+            self._remind(
+                self._occasion(query, tool, state, predicates, kinds), limit, lease_seconds, run_id
+            )
+        )
+
+    @traced("tool")
+    def acknowledge(self, reminder: Reminder | str) -> bool:
+        """Say that a leased reminder, or its token, has been delivered: it is not raised again.
+
+        False if it came too late: somebody else was given it since, or it was put off or closed.
+        """
+        return self._store.run(reminders.acknowledge(checked_token(reminder), self._here()))
+
+    @traced("tool")
+    async def aacknowledge(self, reminder: Reminder | str) -> bool:
+        """Say that a leased reminder has been delivered; see `acknowledge`."""
+        return await self._store.arun(reminders.acknowledge(checked_token(reminder), self._here()))
+
+    @traced("tool")
+    def snooze(self, key: str, until: datetime | str) -> None:
+        """Put off an intention: it is not raised before `until`.
+
+        One that was raised is raised once more then, whatever its trigger; one that was not still
+        waits for its trigger too.
+
+        Raises:
+            InvalidInputError: if there is none of that key, it is closed, or expires before.
+        """
+        return self._store.run(self._snooze(key, until))
+
+    @traced("tool")
+    async def asnooze(self, key: str, until: datetime | str) -> None:
+        """Put off an intention; see `snooze`."""
+        return await self._store.arun(self._snooze(key, until))
+
+    @traced("tool")
+    def complete(self, key: str) -> bool:
+        """Say that what was intended is done; what came after it is free. False if it was closed.
+
+        Raises:
+            InvalidInputError: if there is no intention of that key.
+        """
+        return self._store.run(self._close(key, Status.DONE))
+
+    @traced("tool")
+    async def acomplete(self, key: str) -> bool:
+        """Say that what was intended is done; see `complete`."""
+        return await self._store.arun(self._close(key, Status.DONE))
+
+    @traced("tool")
+    def cancel(self, key: str) -> bool:
+        """Say that it is not intended any more; False if it was closed. What comes after it waits.
+
+        Raises:
+            InvalidInputError: if there is no intention of that key.
+        """
+        return self._store.run(self._close(key, Status.CANCELLED))
+
+    @traced("tool")
+    async def acancel(self, key: str) -> bool:
+        """Say that it is not intended any more; see `cancel`."""
+        return await self._store.arun(self._close(key, Status.CANCELLED))
+
+    def intentions(
+        self, status: Status | str | Iterable[Status | str] | None = None, *, limit: int = MOST
+    ) -> list[Intention]:
+        """What is intended, by priority; nothing is raised by looking.
+
+        Args:
+            status: `pending`, `leased`, `delivered`, `done`, `cancelled`, `expired`, or several; if
+                not given, what is open: the first three.
+            limit: How many at most.
+        """
+        return self._store.run(self._intentions(status, limit))
+
+    async def aintentions(
+        self, status: Status | str | Iterable[Status | str] | None = None, *, limit: int = MOST
+    ) -> list[Intention]:
+        """What is intended, by priority; see `intentions`."""
+        return await self._store.arun(self._intentions(status, limit))
+
+    def _intend(
+        self,
+        content: str,
+        trigger: Trigger,
+        fields: Mapping[str, Any],
+        *,
+        priority: Priority | str,
+        expires_at: datetime | str | None,
+        after: Iterable[str],
+        key: str | None,
+    ) -> Flow[StoreResult]:
+        level = checked_priority(priority)
+        expires = None if expires_at is None else parsed_moment(expires_at, "expires_at")
+        here = self._here()
+        at = getattr(trigger, "moment", None)
+        if expires is not None and at is not None and expires <= at:
+            raise InvalidInputError(
+                f"it would expire at {expires.isoformat()}, before it could be raised: leave "
+                "`expires_at` out, or give a later one"
+            )
+        one = _prospective(content, level, fields, key)
+        needed = set[int]()
+        for name in _keys(after):
+            needed.add((yield from self._flows.known(name, self.context)).id)
+        (write,) = yield from self._flows.writes([one], self.context)
+        yield from self._store.flows.refresh_state()
+        yield from reminders.intend(
+            NewIntention(
+                write=replace(write, ttl=math.inf),
+                trigger=trigger,
+                priority=level,
+                expires_at=expires,
+                after=tuple(sorted(needed)),
+            ),
+            here,
+        )
+        return StoreResult(stored=True, key=write.key, tier=write.tier)
+
+    def _remind(
+        self,
+        occasion: Occasion,
+        limit: int,
+        lease_seconds: float | None,
+        run_id: str | Run | None,
+    ) -> Flow[list[Reminder]]:
+        return reminders.remind(
+            occasion,
+            self._here(),
+            limit=checked_limit(limit),
+            seconds=checked_seconds(lease_seconds),
+            holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+        )
+
+    def _occasion(
+        self,
+        query: str | None,
+        tool: Tools | None,
+        state: Any,
+        predicates: Predicates | None,
+        kinds: Iterable[str] | None,
+    ) -> Occasion:
+        return Occasion(
+            now=self._store.flows.moment().now,
+            query=checked_query(query),
+            calls=tool_calls(tool),
+            true=true_of(state, predicates),
+            kinds=checked_kinds(kinds),
+        )
+
+    def _snooze(self, key: str, until: datetime | str) -> Flow[None]:
+        moment = parsed_moment(until, "until")
+        one = yield from self._flows.known(memory_key(key), self.context)
+        yield from reminders.snooze(one.id, moment, self._here())
+
+    def _close(self, key: str, status: Status) -> Flow[bool]:
+        one = yield from self._flows.known(memory_key(key), self.context)
+        return (yield from reminders.close(one.id, status, self._here()))
+
+    def _intentions(
+        self, status: Status | str | Iterable[Status | str] | None, limit: int
+    ) -> Flow[list[Intention]]:
+        return reminders.intentions(checked_statuses(status), self._here(), checked_limit(limit))
+
+    def _here(self) -> Remembering:
+        return Remembering(
+            context=self.context, options=self._store.options, moment=self._store.flows.moment()
+        )
+
+
+def _prospective(
+    content: str, priority: Priority, fields: Mapping[str, Any], key: str | None
+) -> NewMemory:
+    metadata = fields.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise InvalidTypeError(f"metadata is a mapping, not {type(metadata).__name__}")
+    given = {"memory_type": "prospective", **fields}
+    return new_memory(
+        content, key=key, **{**given, "metadata": {**metadata, "priority": priority.value}}
+    )
+
+
+def _keys(after: object) -> list[str]:
+    if isinstance(after, str) or not isinstance(after, Iterable):
+        raise InvalidTypeError(f"after is a list of keys, not {after!r:.80}")
+    return [memory_key(key) for key in after]

@@ -1,0 +1,168 @@
+-- The statements of prospective memory: what is intended, raised, put off and closed. The rules of
+-- queries.sql hold here too.
+
+-- part: in_sight
+-- The memory of an intention, where a recall in the context would see it. What lives on in another
+-- memory is intended still; what was superseded or taken back is not.
+CROSS JOIN LATERAL (
+    SELECT m.tier, m.namespace, m.key, m.value
+    FROM {memory}.memories m
+    JOIN unnest(%(tiers)s::{memory}.tier[], %(lows)s::text[], %(highs)s::text[])
+        AS s (tier, low, high) ON s.tier = m.tier
+    WHERE m.tenant = %(tenant)s AND m.id = i.id
+      AND m.namespace >= s.low AND m.namespace < s.high
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+      AND (m.state IS NULL OR m.state = 'consolidated')
+    LIMIT 1
+) m
+
+-- part: due
+-- What may be raised now, whatever its trigger is.
+i.status = 'pending' AND i.due_at <= %(now)s::timestamptz
+AND (i.leased_until IS NULL OR i.leased_until <= %(now)s::timestamptz)
+AND (i.expires_at IS NULL OR i.expires_at > %(now)s::timestamptz)
+AND NOT EXISTS (
+    SELECT FROM unnest(i.needs) AS n (id)
+    JOIN {memory}.intentions d ON d.tenant = %(tenant)s AND d.id = n.id
+    WHERE d.status <> 'done'
+)
+
+-- part: standing
+-- What an intention is at a moment: a lease that ran out, and an end that came, need no write.
+CASE WHEN i.status = 'pending' AND i.expires_at <= %(now)s::timestamptz THEN 'expired'
+     WHEN i.status = 'pending' AND i.leased_until > %(now)s::timestamptz THEN 'leased'
+     ELSE i.status END
+
+-- name: intend
+-- The intention of a memory that was just put. With the trigger that it has it stays what it is, so
+-- that a repeated call raises nothing twice; with another one it begins anew.
+INSERT INTO {memory}.intentions AS i
+    (tenant, id, priority, kind, trigger, due_at, words, name, expires_at, needs, status)
+SELECT %(tenant)s, m.id, %(priority)s::smallint, %(kind)s, %(trigger)s::jsonb,
+       %(due_at)s::timestamptz, %(words)s::text[], %(name)s, %(expires_at)s::timestamptz,
+       %(needs)s::bigint[], 'pending'
+FROM (
+    SELECT m.id FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s LIMIT 1
+) m
+ON CONFLICT (tenant, id) DO UPDATE
+SET priority = excluded.priority, expires_at = excluded.expires_at, needs = excluded.needs,
+    kind = excluded.kind, trigger = excluded.trigger, words = excluded.words, name = excluded.name,
+    due_at = CASE WHEN i.trigger = excluded.trigger THEN i.due_at ELSE excluded.due_at END,
+    status = CASE WHEN i.trigger = excluded.trigger THEN i.status ELSE excluded.status END,
+    raised = i.raised AND i.trigger = excluded.trigger,
+    holder = CASE WHEN i.trigger = excluded.trigger THEN i.holder END,
+    fence = i.fence + (i.trigger <> excluded.trigger)::int,
+    leased_until = CASE WHEN i.trigger = excluded.trigger THEN i.leased_until END,
+    delivered_at = CASE WHEN i.trigger = excluded.trigger THEN i.delivered_at END,
+    closed_at = CASE WHEN i.trigger = excluded.trigger THEN i.closed_at END;
+
+-- name: needs_of
+-- What these intentions need, what that needs, and so on, beside the id of the memory in question.
+WITH RECURSIVE needed AS (
+    SELECT w.id FROM unnest(%(ids)s::bigint[]) AS w (id)
+    UNION
+    SELECT unnest(i.needs)
+    FROM needed n
+    JOIN {memory}.intentions i ON i.tenant = %(tenant)s AND i.id = n.id
+)
+SELECT i.id, i.needs, (
+    SELECT m.id FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s LIMIT 1
+)
+FROM needed n
+JOIN {memory}.intentions i ON i.tenant = %(tenant)s AND i.id = n.id;
+
+-- name: due_intentions
+-- A page of what may be raised now, after a place in the order: those that were raised before, those
+-- of a time, and those whose cue, tool or predicate may be the one at hand.
+SELECT i.id, i.priority, i.due_at, i.trigger, i.raised
+FROM {memory}.intentions i
+{part in_sight}
+WHERE i.tenant = %(tenant)s AND {part due}
+  AND (i.priority, i.due_at, i.id)
+    > (%(after_priority)s::smallint, %(after_due)s::timestamptz, %(after_id)s::bigint)
+  AND (i.raised OR i.kind = 'time'
+       OR i.kind = 'cue' AND i.words <@ %(words)s::text[]
+       OR i.kind = 'tool' AND i.name = ANY (%(tools)s::text[])
+       OR i.kind = 'state' AND i.name = ANY (%(predicates)s::text[]))
+ORDER BY i.priority, i.due_at, i.id
+LIMIT %(limit)s;
+
+-- name: raise_intentions
+-- Raise those of these that are due still: leased until a moment, or delivered at once without one.
+-- They are locked in the order of ids, and what another raised meanwhile is left out.
+WITH held AS MATERIALIZED (
+    SELECT i.id, m.tier, m.namespace, m.key, m.value
+    FROM {memory}.intentions i
+    {part in_sight}
+    WHERE i.tenant = %(tenant)s AND i.id = ANY (%(ids)s::bigint[]) AND {part due}
+    ORDER BY i.id
+    FOR UPDATE OF i
+)
+UPDATE {memory}.intentions i
+SET raised = true, fence = i.fence + 1, holder = %(holder)s,
+    leased_until = %(leased_until)s::timestamptz,
+    status = CASE WHEN %(leased_until)s::timestamptz IS NULL THEN 'delivered' ELSE 'pending' END,
+    delivered_at = CASE WHEN %(leased_until)s::timestamptz IS NULL THEN %(now)s::timestamptz END
+FROM held h
+WHERE i.tenant = %(tenant)s AND i.id = h.id
+RETURNING i.id, i.priority, i.due_at, i.fence, i.trigger, i.leased_until, h.tier::text,
+          i.tenant, h.namespace, h.key, h.value;
+
+-- name: raised_for
+-- What a run was given before, and still holds.
+SELECT i.id, i.priority, i.due_at, i.fence, i.trigger, i.leased_until, m.tier::text,
+       i.tenant, m.namespace, m.key, m.value
+FROM {memory}.intentions i
+{part in_sight}
+WHERE i.tenant = %(tenant)s AND i.holder = %(holder)s
+  AND (i.status = 'delivered'
+       OR i.status = 'pending' AND i.leased_until > %(now)s::timestamptz);
+
+-- name: acknowledge
+-- A lease becomes a delivery, if nobody else has raised it since.
+UPDATE {memory}.intentions i
+SET status = 'delivered', leased_until = NULL,
+    delivered_at = coalesce(i.delivered_at, %(now)s::timestamptz)
+WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.fence = %(fence)s
+  AND i.status IN ('pending', 'delivered')
+RETURNING i.id;
+
+-- name: snooze
+-- Not before a moment; one that was raised is raised again then, and its lease is worth nothing.
+UPDATE {memory}.intentions i
+SET status = 'pending', due_at = %(until)s::timestamptz, fence = i.fence + 1, holder = NULL,
+    leased_until = NULL, delivered_at = NULL
+WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.status IN ('pending', 'delivered')
+  AND (i.expires_at IS NULL OR i.expires_at > %(until)s::timestamptz)
+RETURNING i.id;
+
+-- name: close_intention
+-- Done or cancelled, for good.
+UPDATE {memory}.intentions i
+SET status = %(status)s, closed_at = %(now)s::timestamptz, leased_until = NULL
+WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.status IN ('pending', 'delivered')
+RETURNING i.id;
+
+-- name: intention
+-- What one intention is.
+SELECT {part standing}, i.expires_at FROM {memory}.intentions i
+WHERE i.tenant = %(tenant)s AND i.id = %(id)s;
+
+-- name: intentions
+-- Intentions of these statuses, in the order in which they are raised.
+SELECT m.tier::text, m.namespace, m.key, m.value, i.priority, i.trigger, i.due_at, {part standing},
+       i.expires_at, i.delivered_at, i.closed_at,
+       ARRAY(
+           SELECT k.key FROM unnest(i.needs) AS n (id)
+           JOIN {memory}.intentions d ON d.tenant = %(tenant)s AND d.id = n.id
+           JOIN {memory}.memories k ON k.tenant = %(tenant)s AND k.id = n.id
+           WHERE d.status <> 'done'
+           ORDER BY k.key
+       )
+FROM {memory}.intentions i
+{part in_sight}
+WHERE i.tenant = %(tenant)s AND {part standing} = ANY (%(statuses)s::text[])
+ORDER BY i.priority, i.due_at, i.id
+LIMIT %(limit)s;

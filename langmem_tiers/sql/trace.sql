@@ -1,0 +1,36 @@
+-- The statements of a turn's trace. The rules of queries.sql hold here too. The events of a turn
+-- are named `turn/<turn>/<number>`, so that they lie side by side in the primary key.
+
+-- name: record_turn
+-- Write the events of a turn, in order; one that was written before stands. An event that is about
+-- a memory names its key and its namespace; it is about none if there is none by now.
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, w.event, w.kind, m.id, w.at, w.detail::jsonb
+FROM unnest(%(events)s::text[], %(kinds)s::text[], %(namespaces)s::text[], %(keys)s::text[],
+            %(at)s::timestamptz[], %(details)s::text[])
+         WITH ORDINALITY AS w (event, kind, namespace, key, at, detail, ord)
+LEFT JOIN LATERAL (
+    SELECT m.id FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
+) m ON true
+WHERE {few}
+ORDER BY w.ord
+ON CONFLICT (tenant, event) DO NOTHING;
+
+-- name: turn_ended
+-- How a turn ended, if it did.
+SELECT e.kind, e.detail FROM {memory}.events e
+WHERE e.tenant = %(tenant)s AND e.event >= %(low)s AND e.event < %(high)s
+  AND e.kind IN ('committed', 'abandoned')
+ORDER BY e.event DESC LIMIT 1;
+
+-- name: turn_events
+-- What was decided in a turn, oldest first.
+SELECT e.kind, e.at, e.detail, m.namespace, m.key
+FROM {memory}.events e
+LEFT JOIN LATERAL (
+    SELECT m.namespace, m.key FROM {memory}.memories m
+    WHERE m.tenant = e.tenant AND m.id = e.id LIMIT 1
+) m ON true
+WHERE e.tenant = %(tenant)s AND e.event >= %(low)s AND e.event < %(high)s
+ORDER BY e.event;

@@ -1,0 +1,1 @@
+"""A turn of an agent: what is going on while it runs."""

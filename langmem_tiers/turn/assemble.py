@@ -1,0 +1,334 @@
+"""From sections to one text within a budget of tokens, and why each fragment is in or out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import Recollection
+from langmem_tiers.prompts import RECALLED_FROM, RECALLED_HEAD, RECALLED_TAIL
+from langmem_tiers.recall.budget import TokenCounter, choose
+from langmem_tiers.turn.fence import indented, labelled, quoted
+from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.layout import FIELDS, VERBATIM, Layout, Stage
+
+_BETWEEN_SECTIONS: Final = "\n\n"
+_HEAD_AGAIN: Final = RECALLED_HEAD.partition("\n")[0]
+"""The fence is explained once; later ones begin with its tag alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """Whether a fragment is in, what it costs, and why."""
+
+    fragment: Fragment
+    chosen: bool
+    tokens: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """What a turn is shown: one text, and what it was made of.
+
+    `tokens` is what the counter says of the whole text; of an empty one it is 0, as nothing is put
+    before a model.
+    """
+
+    text: str
+    tokens: int
+    sources: Mapping[str, int]
+    """The tokens of each section that is shown, by source, in order."""
+    fragments: tuple[Fragment, ...]
+    """What is in, in the order in which it is shown."""
+    decisions: tuple[Decided, ...]
+    """What is in and what is out, in the order of the sections."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def memories(self) -> list[Recollection]:
+        """The memories that are in, which `record_outcome` can credit."""
+        return [one.memory for one in self.fragments if one.memory is not None]
+
+    def reason(self, budget: int) -> str:
+        """What it came to, in one line for the trace."""
+        left_out = sum(not one.chosen for one in self.decisions)
+        tokens = f"{self.tokens:,} of {budget:,} tokens"
+        return f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
+
+    def detail(self) -> dict[str, Any]:
+        """Each fragment, and why it is in or out, as JSON for the trace."""
+        told = [
+            {
+                **one.fragment.provenance(),
+                "chosen": one.chosen,
+                "tokens": one.tokens,
+                "reason": one.reason,
+            }
+            for one in self.decisions
+        ]
+        return {"tokens": self.tokens, "sections": dict(self.sources), "fragments": told}
+
+
+class _Piece(NamedTuple):
+    """A fragment at its place: the number of its stage, and its own in the section."""
+
+    stage: int
+    place: int
+
+
+def assemble(
+    filled: Sequence[tuple[Stage, Section]],
+    *,
+    layout: Layout,
+    budget: int,
+    count_tokens: TokenCounter,
+    query: str = "",
+) -> Assembled:
+    """Put sections into one text that fits.
+
+    Stages get room by rank. Within a rank, fragments that are no memories come first, by their own
+    ranks; memories share the rest by how useful they are together (`recall.budget.choose`). What
+    does not fit is left out whole. The count of the text never exceeds `budget`, whatever the
+    counter: it is what is counted in the end, and pieces go, the last one taken first, until it
+    fits. A memory that an earlier stage has is left out of the later one.
+
+    Raises:
+        InvalidInputError: if the budget is negative, or the counter returned no whole number of 0
+            or more.
+    """
+    if budget < 0:
+        raise InvalidInputError(f"the budget is {budget} tokens: give 0 or more")
+    fitting = _Fitting(filled, layout, count_tokens, query)
+    fitting.fill(budget)
+    return fitting.whole(budget)
+
+
+class _Fitting:
+    """Fragments, and what becomes of them while a context is fitted."""
+
+    def __init__(
+        self,
+        filled: Sequence[tuple[Stage, Section]],
+        layout: Layout,
+        count_tokens: TokenCounter,
+        query: str,
+    ) -> None:
+        self._stages = [stage for stage, _ in filled]
+        self._sections = [tuple(_told(stage, section)) for stage, section in filled]
+        self._gap = layout.gap
+        self._counter = count_tokens
+        self._query = query
+        self._taken: list[_Piece] = []
+        self._costs: dict[_Piece, int] = {}
+        self._reasons: dict[_Piece, str] = {}
+
+    def fill(self, budget: int) -> None:
+        """Take what fits by what each piece costs alone."""
+        repeats = self._repeats()
+        ranks = sorted({stage.rank for stage in self._stages})
+        left = budget
+        for rank in ranks:
+            members = [n for n, stage in enumerate(self._stages) if stage.rank == rank]
+            pieces = [
+                _Piece(n, place)
+                for n in members
+                for place in range(len(self._sections[n]))
+                if _Piece(n, place) not in repeats
+            ]
+            recalled = [one for one in pieces if self._fragment(one).memory is not None]
+            left -= self._by_rank([one for one in pieces if one not in recalled], left)
+            left -= self._by_use(recalled, left)
+
+    def whole(self, budget: int) -> Assembled:
+        """What was taken as a text that fits."""
+        while (text := self._text()) and (tokens := self._count(text)) > budget:
+            gone = self._taken.pop()
+            self._reasons[gone] = (
+                f"left out: the whole came to {tokens:,} tokens, and there are {budget:,}"
+            )
+        shown = sorted(self._taken)
+        return Assembled(
+            text=text,
+            tokens=self._count(text) if text else 0,
+            sources={source: self._count(section) for source, section in self._shown()},
+            fragments=tuple(map(self._fragment, shown)),
+            decisions=tuple(self._decisions()),
+        )
+
+    def _by_rank(self, pieces: Sequence[_Piece], left: int) -> int:
+        """Take pieces in the order of their ranks while they fit; what they cost."""
+        spent: dict[int, int] = {}
+        ordered = sorted(pieces, key=lambda one: (self._fragment(one).rank, one))
+        for one in ordered:
+            used = spent.get(one.stage, 0)
+            room = int(left * self._stages[one.stage].share) - used
+            room = min(room, left - sum(spent.values()))
+            cost = self._cost(one) + (0 if used else self._frame(one.stage))
+            if self._taken_if(one, cost, room):
+                spent[one.stage] = used + cost
+        return sum(spent.values())
+
+    def _taken_if(self, one: _Piece, cost: int, room: int) -> bool:
+        if cost > room:
+            self._reasons[one] = (
+                f"left out: {cost:,} tokens do not fit into the {max(room, 0):,} left"
+            )
+            return False
+        self._taken.append(one)
+        self._reasons[one] = f"fits: {self._cost(one):,} tokens"
+        return True
+
+    def _by_use(self, pieces: Sequence[_Piece], left: int) -> int:
+        """Take the memories that are most useful together; what they cost."""
+        stages = {one.stage for one in pieces}
+        share = max((self._stages[n].share for n in stages), default=0.0)
+        frames = sum(map(self._frame, sorted(stages)))
+        room = int(left * share) - frames
+        if room <= 0:
+            for one in pieces:
+                self._taken_if(one, self._cost(one) + frames, int(left * share))
+            return 0
+        by_place = {self._name(one): one for one in pieces}
+        choice = choose(
+            [self._memory(one) for one in pieces],
+            room,
+            self._count,
+            query=self._query,
+            render=lambda memory: self._written(by_place[memory.namespace, memory.key]) + "\n",
+        )
+        for decision in choice.decisions:
+            one = by_place[decision.memory.namespace, decision.memory.key]
+            self._costs[one] = decision.tokens
+            self._reasons[one] = decision.reason
+        chosen = [by_place[one.namespace, one.key] for one in choice.chosen]
+        self._taken += chosen
+        return choice.tokens + (frames if chosen else 0)
+
+    def _repeats(self) -> set[_Piece]:
+        """Memories that an earlier stage has, or that stand earlier in their own."""
+        seen: dict[tuple[tuple[str, ...], str], str] = {}
+        repeats = set()
+        for n, section in enumerate(self._sections):
+            for place, fragment in enumerate(section):
+                piece = _Piece(n, place)
+                if fragment.memory is None:
+                    continue
+                name = self._name(piece)
+                if name in seen:
+                    repeats.add(piece)
+                    self._reasons[piece] = f"left out: it stands under {seen[name]} already"
+                seen.setdefault(name, self._stages[n].title)
+        return repeats
+
+    def _name(self, one: _Piece) -> tuple[tuple[str, ...], str]:
+        memory = self._memory(one)
+        return memory.namespace, memory.key
+
+    def _memory(self, one: _Piece) -> Recollection:
+        memory = self._fragment(one).memory
+        if memory is None:
+            raise AssertionError("only memories are chosen by how useful they are")
+        return memory
+
+    def _fragment(self, one: _Piece) -> Fragment:
+        return self._sections[one.stage][one.place]
+
+    def _cost(self, one: _Piece) -> int:
+        if one not in self._costs:
+            self._costs[one] = self._count(self._written(one) + "\n")
+        return self._costs[one]
+
+    def _frame(self, n: int) -> int:
+        """What a section costs beside its fragments."""
+        stage = self._stages[n]
+        data = any(one.data for one in self._sections[n])
+        fence = f"{RECALLED_HEAD}\n{RECALLED_TAIL}\n" if data else ""
+        return self._count(f"{stage.title}{self._gap}{fence}{_BETWEEN_SECTIONS}")
+
+    def _count(self, text: str) -> int:
+        tokens: object = self._counter(text)
+        if isinstance(tokens, int) and tokens >= 0:
+            return tokens
+        raise InvalidInputError(
+            f"the token counter returned {tokens!r}: return a whole number of 0 or more"
+        )
+
+    def _written(self, one: _Piece) -> str:
+        return written(self._fragment(one), self._stages[one.stage])
+
+    def _of(self, n: int) -> list[_Piece]:
+        return sorted(one for one in self._taken if one.stage == n)
+
+    def _text(self) -> str:
+        return _BETWEEN_SECTIONS.join(section for _, section in self._shown())
+
+    def _shown(self) -> Iterator[tuple[str, str]]:
+        """Each section that has something, by its source."""
+        explained = False
+        for n, stage in enumerate(self._stages):
+            if pieces := self._of(n):
+                yield stage.source, self._section(n, pieces, explained=explained)
+                explained = explained or any(self._fragment(one).data for one in pieces)
+
+    def _section(self, n: int, pieces: Sequence[_Piece], *, explained: bool) -> str:
+        """A section as it is shown: its own words as they are, data between fences."""
+        stage = self._stages[n]
+        if [self._fragment(one) for one in pieces] == [_nothing(stage)]:
+            return stage.empty
+        runs = []
+        for data, run in groupby(pieces, key=lambda one: self._fragment(one).data):
+            text = stage.between.join(map(self._written, run))
+            head = _HEAD_AGAIN if explained else RECALLED_HEAD
+            runs.append(f"{head}\n{text}\n{RECALLED_TAIL}" if data else text)
+            explained = explained or data
+        return f"{stage.title}{self._gap}" + "\n".join(runs)
+
+    def _decisions(self) -> Iterator[Decided]:
+        taken = set(self._taken)
+        for n, section in enumerate(self._sections):
+            for place, fragment in enumerate(section):
+                one = _Piece(n, place)
+                yield Decided(
+                    fragment=fragment,
+                    chosen=one in taken,
+                    tokens=self._cost(one),
+                    reason=self._reasons[one],
+                )
+
+
+def written(fragment: Fragment, stage: Stage) -> str:
+    """A fragment as its stage writes it; data cannot end its fence, nor begin another entry."""
+    if not fragment.data:
+        return fragment.text
+    content = quoted(fragment.text)
+    if not fragment.fields:
+        label = {"source": labelled(fragment.source), "version": labelled(fragment.version)}
+        return RECALLED_FROM.format_map({**label, "content": content})
+    item = stage.item
+    alone = item == VERBATIM or "\n{content}\n" in item
+    said = {**dict.fromkeys(_ITEM_FIELDS, ""), "source": labelled(fragment.source)}
+    told = {name: quoted(one) for name, one in fragment.fields.items()}
+    return item.format_map({**said, **told, "content": content if alone else indented(content)})
+
+
+_ITEM_FIELDS: Final = FIELDS - {"content", "source"}
+
+
+def _told(stage: Stage, section: Section) -> Iterator[Fragment]:
+    """What a section says; if nothing, what its stage says instead."""
+    if len(section):
+        yield from section
+    elif stage.empty:
+        yield _nothing(stage)
+
+
+def _nothing(stage: Stage) -> Fragment:
+    return Fragment(
+        text=stage.empty, source=stage.source, rationale="its source answered nothing", data=False
+    )

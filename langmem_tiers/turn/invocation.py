@@ -1,0 +1,152 @@
+"""A tool call of a turn, and what came of it: arguments in, a memory out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, failure_fields
+from langmem_tiers.learn.signature import signature
+from langmem_tiers.learn.skills import ToolCall
+from langmem_tiers.recall.words import words
+from langmem_tiers.remember.memories import NewMemory, checked_text, label, share
+from langmem_tiers.values import storable
+
+TOOL_CALL: Final = "tool-call"
+"""The tag of memories of tool calls."""
+LONGEST_RESULT: Final = 4_000
+"""Characters of a result, of an error and of the arguments that are kept: our own choice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """A tool call of a turn, and what came of it."""
+
+    tool: str
+    parameters: Mapping[str, Any]
+    key: str
+    result: str | None = None
+    error: str | None = None
+    seconds: float | None = None
+    relevance: float | None = None
+    call_id: str | None = None
+
+    @property
+    def approach(self) -> str:
+        """What was done: the tool with its arguments."""
+        arguments = json.dumps(self.parameters, ensure_ascii=False, sort_keys=True)
+        return shortened(f"{self.tool}({arguments})")
+
+    def to_memory(self, at: datetime, task: str) -> NewMemory:
+        """The call as an episodic memory; one that failed has the failure's signature."""
+        came = f"Failed with: {self.error}" if self.error is not None else f"Result: {self.result}"
+        took = "" if self.seconds is None else f"\nTook: {self.seconds:.3f} s"
+        failure = signature(self.error, tool=self.tool) if self.error is not None else None
+        told = {
+            "tool": self.tool,
+            "parameters": dict(self.parameters),
+            "result": self.result,
+            "error": self.error,
+            "seconds": self.seconds,
+            "relevance": self.relevance,
+        }
+        return NewMemory(
+            content=f"Called {self.approach}\n{came}{took}",
+            memory_type="episodic",
+            key=self.key,
+            tags=(TOOL_CALL, FAILED_ATTEMPT) if failure else (TOOL_CALL,),
+            occurred_at=at.isoformat(),
+            source_task=task or None,
+            further={"tool_call": told, **failure_fields(failure)},
+        )
+
+    def step(self) -> ToolCall:
+        """The call as the skill extractor reads it: names, and no values."""
+        return ToolCall(self.tool, frozenset(self.parameters), self.error is None)
+
+
+def shortened(text: str) -> str:
+    """A text of bounded length, that says what is left out."""
+    if len(text) <= LONGEST_RESULT:
+        return text
+    head, tail = LONGEST_RESULT // 4, LONGEST_RESULT - LONGEST_RESULT // 4
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[-tail:]}"
+
+
+class Called(NamedTuple):
+    """A tool call as a caller tells of it, checked."""
+
+    tool: str
+    parameters: Mapping[str, Any]
+    result: str | None
+    error: str | None
+    seconds: float | None
+    relevance: float | None
+    call_id: str | None
+
+    def invocation(self, key: str, prompt: str) -> Invocation:
+        """The call as a turn keeps it; its relevance, if not given, is that to the prompt."""
+        one = Invocation(**{**self._asdict(), "key": key})
+        return replace(one, relevance=_relevance(prompt, one))
+
+
+def called(
+    tool_name: str,
+    parameters: Mapping[str, Any] | None,
+    result: Any,
+    error: BaseException | str | None,
+    **told: Any,
+) -> Called:
+    """Check what a caller tells of a tool call.
+
+    Raises:
+        InvalidInputError: for a tool without a name, or what is no duration or relevance.
+    """
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise InvalidTypeError(f"parameters is a mapping, not {type(parameters).__name__}")
+    seconds = told["duration"]
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
+        raise InvalidTypeError(f"duration is a number of seconds, not {seconds!r:.80}")
+    return Called(
+        tool=str(label(storable(checked_text(tool_name, "tool_name")), "tool_name")),
+        parameters=_json(parameters or {}),
+        result=None if error is not None else shortened(_said(result)),
+        error=None if error is None else shortened(_failed(error)),
+        seconds=seconds,
+        relevance=share(told["relevance"], "relevance"),
+        call_id=told["call_id"],
+    )
+
+
+def _json(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON; what is none, or is long, is its text."""
+    text = json.dumps(dict(parameters), default=str, ensure_ascii=False, skipkeys=True)
+    read = json.loads(storable(text), parse_constant=str)
+    if len(text) > LONGEST_RESULT:
+        return {name: shortened(_said(one)) for name, one in read.items()}
+    return dict(read)
+
+
+def _said(result: Any) -> str:
+    if isinstance(result, str):
+        return storable(result)
+    return storable(json.dumps(result, default=str, ensure_ascii=False))
+
+
+def _failed(error: BaseException | str) -> str:
+    said = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)
+    return storable(said).strip() or "it reported an error and nothing else"
+
+
+def _relevance(prompt: str, one: Invocation) -> float | None:
+    """How much of what the turn is about a call names."""
+    sought = set(words(prompt))
+    if one.relevance is not None or not sought:
+        return one.relevance
+    said = set(words(f"{one.tool.replace('_', ' ')} {one.approach} {one.result or ''}"))
+    return round(len(sought & said) / len(sought), 2)

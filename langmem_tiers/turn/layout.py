@@ -1,0 +1,195 @@
+"""How an assembled context looks, as data: its stages in order, their titles and their room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from string import Formatter
+from typing import Any, Final
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.prompts import RECALLED_ONE
+
+VERBATIM: Final = "{content}"
+MESSAGE: Final = "{stamp}{speaker}: {content}"
+FIELDS: Final = frozenset(
+    (
+        "content",
+        "tier",
+        "memory_type",
+        "date",
+        "when",
+        "stamp",
+        "speaker",
+        "role",
+        "relevance",
+        "source",
+    )
+)
+"""What an `item` may say of a fragment."""
+
+EPISODES: Final = ("episodic", "interaction", "achievement")
+"""Memory types of what happened."""
+NOTES: Final = ("working",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One source's place in a context: asked after those before it, and shown after them.
+
+    Raises:
+        InvalidInputError: for what cannot be shown.
+    """
+
+    source: str
+    """The name of its source in the registry."""
+    title: str
+    empty: str = ""
+    """What stands in the place of the whole section if the source answers nothing."""
+    item: str = VERBATIM
+    """How a fragment is written; `FIELDS` says what may stand in braces."""
+    between: str = "\n"
+    """What stands between two fragments."""
+    rank: int = 0
+    """Which stages get room first; those of one rank share it by how useful their memories are."""
+    share: float = 1.0
+    """In 0…1: how much of the room that is left it may take at most."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What its source is told; a recalling one takes those of `get_context`."""
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be asked or shown."""
+        for name in ("source", "title"):
+            given = getattr(self, name)
+            if not isinstance(given, str) or not given.strip():
+                raise InvalidInputError(f"a stage needs a {name}, not {given!r:.80}")
+        try:
+            named = {one[1] for one in Formatter().parse(self.item) if one[1] is not None}
+        except ValueError as error:
+            raise InvalidInputError(f"the item of {self.source!r} is no format: {error}") from error
+        if unknown := named - FIELDS:
+            raise InvalidInputError(
+                f"the item of {self.source!r} names {min(unknown)!r}: use "
+                f"{', '.join(sorted(FIELDS))}"
+            )
+        if isinstance(self.share, bool) or not 0 < self.share <= 1:
+            raise InvalidInputError(f"the share of {self.source!r} is above 0 and at most 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    r"""Stages in the order in which they are asked and shown.
+
+    Raises:
+        InvalidInputError: if two stages have the same source, or there is none.
+
+    Example:
+        ```python
+        from langmem_tiers import Layout, Stage
+
+        notes = Layout(
+            name="notes",
+            stages=(
+                Stage(source="working", title="# NOTES", empty="# NOTES\n\nNone yet."),
+                Stage(source="semantic", title="# FACTS", item="- {content}", rank=1),
+            ),
+        )
+        ```
+    """
+
+    name: str
+    stages: tuple[Stage, ...]
+    gap: str = "\n"
+    """What stands between a title and its section."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be told apart."""
+        if not all(isinstance(one, Stage) for one in self.stages):
+            raise InvalidTypeError("a layout is made of stages: Stage(source=…, title=…)")
+        names = [one.source for one in self.stages]
+        if not names or len(set(names)) != len(names):
+            raise InvalidInputError("a layout has a stage at least, and each source in one stage")
+
+    def with_stage(self, stage: Stage, *, before: str | None = None) -> Layout:
+        """This layout with one stage more, at the end or before that of a source."""
+        names = [one.source for one in self.stages]
+        if before is not None and before not in names:
+            raise InvalidInputError(
+                f"the layout {self.name!r} has no stage {before!r}: it has {', '.join(names)}"
+            )
+        place = len(names) if before is None else names.index(before)
+        return replace(self, stages=(*self.stages[:place], stage, *self.stages[place:]))
+
+
+ORCHESTRATOR: Final = Layout(
+    name="orchestrator",
+    stages=(
+        Stage(source="identity", title="## Consciousness"),
+        Stage(
+            source="conversation",
+            title="## Conversation History",
+            item=MESSAGE,
+            rank=2,
+            share=0.5,
+            options={"limit": 20},
+        ),
+        Stage(
+            source="working",
+            title="## Working Memory",
+            item=RECALLED_ONE,
+            rank=3,
+            share=0.5,
+            options={"query": "", "memory_types": NOTES, "tiers": ("short_term",), "limit": 10},
+        ),
+        Stage(source="goals", title="## Frontal Cortex", rank=1, share=0.5),
+        Stage(
+            source="episodic",
+            title="## Episodic Memory",
+            item=RECALLED_ONE,
+            rank=4,
+            options={"memory_types": EPISODES, "limit": 20},
+        ),
+        Stage(
+            source="semantic",
+            title="## Semantic Memory",
+            item=RECALLED_ONE,
+            rank=4,
+            options={"other_than": (*EPISODES, *NOTES), "limit": 20},
+        ),
+        Stage(source="tools", title="## Tool Specifications", rank=1, share=0.5),
+    ),
+)
+"""The seven sections of the orchestrator, in its order. What the agent is gets room first, then
+what it is about and may do, what was just said, its notes, and what it remembers."""
+
+PERSONA: Final = Layout(
+    name="persona",
+    gap="\n\n",
+    stages=(
+        Stage(source="persona", title="# WHO YOU ARE"),
+        Stage(
+            source="conversation",
+            title="# RECENT CONVERSATION (Last Hour)",
+            empty="# RECENT CONVERSATION\n\nNo recent interaction history.",
+            item="{stamp}{role}: {content}",
+            rank=2,
+            share=0.5,
+            options={"limit": 20, "minutes": 60, "summary": False},
+        ),
+        Stage(
+            source="memories",
+            title="# RELEVANT MEMORIES FROM YOUR HISTORY",
+            empty="# RELEVANT MEMORIES\n\nNo relevant past memories found.",
+            item=(
+                "**Memory Type**: {memory_type}\n**Content**: {content}\n"
+                "**Relevance**: {relevance}\n**When**: {when}"
+            ),
+            between="\n\n",
+            rank=3,
+            options={"limit": 5, "min_importance": 0.70},
+        ),
+        Stage(source="state", title="# CURRENT OPERATIONAL STATE", rank=1),
+    ),
+)
+"""A persona, the last hour's 20 messages, its 5 most relevant memories of importance 0.70 or more,
+and its state."""

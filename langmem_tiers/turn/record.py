@@ -1,0 +1,154 @@
+"""What a turn has done so far, as plain data: what it spent, what it is going to write, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, NamedTuple, Self
+from uuid import NAMESPACE_OID, uuid5
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.learn.skills import Trace
+from langmem_tiers.memory import MemoryContext
+from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.turn.invocation import Invocation
+from langmem_tiers.turn.trace import TurnEvent
+
+
+class Lesson(NamedTuple):
+    """What a failed call of a turn teaches, and the key of the memory of that call."""
+
+    memory: NewMemory
+    attempt: str
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnRecord:
+    """A turn so far. All of it is JSON, so that a graph's state can hold it between two nodes."""
+
+    turn: str
+    began: datetime
+    about: str | None = None
+    """What it answers, by name: a message's id."""
+    prompt: str = ""
+    tokens: int = 0
+    spent: int = 0
+    """Events that count towards the budget."""
+    pending: list[NewMemory] = field(default_factory=list)
+    evicted: list[str] = field(default_factory=list)
+    calls: list[Invocation] = field(default_factory=list)
+    goals: list[dict[str, Any]] = field(default_factory=list)
+    events: list[TurnEvent] = field(default_factory=list)
+    closed: str | None = None
+    """`committed` or `abandoned`; None while it goes on."""
+
+    def key(self, *parts: object) -> str:
+        """A key that a retry of the turn makes too."""
+        return str(uuid5(NAMESPACE_OID, json.dumps([self.turn, *map(str, parts)])))
+
+    def lessons(self, context: MemoryContext) -> list[Lesson]:
+        """What was learned: of each failed call, the next call of its tool that worked."""
+        found = []
+        for place, one in enumerate(self.calls):
+            worked = next((o for o in self.calls[place + 1 :] if _instead(one, o)), None)
+            if one.error is None or worked is None:
+                continue
+            attempt = FailedAttempt(
+                task_id=_title(self.prompt),
+                approach=one.approach,
+                error=one.error,
+                tool=one.tool,
+                succeeded_with=worked.approach,
+            )
+            if (lesson := attempt.extracted()) is not None:
+                found.append(Lesson(lesson.to_memory(context), one.key))
+        return found
+
+    def trace(self, *, success: bool | None) -> Trace | None:
+        """Its calls for the skill extractor; it went as its last call did, unless told."""
+        if not self.calls:
+            return None
+        ended = self.calls[-1].error is None if success is None else success
+        return Trace(self.turn, [one.step() for one in self.calls], ended)
+
+    def to_state(self) -> dict[str, Any]:
+        """The turn as JSON."""
+        return {
+            "turn": self.turn,
+            "began": self.began.isoformat(),
+            "about": self.about,
+            "prompt": self.prompt,
+            "tokens": self.tokens,
+            "spent": self.spent,
+            "pending": [as_json(one) for one in self.pending],
+            "evicted": list(self.evicted),
+            "calls": [_fields(one) for one in self.calls],
+            "goals": list(self.goals),
+            "events": [one.to_state() for one in self.events],
+            "closed": self.closed,
+        }
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Self:
+        """The turn of that JSON.
+
+        Raises:
+            InvalidInputError: for what is no turn.
+        """
+        try:
+            read = {
+                "began": datetime.fromisoformat(state["began"]),
+                "pending": [NewMemory(**one) for one in state["pending"]],
+                "calls": [Invocation(**one) for one in state["calls"]],
+                "events": [TurnEvent.of_state(one) for one in state["events"]],
+                "goals": list(state["goals"]),
+                "evicted": list(state["evicted"]),
+            }
+            return cls(**{**state, **read})
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"the state holds no turn ({error}): begin one with the assemble node, which "
+                "writes the key 'turn'"
+            ) from error
+
+
+def as_json(one: NewMemory) -> dict[str, Any]:
+    """What is to be remembered, as JSON: the fields that were given."""
+    blank = NewMemory(content="")
+    given = {name: value for name, value in _fields(one).items() if value != getattr(blank, name)}
+    return {"content": one.content, **{name: _plain(value) for name, value in given.items()}}
+
+
+def _instead(failed: Invocation, later: Invocation) -> bool:
+    return later.tool == failed.tool and later.error is None and later.approach != failed.approach
+
+
+def _title(prompt: str) -> str:
+    return " ".join(prompt.split())[:200] or "a task without a name"
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    return {each.name: getattr(one, each.name) for each in fields(one)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(one) for one in value]
+    return value
+
+
+def settled(one: NewMemory) -> NewMemory:
+    """What is to be remembered with its iterables read, so that it can be read again."""
+    return replace(
+        one,
+        tags=tuple(one.tags),
+        derived_from=tuple(one.derived_from),
+        entities=tuple(one.entities),
+    )

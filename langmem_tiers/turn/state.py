@@ -1,0 +1,273 @@
+"""What is going on: messages, tasks, goals, a mood and a day's spend, and how they change."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Context, Decimal
+from typing import Any
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.remember.memories import checked_text, label, parsed_moment, share
+
+MOST_DELTAS = 100
+"""Deltas that a goal keeps, the newest: our own choice. Its progress holds all of them."""
+MOST_SPENT = Decimal(10**12)
+"""The largest amount; with nine decimals it adds up exactly."""
+_SMALLEST = -9
+_EXACT = Context(prec=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What somebody said in a session."""
+
+    message_id: str
+    role: str
+    content: str
+    at: dt.datetime
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody can have said."""
+        _check(
+            self, message_id=checked_id, role=checked_text, content=checked_text, metadata=_mapping
+        )
+        _check(self, at=_moment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What an agent is at, until it is closed."""
+
+    task_id: str
+    task_type: str
+    created_at: dt.datetime
+    status: str = "in_progress"
+    estimated_completion: dt.datetime | None = None
+    worker_assigned: str | None = None
+    confidence_so_far: float | None = None
+    """In 0…1."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no task."""
+        _check(self, task_id=checked_id, task_type=checked_text, status=checked_text)
+        _check(self, created_at=_moment, estimated_completion=_moment_or_none)
+        _check(self, worker_assigned=_text_or_none, confidence_so_far=share, metadata=_mapping)
+
+    def updated(self, **changes: Any) -> Task:
+        """The task with these fields changed; metadata is added to what there is."""
+        if "metadata" in changes:
+            changes["metadata"] = {**self.metadata, **_mapping(changes["metadata"], "metadata")}
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmotionalState:
+    """The mood that an agent is in, for an hour."""
+
+    primary_emotion: str
+    last_updated: dt.datetime
+    confidence_level: float | None = None
+    """In 0…1."""
+    conversation_sentiment: str | None = None
+    stress_indicators: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no mood."""
+        _check(self, primary_emotion=checked_text, last_updated=_moment, confidence_level=share)
+        _check(self, conversation_sentiment=_text_or_none, stress_indicators=_mapping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressDelta:
+    """How much nearer a goal came, in -1…1, when and why."""
+
+    delta: float
+    reason: str
+    at: dt.datetime
+    delta_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no step on the way from 0 to 1."""
+        _check(self, delta=_delta, reason=checked_text, at=_moment, delta_id=label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What an agent is after, and how far it has come, until it is closed."""
+
+    goal_id: str
+    description: str
+    progress: float = 0.0
+    """In 0…1."""
+    deltas: tuple[ProgressDelta, ...] = ()
+    """The latest, oldest first."""
+    priority: int = 0
+    """The highest comes first."""
+    constraints: tuple[str, ...] = ()
+    status: str = "active"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no goal."""
+        _check(self, goal_id=checked_id, description=checked_text, status=checked_text)
+        _check(self, progress=_progress, priority=_whole, constraints=_texts, deltas=_deltas)
+
+    def advanced(self, step: ProgressDelta) -> Goal:
+        """The goal after a step. Decimals are added exactly, and progress stays in 0…1.
+
+        A step whose id is among the deltas was done before, and changes nothing.
+        """
+        if step.delta_id is not None and step.delta_id in {one.delta_id for one in self.deltas}:
+            return self
+        added = _EXACT.add(Decimal(repr(self.progress)), Decimal(repr(step.delta)))
+        progress = float(min(Decimal(1), max(Decimal(0), added)))
+        return replace(self, progress=progress, deltas=(*self.deltas, step)[-MOST_DELTAS:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DailySpend:
+    """What an agent has spent on a day, in UTC."""
+
+    date: dt.date
+    total_spent: Decimal = Decimal(0)
+    transaction_count: int = 0
+    last_transaction_time: dt.datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no spend."""
+        _check(self, date=checked_day, total_spent=_total, transaction_count=_whole)
+        _check(self, last_transaction_time=_moment_or_none)
+
+    def plus(self, spent: Decimal, at: dt.datetime) -> DailySpend:
+        """The spend after one more transaction, added up exactly."""
+        return replace(
+            self,
+            total_spent=_EXACT.add(self.total_spent, spent),
+            transaction_count=self.transaction_count + 1,
+            last_transaction_time=max(at, self.last_transaction_time or at),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortTermSnapshot:
+    """All that is going on at a moment."""
+
+    messages: tuple[Message, ...] = ()
+    """The end of the conversation, oldest first."""
+    tasks: tuple[Task, ...] = ()
+    """In the order in which they were started."""
+    goals: tuple[Goal, ...] = ()
+    """By priority, the highest first."""
+    emotional_state: EmotionalState | None = None
+    daily_spend: DailySpend
+
+
+def amount(spent: object) -> Decimal:
+    """An amount that is spent; a float is what it prints as.
+
+    Raises:
+        InvalidInputError: if it is negative, above 10¹², has more than nine decimals, or is no
+            number.
+    """
+    if isinstance(spent, bool) or not isinstance(spent, Decimal | int | float):
+        raise InvalidTypeError(f"an amount is a Decimal or a number, not {type(spent).__name__}")
+    exact = Decimal(repr(spent)) if isinstance(spent, float) else Decimal(spent)
+    if not exact.is_finite() or not 0 <= exact <= MOST_SPENT:
+        raise InvalidInputError(f"the amount is {spent}: use one from 0 to {MOST_SPENT:,}")
+    if exact.normalize(_EXACT).as_tuple().exponent < _SMALLEST:  # type: ignore[operator]
+        raise InvalidInputError(f"the amount is {spent}: round it to nine decimals")
+    return exact
+
+
+def checked_id(given: object, what: str) -> str:
+    """A name of 1 to 400 bytes.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    found = label(given, what)
+    if found is None:
+        raise InvalidTypeError(f"{what} is a string, not None")
+    return found
+
+
+def checked_day(given: object, what: str) -> dt.date:
+    """A day, from a date or from ISO 8601; no moment, whose day depends on the time zone.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    try:
+        day = dt.date.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise InvalidInputError(f"{what} {given!r:.40} is no day: write it 2026-03-01") from error
+    if not isinstance(day, dt.date) or isinstance(day, dt.datetime):
+        raise InvalidTypeError(f"{what} is a day in UTC, a date, not {type(given).__name__}")
+    return day
+
+
+def _check(one: Any, **checks: Any) -> None:
+    """Bring each field into the form it is kept in, or refuse it."""
+    for name, check in checks.items():
+        object.__setattr__(one, name, check(getattr(one, name), name))
+
+
+def _text_or_none(given: object, what: str) -> str | None:
+    return None if given is None else checked_text(given, what)
+
+
+def _moment(given: dt.datetime | str, what: str) -> dt.datetime:
+    return parsed_moment(given, what)
+
+
+def _moment_or_none(given: dt.datetime | str | None, what: str) -> dt.datetime | None:
+    return None if given is None else parsed_moment(given, what)
+
+
+def _mapping(given: object, what: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(f"{what} is a mapping, not {type(given).__name__}")
+    return dict(given)
+
+
+def _whole(given: object, what: str) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise InvalidTypeError(f"{what} is a whole number, not {type(given).__name__}")
+    return given
+
+
+def _texts(given: object, what: str) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple):
+        raise InvalidTypeError(f"{what} is a list of strings, not {type(given).__name__}")
+    return tuple(checked_text(one, what) for one in given)
+
+
+def _deltas(given: object, what: str) -> tuple[ProgressDelta, ...]:
+    if not isinstance(given, list | tuple):
+        raise InvalidTypeError(f"{what} is a list, not {type(given).__name__}")
+    return tuple(one if isinstance(one, ProgressDelta) else ProgressDelta(**one) for one in given)
+
+
+def _progress(given: object, what: str) -> float:
+    found = share(given, what)
+    if found is None:
+        raise InvalidTypeError(f"{what} is a number from 0 to 1, not None")
+    return found
+
+
+def _delta(given: object, what: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidTypeError(f"{what} is a number, not {type(given).__name__}")
+    if not -1 <= given <= 1:
+        raise InvalidInputError(f"{what} is {given}: progress is from 0 to 1, so use -1 to 1")
+    return float(given)
+
+
+def _total(given: object, what: str) -> Decimal:
+    found = Decimal(given) if isinstance(given, str) else given
+    if not isinstance(found, Decimal):
+        raise InvalidTypeError(f"{what} is a Decimal, not {type(given).__name__}")
+    return found

@@ -1,0 +1,273 @@
+"""Short-term state as flows: reads are one statement; a change reads, decides and writes, alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.flow import Call, Flow, Query, Row, anew
+from langmem_tiers.memory import MemoryContext, Tier
+from langmem_tiers.namespaces import encode
+from langmem_tiers.turn.state import (
+    DailySpend,
+    EmotionalState,
+    Goal,
+    Message,
+    ProgressDelta,
+    ShortTermSnapshot,
+    Task,
+    checked_id,
+)
+from langmem_tiers.turn.stored import stored, to_value
+from langmem_tiers.values import encode_value
+
+WINDOW = dt.timedelta(hours=1)
+"""How far back a conversation is remembered (specification)."""
+MOST_MESSAGES = 200
+"""Messages that a conversation keeps, the newest: our own choice."""
+MOOD = dt.timedelta(hours=1)
+"""How long a mood lasts (specification)."""
+DAY = dt.timedelta(hours=24)
+"""How long a day's spend is kept after its last transaction (specification), and for how long the
+same transaction is counted once."""
+
+TASK, GOAL, EMOTION, SPEND, TRANSACTION = "task", "goal", "emotion", "spend", "transaction"
+KINDS = (TASK, GOAL, EMOTION, SPEND)
+_KIND_OF: Mapping[type[Task | Goal], str] = {Task: TASK, Goal: GOAL}
+
+S = TypeVar("S", Task, Goal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whose:
+    """Whose state it is, as the database names them: an agent by one label, a session by two."""
+
+    tenant: str
+    session: str
+    agent: str
+
+    @classmethod
+    def of(cls, context: MemoryContext) -> Whose:
+        """The agent and the session of a context, `_` where none is named.
+
+        Raises:
+            InvalidInputError: if a name is too long.
+        """
+        agent = replace(context, project_id=context.agent_id)
+        return cls(
+            tenant=context.root,
+            session=encode(context.namespace(Tier.SHORT_TERM)).namespace,
+            agent=encode(agent.namespace(Tier.WORKING)).namespace,
+        )
+
+
+def look(
+    whose: Whose, now: dt.datetime, *, limit: int = 0, kinds: Sequence[str] = ()
+) -> Flow[ShortTermSnapshot]:
+    """What is going on: the newest messages, and what there is of these kinds."""
+    since = now - WINDOW
+    call = _call("states", whose, since=since, limit=limit, kinds=list(kinds), now=now)
+    (rows,) = yield Query((call,), commit=True)
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row)
+    said = sorted(found.get("message", ()), key=lambda row: (row[3], row[4]))
+    tasks = [stored(Task, row[2]) for row in found.get(TASK, ())]
+    goals = [stored(Goal, row[2]) for row in found.get(GOAL, ())]
+    emotion = [stored(EmotionalState, row[2]) for row in found.get(EMOTION, ())]
+    spend = {row[1]: stored(DailySpend, row[2]) for row in found.get(SPEND, ())}
+    today = now.date()
+    return ShortTermSnapshot(
+        messages=tuple(map(_message, said)),
+        tasks=tuple(sorted(tasks, key=lambda one: (one.created_at, one.task_id))),
+        goals=tuple(sorted(goals, key=lambda one: (-one.priority, one.goal_id))),
+        emotional_state=emotion[0] if emotion else None,
+        daily_spend=spend.get(today.isoformat(), DailySpend(date=today)),
+    )
+
+
+def add_message(whose: Whose, said: Message) -> Flow[Message]:
+    """Add to a conversation; said again under its id, a message is replaced in its place."""
+    value = {"role": said.role, "content": said.content, "metadata": said.metadata}
+    params = {
+        "name": said.message_id,
+        "value": encode_value(value),
+        "now": said.at,
+        "expires_at": said.at + WINDOW,
+        "most": MOST_MESSAGES,
+    }
+    ((row,),) = yield Query((_call("add_message", whose, **params),), commit=True)
+    return replace(said, at=row[0])
+
+
+def clear_messages(whose: Whose, now: dt.datetime) -> Flow[int]:
+    """Forget a conversation; how many messages it had."""
+    call = _call("clear_messages", whose, since=now - WINDOW)
+    ((row,),) = yield Query((call,), commit=True)
+    return int(row[0])
+
+
+def start_task(whose: Whose, task: Task) -> Flow[Task]:
+    """Begin a task; one that is active already stays as it is."""
+
+    def begun(before: Task | None) -> Task:
+        return before or task
+
+    return anew(lambda: _change(whose, Task, task.task_id, begun, task.created_at))
+
+
+def update_task(
+    whose: Whose, task_id: str, changes: Mapping[str, Any], now: dt.datetime
+) -> Flow[Task]:
+    """Change a task that is active.
+
+    Raises:
+        InvalidInputError: if it is not.
+    """
+    name = checked_id(task_id, "task_id")
+
+    def changed(before: Task | None) -> Task:
+        if before is None:
+            raise InvalidInputError(f"no task {task_id!r} is active: start it first")
+        return before.updated(**changes)
+
+    return anew(lambda: _change(whose, Task, name, changed, now))
+
+
+def close_task(whose: Whose, task_id: str, status: str) -> Flow[Task | None]:
+    """End a task; as it was at its end, or None if it was not active."""
+    return (yield from _close(whose, Task, checked_id(task_id, "task_id"), status))
+
+
+def set_goal(whose: Whose, goal: Goal, now: dt.datetime) -> Flow[Goal]:
+    """Set a goal, or say one anew: it keeps its progress."""
+
+    def said(before: Goal | None) -> Goal:
+        if before is None:
+            return goal
+        return replace(goal, progress=before.progress, deltas=before.deltas)
+
+    return anew(lambda: _change(whose, Goal, goal.goal_id, said, now))
+
+
+def advance_goal(whose: Whose, goal_id: str, step: ProgressDelta) -> Flow[Goal]:
+    """Bring a goal nearer.
+
+    Raises:
+        InvalidInputError: if there is no such goal.
+    """
+    name = checked_id(goal_id, "goal_id")
+
+    def advanced(before: Goal | None) -> Goal:
+        if before is None:
+            raise InvalidInputError(f"there is no goal {goal_id!r}: set it first")
+        return before.advanced(step)
+
+    return anew(lambda: _change(whose, Goal, name, advanced, step.at))
+
+
+def close_goal(whose: Whose, goal_id: str, status: str) -> Flow[Goal | None]:
+    """Give up a goal, or be done with it; as it was at its end, or None if there was none."""
+    return (yield from _close(whose, Goal, checked_id(goal_id, "goal_id"), status))
+
+
+def set_emotional_state(whose: Whose, state: EmotionalState) -> Flow[EmotionalState]:
+    """Say which mood an agent is in from now on."""
+    at = state.last_updated
+    yield Query((_put(whose, EMOTION, "", to_value(state), at, life=MOOD),), commit=True)
+    return state
+
+
+def add_spend(
+    whose: Whose, spent: Decimal, transaction_id: str | None, now: dt.datetime
+) -> Flow[DailySpend]:
+    """Add to what was spent today; a transaction of the same id counts once within a day."""
+    return anew(lambda: _add_spend(whose, spent, transaction_id, now))
+
+
+def _add_spend(
+    whose: Whose, spent: Decimal, transaction_id: str | None, now: dt.datetime
+) -> Flow[DailySpend]:
+    today, once = now.date(), [] if transaction_id is None else [transaction_id]
+    known = (_state(whose, TRANSACTION, name, now) for name in once)
+    reads = (_lock(whose, SPEND), _state(whose, SPEND, today.isoformat(), now), *known)
+    _, rows, *counted = yield Query(reads)
+    before = stored(DailySpend, rows[0][0]) if rows else DailySpend(date=today)
+    if any(counted):
+        return before
+    after = before.plus(spent, now)
+    marks = (_put(whose, TRANSACTION, name, {}, now, life=DAY) for name in once)
+    spend = _put(whose, SPEND, today.isoformat(), to_value(after), now, life=DAY)
+    yield Query((spend, *marks), commit=True)
+    return after
+
+
+def daily_spend(whose: Whose, day: dt.date, now: dt.datetime) -> Flow[DailySpend]:
+    """What was spent on a day; nothing, if that is not known any more."""
+    (rows,) = yield Query((_state(whose, SPEND, day.isoformat(), now),), commit=True)
+    return stored(DailySpend, rows[0][0]) if rows else DailySpend(date=day)
+
+
+def sweep(now: dt.datetime) -> Flow[None]:
+    """Remove what has expired, a batch a transaction."""
+    removed = True
+    while removed:
+        (rows,) = yield Query((Call("sweep_states", {"now": now}),), commit=True)
+        removed = bool(rows[0][0])
+
+
+def _change(
+    whose: Whose, state: type[S], name: str, rule: Callable[[S | None], S], now: dt.datetime
+) -> Flow[S]:
+    """Turn a state into what a rule makes of it; nobody else changes one of its kind meanwhile."""
+    kind = _KIND_OF[state]
+    _, rows = yield Query((_lock(whose, kind), _state(whose, kind, name, now)))
+    before = stored(state, rows[0][0]) if rows else None
+    after = rule(before)
+    if after != before:
+        yield Query((_put(whose, kind, name, to_value(after), now),), commit=True)
+    return after
+
+
+def _close(whose: Whose, state: type[S], name: str, status: str) -> Flow[S | None]:
+    """Remove a state; as it was, with its last status."""
+    kind = _KIND_OF[state]
+    close = _call("close_state", whose, kind=kind, name=name)
+    _, rows = yield Query((_lock(whose, kind), close), commit=True)
+    return state(**{**rows[0][0], "status": status}) if rows else None
+
+
+def _lock(whose: Whose, kind: str) -> Call:
+    return _call("lock_states", whose, kind=kind)
+
+
+def _state(whose: Whose, kind: str, name: str, now: dt.datetime) -> Call:
+    return _call("one_state", whose, kind=kind, name=name, now=now)
+
+
+def _put(
+    whose: Whose,
+    kind: str,
+    name: str,
+    value: Mapping[str, Any],
+    now: dt.datetime,
+    *,
+    life: dt.timedelta | None = None,
+) -> Call:
+    ends = None if life is None else now + life
+    fields = {"kind": kind, "name": name, "value": encode_value(value)}
+    return _call("put_state", whose, now=now, expires_at=ends, **fields)
+
+
+def _call(statement: str, whose: Whose, **params: Any) -> Call:
+    """A call of a statement of this tenant, session and agent."""
+    owner = {"tenant": whose.tenant, "session": whose.session, "agent": whose.agent}
+    return Call(statement, {**owner, **params})
+
+
+def _message(row: Row) -> Message:
+    return stored(Message, {"message_id": row[1], "at": row[3], **row[2]})

@@ -1,0 +1,265 @@
+"""The sources of a turn: those built in, and whatever a user gives as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.flow import Ask, Flow
+from langmem_tiers.memory import Recollection
+from langmem_tiers.planning import Plan
+from langmem_tiers.recall.context import Inquiry
+from langmem_tiers.recall.flow import embed_texts
+from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.persona import OperationalState
+from langmem_tiers.turn.state_flows import EMOTION, GOAL, TASK, Whose, look
+from langmem_tiers.turn_conversation import Conversation
+from langmem_tiers.turn_identity import Identity, awaited, called, items_of
+from langmem_tiers.values import storable
+
+_MOOD: Final = ("primary_emotion", "confidence_level")
+_GOALS: Final = "What are my active goals?"
+
+
+class PlannedSource(Protocol):
+    """A source that reads the turn's memories: it yields what it needs."""
+
+    def plan(
+        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
+    ) -> Plan[Section]:
+        """What there is to say for a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """Recalls memories, in one statement, by its stage's options and the turn's filters.
+
+    Options are those of `get_context`; `query` stands for the prompt, and an empty one asks for the
+    newest; `other_than` names the memory types that are left out.
+    """
+
+    name: str
+
+    def plan(
+        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
+    ) -> Plan[Section]:
+        """The memories that matter for a prompt, best first."""
+        options = dict(metadata["options"])
+        query = options.pop("query", prompt)
+        types = _types(options, metadata["filters"], memory)
+        if types == []:
+            return Section()
+        asked = {"cutoff": False, **options, **metadata["filters"], "memory_types": types}
+        ask = memory.asking.ask(query, memory.context, **asked)
+        found = yield _recalled(ask, metadata["vectors"], memory)
+        return Section(tuple(Fragment.of_memory(one, self.name) for one in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """What the agent is about, of a mapping: `active_goals`, `pending_actions`, `constraints`."""
+
+    state: Mapping[str, Any]
+
+    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
+        """The three lists; those that are empty are left out."""
+        said: list[Fragment] = []
+        for name, title in (
+            ("active_goals", "Active goals"),
+            ("pending_actions", "Pending actions"),
+            ("constraints", "Constraints"),
+        ):
+            listed = [str(one) for one in self.state.get(name, ())]
+            if listed:
+                text = "\n".join([f"{title}:", *(f"- {one}" for one in listed)])
+                said.append(
+                    Fragment.own(text, "goals", f"{title.lower()} of the turn", rank=len(said))
+                )
+        return Section(tuple(said))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGoals:
+    """What the agent is about, as its short-term state has it: goals, tasks and constraints."""
+
+    def plan(
+        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
+    ) -> Plan[Section]:
+        """The three lists, as data: they were noted in other turns."""
+        whose = Whose.of(memory.context)
+        known = yield look(whose, metadata["now"], kinds=(GOAL, TASK))
+        goals = [one for one in known.goals if one.status == "active"]
+        state = {
+            "active_goals": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
+            "pending_actions": [f"{one.task_type} ({one.status})" for one in known.tasks],
+            "constraints": dict.fromkeys(each for one in goals for each in one.constraints),
+        }
+        listed = Goals(state).remember(prompt, metadata)
+        return Section(tuple(replace(one, data=True) for one in listed))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """The state the agent is in, as its short-term state has it."""
+
+    def plan(
+        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
+    ) -> Plan[Section]:
+        """Its mood, and how much it is at."""
+        whose = Whose.of(memory.context)
+        known = yield look(whose, metadata["now"], kinds=(EMOTION, TASK))
+        mood = known.emotional_state
+        told = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
+        state = OperationalState(emotional_state=told, active_tasks=known.tasks)
+        return state.remember(prompt, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the agent can call: LangChain tools, by name, arguments and description."""
+
+    tools: Sequence[Any] | None = None
+
+    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
+        """The tools, one a line."""
+        tools = self.tools if self.tools is not None else metadata["tools"]
+        return Section(tuple(_tool(one, place) for place, one in enumerate(tools or ())))
+
+
+def built_in() -> dict[str, Any]:
+    """The sources that a turn has by itself, by name."""
+    recalling = ("working", "episodic", "semantic", "memories")
+    return {
+        "identity": Identity({}),
+        "conversation": Conversation(),
+        "goals": KnownGoals(),
+        "state": KnownState(),
+        "tools": Tools(),
+        **{name: MemorySource(name) for name in recalling},
+    }
+
+
+def as_source(name: str, given: Any) -> Any:
+    """What a user gives as a source, as one.
+
+    Raises:
+        InvalidTypeError: for what can answer nothing.
+    """
+    if any(callable(getattr(given, verb, None)) for verb in ("plan", "remember", "aremember")):
+        return given
+    if callable(getattr(given, "query", None)):
+        return Identity(given) if name == "identity" else _Queried(given)
+    if isinstance(given, Mapping) and name in ("identity", "goals"):
+        return Identity(given) if name == "identity" else Goals(given)
+    if isinstance(given, Sequence) and not isinstance(given, str) and name in _LISTED:
+        return _LISTED[name](given)
+    if callable(given):
+        return _Function(given)
+    raise InvalidTypeError(
+        f"a source is anything with remember(prompt, metadata), or such a function, not "
+        f"{type(given).__name__}; identity and goals may be mappings, tools and conversation lists"
+    )
+
+
+_LISTED: Final[Mapping[str, Callable[[Any], Any]]] = {"tools": Tools, "conversation": Conversation}
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    remember: Callable[[str, Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Queried:
+    """A daemon that answers questions, as a source."""
+
+    daemon: Any
+
+    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Any:
+        """What it answers to the one question that it is asked."""
+        return self.daemon.query(_GOALS, {"prompt": prompt, **metadata})
+
+
+def asked(
+    name: str, source: Any, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
+) -> Plan[Section]:
+    """What a source answers, as a section."""
+    if callable(getattr(source, "plan", None)):
+        answer = yield from source.plan(prompt, metadata, memory)
+    else:
+        verb = getattr(source, "remember", None)
+        averb = getattr(source, "aremember", None) or verb
+        answer = yield Ask(
+            lambda: called(verb or averb, prompt, metadata),
+            lambda: awaited(averb, prompt, metadata),
+        )
+    return section_of(answer, name, metadata["title"])
+
+
+def section_of(answer: Any, name: str, title: str) -> Section:
+    """An answer as a section; text is data, and a heading of its own goes.
+
+    Raises:
+        InvalidTypeError: for what is neither text, nor a section, nor nothing.
+    """
+    if answer is None:
+        return Section()
+    if isinstance(answer, Section):
+        return answer
+    if isinstance(answer, str):
+        text = storable(answer).strip().removeprefix(title).strip()
+        why = "what its source answered"
+        return Section((Fragment(text=text, source=name, rationale=why),) if text else ())
+    if isinstance(answer, Mapping) and "items" in answer:
+        return Section(tuple(items_of(answer, name, "what its source answered")))
+    raise InvalidTypeError(
+        f"the source {name!r} answers a text, a Section or None, not {type(answer).__name__}"
+    )
+
+
+def _recalled(
+    ask: Inquiry, vectors: dict[str, Any], memory: MemoryCoordinator
+) -> Flow[list[Recollection]]:
+    """Recall; a turn embeds each text once."""
+    if ask.query.strip() and ask.query not in vectors:
+        vectors |= yield from embed_texts([ask.query], memory.tiered_store.options)
+    ready = replace(ask, embedding=vectors.get(ask.query))
+    (found,) = yield from memory.flows.recall([ready])
+    return found
+
+
+def _types(
+    options: dict[str, Any], filters: Mapping[str, Any], memory: MemoryCoordinator
+) -> list[str] | None:
+    """The memory types that a stage may recall, as far as the filters let it."""
+    left_out = options.pop("other_than", None)
+    own = options.pop("memory_types", None)
+    if own is None and left_out is not None:
+        own = [one.name for one in memory.types if one.name not in left_out]
+    wanted = filters.get("memory_types")
+    if own is None or wanted is None:
+        found = own if wanted is None else wanted
+        return None if found is None else list(found)
+    return [one for one in own if one in wanted]
+
+
+def _tool(one: Any, place: int) -> Fragment:
+    """A tool as a line: its name, the names and types of its arguments, what it does."""
+    name, told = getattr(one, "name", None), getattr(one, "description", "")
+    if isinstance(one, Mapping):
+        name, told, given = one.get("name"), one.get("description", ""), one.get("args", {})
+    else:
+        given = getattr(one, "args", {})
+    if not isinstance(name, str) or not isinstance(given, Mapping):
+        raise InvalidTypeError(f"a tool has a name, a description and args, not {one!r:.80}")
+    arguments = ", ".join(f"{each}{_typed(schema)}" for each, schema in given.items())
+    text = f"- {name}({arguments}): {' '.join(str(told).split())}"
+    return Fragment.own(text, "tools", "the agent may call it", rank=place, key=name)
+
+
+def _typed(schema: Any) -> str:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    return f": {kind}" if isinstance(kind, str) else ""

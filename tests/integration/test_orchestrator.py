@@ -1,0 +1,672 @@
+"""A turn: what it is shown, what it keeps, and what becomes of that; blocking and async."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+
+from langmem_tiers import (
+    Budget,
+    BudgetExceededError,
+    ConfigurationError,
+    InvalidInputError,
+    MemoryOrchestrator,
+    OrchestratorSettings,
+    Persona,
+    Route,
+    TieredStore,
+)
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA
+from tests.support.coordinating import Caller, calling, coordinator, keys
+from tests.support.graphs import add
+from tests.support.opening import Clock, Opener, tables, text_index
+from tests.support.plans import calls_of
+from tests.support.turning import Seeing, Turn, turning
+
+Open = Callable[..., AbstractAsyncContextManager[Caller]]
+SOURCES = [stage.source for stage in ORCHESTRATOR.stages]
+BAD = "ValueError: the amount '1,234' has a comma"
+
+
+@pytest.fixture
+def opening(open_store: Opener, url: str) -> Open:
+    """Opens coordinators of (acme, billing, chat) each way."""
+    return partial(calling, open_store, url, project_id="billing", session_id="chat")
+
+
+@pytest.fixture
+async def call(opening: Open) -> AsyncIterator[Caller]:
+    """A coordinator of (acme, billing, chat)."""
+    async with opening() as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory(url: str, clock: Clock) -> Any:
+    """A blocking coordinator of (acme, billing, chat)."""
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        yield coordinator(store, project_id="billing", session_id="chat")
+
+
+async def add_wrongly_then_rightly(turn: Any, number: str = "1") -> None:
+    turn.turn.track_tool_invocation("add", {"amount": f"{number},234"}, error=BAD)
+    turn.turn.track_tool_invocation("add", {"amount": f"{number}234"}, result="added")
+    turn.turn.track_tool_invocation("pay", {"amount": f"{number}234"}, result="paid")
+
+
+# Assembly
+
+
+async def test_sources_are_asked_in_order_and_see_what_the_earlier_ones_answered(
+    call: Caller,
+) -> None:
+    sources = {name: Seeing(name) for name in SOURCES}
+
+    async with turning(call, sources=sources, mode="support") as turn:
+        context = await turn("assemble_context", "keys", filters={"tags": ["ops"]})
+
+    for place, name in enumerate(SOURCES):
+        (seen,) = sources[name].seen
+        assert {one: str(said) for one, said in seen["sections"].items()} == {
+            one: f"{one} on keys" for one in SOURCES[:place]
+        }
+        assert (seen["mode"], seen["filters"]) == ("support", {"tags": ["ops"]})
+    assert list(context.sources) == SOURCES
+
+
+async def test_a_turn_recalls_by_type_and_shows_each_under_its_title(call: Caller) -> None:
+    await call("store", "Keys rotate on Mondays", memory_type="semantic", key="fact")
+    await call("store", "Ann rotated the keys", memory_type="episodic", key="event")
+    await call("store", "Check the keys today", memory_type="working", key="note")
+
+    async with turning(call) as turn:
+        context = await turn("assemble_context", "keys")
+
+    shown = {one.source: one.key for one in context.fragments}
+    assert shown == {"working": "note", "episodic": "event", "semantic": "fact"}
+    assert context.text.index("## Working Memory") < context.text.index("## Episodic Memory")
+    assert sorted(keys(context.memories)) == ["event", "fact", "note"]
+
+
+async def test_without_a_source_of_goals_they_are_those_of_the_short_term_state(
+    call: Caller,
+) -> None:
+    state = call.memory.state
+    await state.aset_goal("rotate", "Rotate the keys", constraints=["Not on Fridays"])
+    await state.astart_task("calling Ann")
+
+    async with turning(call) as turn:
+        context = await turn("assemble_context", "keys")
+
+    assert [one.text for one in context.fragments] == [
+        "Active goals:\n- Rotate the keys (0% done)",
+        "Pending actions:\n- calling Ann (in_progress)",
+        "Constraints:\n- Not on Fridays",
+    ]
+    assert "<recalled_memories>" in context.text
+
+
+async def test_the_conversation_of_the_last_hour_is_known_without_messages(
+    call: Caller, clock: Clock
+) -> None:
+    await call.memory.state.aadd_interaction("user", "Where is it?")
+    clock.advance(minutes=1)
+    await call.memory.state.aadd_interaction("assistant", "Here.")
+
+    async with turning(call) as turn:
+        context = await turn("assemble_context", "thanks")
+
+    assert "[2026-03-01T12:00:00+00:00] user: Where is it?\n[" in context.text
+
+
+def test_each_stage_is_one_recall_statement_and_the_prompt_is_embedded_once(memory: Any) -> None:
+    memory.store("Keys rotate on Mondays", memory_type="semantic")
+    with MemoryOrchestrator(memory) as turn:
+        sent = calls_of(memory.tiered_store, lambda: turn.assemble_context("keys"))
+
+    recalls = [one for one in sent if one.name.startswith("recall")]
+    by_vector = [one.params["query"] for one in recalls if one.params.get("text")]
+    assert len(recalls) == 4  # conversation, working, episodic, semantic
+    assert len(by_vector) == 2
+    assert by_vector[0] is by_vector[1]
+
+
+class Daemon:
+    """Answers four questions, all of them only once all four were asked."""
+
+    def __init__(self) -> None:
+        """Wait for four."""
+        self.together = threading.Barrier(4, timeout=30)
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def query(self, question: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer once all four were asked."""
+        self.asked.append((question, dict(metadata)))
+        self.together.wait()
+        item = {"id": question[:6], "content": question, "rationale": "because"}
+        return {"items": [item], "effective_at": datetime(2026, 1, 1, tzinfo=UTC)}
+
+
+class AsyncDaemon:
+    """The same, on a loop."""
+
+    def __init__(self) -> None:
+        """Wait for four."""
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.all = asyncio.Event()
+
+    async def query(self, question: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer once all four were asked."""
+        self.asked.append((question, dict(metadata)))
+        if len(self.asked) == 4:
+            self.all.set()
+        await asyncio.wait_for(self.all.wait(), 30)
+        return {"items": [{"id": question, "content": question}], "effective_at": "v1"}
+
+
+async def test_the_four_identity_queries_run_side_by_side_and_know_the_mode(call: Caller) -> None:
+    daemon = Daemon()
+
+    async with turning(call, sources={"identity": daemon}, mode="support") as turn:
+        context = await turn("assemble_context", "hello")
+
+    assert dict(daemon.asked) == {
+        "What is my core identity and charter?": {},
+        "What mandates apply to my current mode?": {"current_mode": "support"},
+        "What capabilities do I have?": {"current_mode": "support"},
+        "What governance rules apply?": {},
+    }
+    first = context.fragments[0]
+    assert first.text == "- What is my core identity and charter?"
+    assert (first.key, first.version, first.rationale) == (
+        "What i",
+        "2026-01-01T00:00:00+00:00",
+        "because",
+    )
+
+
+async def test_an_async_daemon_is_awaited_in_an_async_turn(opening: Open) -> None:
+    async with opening() as call:
+        turn = MemoryOrchestrator(call.memory, sources={"identity": AsyncDaemon()})
+        async with turn:
+            context = await turn.aassemble_context("hello")
+
+    assert len(context.fragments) == 4
+
+
+def test_an_async_source_in_a_blocking_turn_is_refused_with_what_to_do(memory: Any) -> None:
+    with (
+        MemoryOrchestrator(memory, sources={"identity": AsyncDaemon()}) as turn,
+        pytest.raises(InvalidInputError, match="use `async with` and aassemble_context"),
+    ):
+        turn.assemble_context("hello")
+
+
+async def test_mandates_of_a_mapping_are_those_of_the_mode(call: Caller) -> None:
+    identity = {
+        "identity": ["I am Nova"],
+        "mandates": {"*": ["Be kind"], "support": ["Be brief"], "sales": ["Be bold"]},
+        "governance": [{"id": "g1", "content": "No secrets", "rationale": "law"}],
+        "effective_at": "2026-01-01",
+    }
+
+    async with turning(call, sources={"identity": identity}, mode="support") as turn:
+        context = await turn("assemble_context", "hello")
+
+    assert context.text == "## Consciousness\n- I am Nova\n- Be kind\n- Be brief\n- No secrets"
+    assert {one.version for one in context.fragments} == {"2026-01-01"}
+
+
+async def test_a_conversation_is_its_last_messages_and_a_summary_of_the_rest(call: Caller) -> None:
+    messages = [
+        {"role": "user" if n % 2 == 0 else "assistant", "content": f"message {n}"}
+        for n in range(24)
+    ]
+
+    async with turning(call) as turn:
+        context = await turn("assemble_context", "message 24", messages=messages)
+
+    texts = [one.text for one in context.fragments]
+    assert texts[1:] == [f"message {n}" for n in range(4, 24)]
+    assert texts[0] == (
+        "Earlier in this conversation, 4 messages. Asked was:\n- message 0\n- message 2"
+    )
+    assert "assistant: message 23" in context.text
+
+
+async def test_without_messages_a_conversation_is_what_the_session_remembers(
+    call: Caller, clock: Clock
+) -> None:
+    for speaker, said in (("user", "Where is it?"), ("assistant", "Here.")):
+        clock.advance(minutes=1)
+        await call("store", said, speaker=speaker)
+    await call("store", "Elsewhere", speaker="user", session_id="other")
+    await call("store", "No turn of anybody")
+
+    async with turning(call) as turn:
+        context = await turn("assemble_context", "thanks")
+
+    texts = [one.text for one in context.fragments if one.source == "conversation"]
+    assert texts == ["Where is it?", "Here."]
+    assert "[2026-03-01T12:01:00+00:00] user: Where is it?" in context.text
+
+
+async def test_tools_are_shown_by_name_arguments_and_description(call: Caller) -> None:
+    async with turning(call) as turn:
+        context = await turn("assemble_context", "add", tools=[add])
+
+    assert context.text == "## Tool Specifications\n- add(amount: string): Add an amount."
+
+
+async def test_a_persona_is_shown_with_its_state_and_its_important_memories(call: Caller) -> None:
+    soul = Persona.of_markdown("# Nova\n\n## Core Values\n- Honesty\n")
+    await call("store", "Keys rotate on Mondays", importance=0.9, tier="long_term")
+    await call("store", "Keys are many", importance=0.69, tier="long_term")
+
+    async with turning(call, layout=PERSONA, sources={"persona": soul}) as turn:
+        context = await turn("assemble_context", "keys")
+
+    titles = [line for line in context.text.splitlines() if line.startswith("# ")]
+    assert titles == [
+        "# WHO YOU ARE",
+        "# RECENT CONVERSATION",
+        "# RELEVANT MEMORIES FROM YOUR HISTORY",
+        "# CURRENT OPERATIONAL STATE",
+    ]
+    assert "**Name**: Nova" in context.text
+    assert "**Content**: Keys rotate on Mondays" in context.text
+    assert "Keys are many" not in context.text
+    assert "**Active Workload**: 0 active tasks" in context.text
+
+
+async def test_a_layout_whose_source_is_missing_is_refused(call: Caller) -> None:
+    with pytest.raises(ConfigurationError, match=r"give sources=\{'persona': …\}"):
+        MemoryOrchestrator(call.memory, layout=PERSONA)
+
+
+async def test_a_new_source_gets_a_section_of_its_own(call: Caller) -> None:
+    async with turning(call, sources={"social_graph": lambda prompt, _: f"of {prompt}"}) as turn:
+        context = await turn("assemble_context", "Ann")
+
+    assert "## Social Graph\n<recalled_memories>" in context.text
+    assert '<memory source="social_graph" version="">\nof Ann\n</memory>' in context.text
+
+
+@pytest.mark.parametrize("source", [3, object(), "text"])
+async def test_what_cannot_answer_is_no_source(call: Caller, source: Any) -> None:
+    with pytest.raises(InvalidTypeError, match="a source is anything with remember"):
+        MemoryOrchestrator(call.memory, sources={"mine": source})
+
+
+async def test_default_filters_hold_for_every_recall_and_a_calls_own_go_over_them(
+    call: Caller,
+) -> None:
+    for agent in ("ann", "ben"):
+        await call("store", f"Keys of {agent}", agent_id=agent, key=agent)
+    settings = OrchestratorSettings(default_filters={"agent_id": "ann"})
+
+    async with turning(call, settings=settings) as turn:
+        first = await turn("assemble_context", "keys")
+        second = await turn("assemble_context", "keys", filters={"agent_id": "ben"})
+
+    assert (keys(first.memories), keys(second.memories)) == (["ann"], ["ben"])
+
+
+async def test_an_unknown_filter_is_refused_before_anything_is_asked(call: Caller) -> None:
+    source = Seeing("identity")
+
+    async with turning(call, sources={"identity": source}) as turn:
+        with pytest.raises(TypeError, match="colour"):
+            await turn("assemble_context", "keys", filters={"colour": "red"})
+
+    assert source.seen == []
+
+
+# Budgets
+
+
+async def test_all_contexts_of_a_turn_together_stay_within_its_tokens(call: Caller) -> None:
+    for n in range(30):
+        await call("store", f"Key {n} rotates on day {n} of the month", memory_type="semantic")
+
+    async with turning(call, budget=Budget(tokens=400)) as turn:
+        contexts = [await turn("assemble_context", f"key {n}") for n in range(2)]
+        status = turn.turn.get_budget_status()
+
+    count = call.memory.count_tokens
+    assert sum(count(one.text) for one in contexts if one.text) <= 400
+    assert (status.tokens_used, status.tokens_left) == (
+        sum(one.tokens for one in contexts),
+        400 - status.tokens_used,
+    )
+
+
+async def test_a_call_gets_no_more_than_its_own_budget(call: Caller) -> None:
+    for n in range(30):
+        await call("store", f"Key {n} rotates on day {n} of the month", memory_type="semantic")
+
+    async with turning(call) as turn:
+        context = await turn("assemble_context", "key", 200)
+
+    assert 0 < context.tokens <= 200
+
+
+async def test_what_a_turn_has_no_budget_for_is_refused_and_noted(
+    call: Caller, clock: Clock
+) -> None:
+    async with turning(call, budget=Budget(events=1, seconds=30)) as turn:
+        turn.turn.memorize("one")
+        with pytest.raises(BudgetExceededError, match="has used its 1 events and cannot memorize"):
+            turn.turn.memorize("two")
+        report = await turn("commit")
+
+    assert [one.kind for one in report.trace.events] == ["memorized", "refused", "committed"]
+    assert len(report.stored) == 1
+    async with turning(call, budget=Budget(seconds=30)) as turn:
+        clock.advance(seconds=30)
+        with pytest.raises(BudgetExceededError, match=r"has gone on for 30\.0 seconds"):
+            await turn("assemble_context", "keys")
+        assert turn.turn.get_budget_status().seconds_left == 0
+        await turn("commit")  # which is never too late
+
+
+async def test_a_turn_without_tokens_left_assembles_nothing(call: Caller) -> None:
+    async with turning(call, budget=Budget(tokens=0)) as turn:
+        with pytest.raises(BudgetExceededError, match="used its 0 tokens"):
+            await turn("assemble_context", "keys")
+
+
+# Memorizing, tracking and committing
+
+
+async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
+    call: Caller, url: str
+) -> None:
+    async with turning(call) as turn:
+        fact = turn.turn.memorize("The API key rotates on Mondays.")
+        event = turn.turn.memorize("Ann asked for the key yesterday", {"channel": "chat"})
+        traced = turn.turn.track_tool_invocation("look", {"at": "calendar"}, result="Monday")
+        before = tables(url)["memories"]
+        report = await turn("commit")
+
+    assert before == []
+    assert (fact.stores, fact.reason) == (("semantic",), "it states a fact")
+    assert (event.stores, event.reason) == (("episodic",), "it tells what happened")
+    assert {one.key for one in report.stored} >= {*fact.keys, *event.keys, traced.key}
+    assert [one["key"] for one in report.semantic] == list(fact.keys)
+    assert (await call("get", event.keys[0])).metadata == {"channel": "chat"}
+    assert report.summary["episodic"] == 3  # the trace of the run is one
+
+
+async def test_every_verb_has_an_async_twin(call: Caller) -> None:
+    async with MemoryOrchestrator(call.memory) as turn:
+        await turn.aassemble_context("keys")
+        traced = await turn.atrack_tool_invocation("look", {"at": "keys"}, "here", duration=0.5)
+        await turn.amemorize("The key is here", {"at": "home"})
+        await turn.anote_progress("find the key", status="done")
+        status = await turn.aget_budget_status()
+        report = await turn.acommit()
+
+    assert status.events_used == 4
+    assert traced.key in [one.key for one in report.stored]
+    assert (await turn.ahistory(report.turn)).events == report.trace.events
+
+
+async def test_a_commit_is_all_or_nothing(call: Caller, url: str) -> None:
+    async with turning(call, turn_id="t1") as turn:
+        turn.turn.memorize("One")
+        turn.turn.memorize({"content": "Two", "derived_from": ["nowhere"]})
+        with pytest.raises(InvalidInputError, match="there is no memory 'nowhere'"):
+            await turn("commit")
+        assert tables(url)["memories"] == tables(url)["events"] == []
+
+    assert [one.kind for one in (await turn("history", "t1")).events][-1] == "abandoned"
+
+
+async def test_a_turn_left_without_a_commit_leaves_its_trace_and_counted_accesses_alone(
+    call: Caller, url: str
+) -> None:
+    await call("store", "Keys rotate on Mondays", memory_type="semantic", key="fact")
+    before = tables(url)
+
+    async def fail() -> None:
+        async with turning(call, turn_id="t1") as turn:
+            await turn("assemble_context", "keys")
+            turn.turn.memorize("Gone")
+            turn.turn.track_tool_invocation("look", error="no")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+
+    after = tables(url)
+    assert {name: rows for name, rows in after.items() if rows != before[name]}.keys() == {"events"}
+    trace = await Turn(MemoryOrchestrator(call.memory), call.mode)("history", "t1")
+    assert [one.kind for one in trace.events] == ["assembled", "memorized", "tracked", "abandoned"]
+    assert trace.events[-1].reasons == ("left by ZeroDivisionError",)
+    assert (await call("stats")).accesses == 1
+
+
+async def test_a_turn_that_was_left_cannot_be_committed(call: Caller) -> None:
+    async with turning(call) as turn:
+        turn.turn.memorize("Gone")
+        state = turn.turn.to_state()
+
+    with pytest.raises(InvalidInputError, match="was abandoned: begin another"):
+        await turn("commit")
+    again = MemoryOrchestrator(call.memory).begin(state)
+    with pytest.raises(InvalidInputError, match="what it wanted written is gone"):
+        await Turn(again, call.mode)("commit")
+
+
+async def test_a_commit_done_again_by_its_state_writes_nothing_more(call: Caller, url: str) -> None:
+    async with turning(call) as turn:
+        await add_wrongly_then_rightly(turn)
+        turn.turn.memorize("The API key rotates on Mondays.")
+        state = json.loads(json.dumps(turn.turn.to_state()))
+        report = await turn("commit")
+    once = tables(url)
+
+    again = await Turn(MemoryOrchestrator(call.memory).begin(state), call.mode)("commit")
+
+    assert tables(url) == once
+    assert (again.stored, again.lessons, again.skills) == (
+        report.stored,
+        report.lessons,
+        report.skills,
+    )
+    assert await turn("commit") is report
+
+
+async def test_a_tool_call_becomes_an_episodic_memory_shown_under_its_title(call: Caller) -> None:
+    async with turning(call) as turn:
+        await turn("assemble_context", "When do keys rotate?")
+        found = turn.turn.track_tool_invocation(
+            "read_calendar", {"of": "ops"}, {"rotate": "Mondays"}, duration=0.25
+        )
+        await turn("commit")
+
+    stored = await call("get", found.key)
+    assert stored.memory_type == "episodic"
+    assert stored.value["tool_call"] == {
+        "tool": "read_calendar",
+        "parameters": {"of": "ops"},
+        "result": '{"rotate": "Mondays"}',
+        "error": None,
+        "seconds": 0.25,
+        "relevance": 0.25,
+    }
+    by_type = await call("get_context", "calendar of ops", memory_types=["episodic"])
+    assert found.key in keys(by_type)
+    async with turning(call) as turn:
+        context = await turn("assemble_context", "read the calendar of ops")
+    assert found.key in [one.key for one in context.fragments if one.source == "episodic"]
+
+
+async def test_tool_calls_become_signatures_lessons_and_after_three_turns_a_skill(
+    call: Caller,
+) -> None:
+    reports = []
+    for number in "123":
+        async with turning(call) as turn:
+            await add_wrongly_then_rightly(turn, number)
+            reports.append(await turn("commit"))
+
+    assert [len(one.lessons) for one in reports] == [1, 1, 1]
+    assert [len(one.skills) for one in reports] == [0, 0, 1]
+    lesson = (await call("get_lessons", BAD, tools="add", limit=1))[0]
+    assert lesson.value["improved_approach"].startswith("add(")
+    skill = await call("get", reports[-1].skills[0])
+    assert skill.content == "To add, then pay: 1. add(amount) 2. pay(amount)"
+    failed = next(one for one in reports[0].episodic if "signature" in one["value"])
+    assert failed["value"]["signature"] == "add: ValueError: the amount <value> has a comma"
+    explained = await call("history", reports[0].lessons[0])
+    assert any(one.kind == "derived" for one in explained.events)
+
+
+async def test_tracking_and_extraction_can_be_switched_off(call: Caller) -> None:
+    settings = OrchestratorSettings(enable_tool_tracking=False)
+    async with turning(call, settings=settings) as turn:
+        off = turn.turn.track_tool_invocation("look")
+        assert (await turn("commit")).stored == ()
+    assert (off.tracked, off.key, off.reason) == (False, None, "tool tracking is switched off")
+    settings = OrchestratorSettings(enable_skill_extraction=False)
+    async with turning(call, settings=settings) as turn:
+        turn.turn.track_tool_invocation("look")
+        assert (await turn("commit")).summary["episodic"] == 1
+
+
+async def test_the_same_call_of_a_tool_is_tracked_once(call: Caller) -> None:
+    async with turning(call) as turn:
+        found = [turn.turn.track_tool_invocation("look", call_id="c1") for _ in range(2)]
+
+    assert found[0].key == found[1].key
+    assert found[1].reason == "tracked before"
+
+
+async def test_a_router_says_where_something_goes_and_what_makes_room(call: Caller) -> None:
+    await call("store", "old", key="old")
+
+    def both(_: Any) -> Route:
+        return Route(stores=("episodic", "semantic"), reason="it is new", evicted=("old",))
+
+    async with turning(call, router=both) as turn:
+        found = turn.turn.memorize("new")
+        named = turn.turn.memorize({"content": "note", "memory_type": "working", "key": "mine"})
+        await turn("commit")
+
+    assert (found.stores, found.evicted) == (("episodic", "semantic"), ("old",))
+    assert [(await call("get", key)).memory_type for key in found.keys] == ["episodic", "semantic"]
+    assert (named.stores, named.keys, named.evicted) == (("working",), ("mine",), ())
+    assert await call("get", "old") is None
+
+
+async def test_progress_of_goals_is_exported(call: Caller) -> None:
+    async with turning(call) as turn:
+        turn.turn.note_progress("rotate keys", progress=0.5, note="half of them")
+        report = await turn("commit")
+
+    assert report.goals == (
+        {
+            "goal": "rotate keys",
+            "progress": 0.5,
+            "note": "half of them",
+            "at": "2026-03-01T12:00:00+00:00",
+        },
+    )
+    with pytest.raises(InvalidInputError, match="nothing is noted"):
+        async with turning(call) as turn:
+            turn.turn.note_progress("rotate keys")
+
+
+async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_out(
+    call: Caller,
+) -> None:
+    for n in range(20):
+        await call("store", f"Key {n} rotates on day {n}", memory_type="semantic", key=f"k{n}")
+
+    async with turning(call, turn_id="a/b %") as turn:
+        context = await turn("assemble_context", "key", 250)
+        report = await turn("commit")
+
+    trace = await turn("history", "a/b %")
+    assert trace == report.trace
+    (assembled,) = trace.of_kind("assembled")
+    told = assembled.detail["fragments"]
+    assert [one["key"] for one in told if one["chosen"]] == [one.key for one in context.fragments]
+    assert all(one["reason"] for one in told)
+    assert {one["chosen"] for one in told} == {True, False}
+    lines = [json.loads(line) for line in trace.to_jsonl().splitlines()]
+    assert [one["kind"] for one in lines] == ["assembled", "committed"]
+    assert {one["turn"] for one in lines} == {"a/b %"}
+
+
+async def test_the_history_of_a_memory_says_which_decision_of_a_turn_wrote_it(
+    call: Caller,
+) -> None:
+    async with turning(call) as turn:
+        found = turn.turn.memorize("The API key rotates on Mondays.")
+        await turn("commit")
+
+    events = (await call("history", found.keys[0])).events
+    assert [(one.kind, one.reasons) for one in events] == [("memorized", ("it states a fact",))]
+
+
+async def test_turns_that_commit_at_once_see_each_others_traces(call: Caller) -> None:
+    async def go(number: str) -> Any:
+        async with turning(call) as turn:
+            await add_wrongly_then_rightly(turn, number)
+            return await turn("commit")
+
+    reports = await asyncio.gather(*map(go, "1234"))
+
+    skills = {key for one in reports for key in one.skills}
+    assert len(skills) == 1
+    assert (await call("get", min(skills))).value["support"] == 4
+
+
+async def test_an_unknown_turn_has_no_history(call: Caller) -> None:
+    with pytest.raises(InvalidInputError, match="there is no turn 'nowhere'"):
+        await Turn(MemoryOrchestrator(call.memory), call.mode)("history", "nowhere")
+
+
+async def test_verbs_need_a_turn_that_goes_on(call: Caller) -> None:
+    orchestrator = MemoryOrchestrator(call.memory)
+    with pytest.raises(InvalidInputError, match="no turn has begun"):
+        orchestrator.memorize("one")
+    async with turning(call) as turn:
+        with pytest.raises(InvalidInputError, match="goes on: commit it"):
+            turn.turn.begin()
+        await turn("commit")
+        with pytest.raises(InvalidInputError, match="was committed: begin another"):
+            turn.turn.memorize("late")
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("memorize", ("",)),
+        ("memorize", (3,)),
+        ("memorize", ({"content": "x", "colour": "red"},)),
+        ("memorize", ("x", "metadata")),
+        ("track_tool_invocation", ("",)),
+        ("track_tool_invocation", ("look", [1])),
+        ("note_progress", ("",)),
+    ],
+)
+async def test_what_cannot_be_kept_is_refused_at_once_and_costs_nothing(
+    call: Caller, verb: str, arguments: tuple[Any, ...]
+) -> None:
+    async with turning(call) as turn:
+        with pytest.raises(InvalidInputError):
+            getattr(turn.turn, verb)(*arguments)
+        assert turn.turn.get_budget_status().events_used == 0

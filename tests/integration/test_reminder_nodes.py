@@ -1,0 +1,179 @@
+"""Reminders in a graph: raised without being asked, once, also where a node is retried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import RetryPolicy
+
+from langmem_tiers import (
+    InvalidTypeError,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    ToolLessons,
+    ToolReminders,
+    create_reminder_node,
+)
+from langmem_tiers.nodes import MemoryState
+from tests.support.agents import How, run
+from tests.support.graphs import ACME, asks, call
+from tests.support.opening import Clock, text_index
+
+CUE = "when Anna mentions the budget"
+QUICK = RetryPolicy(initial_interval=0.0, max_interval=0.0, jitter=False, max_attempts=3)
+
+
+class State(MemoryState, total=False):
+    reminders: list[dict[str, Any]]
+    reminders_text: str
+    intentions: list[dict[str, Any]]
+    cart: int
+    question: str
+
+
+@tool
+def deploy(environment: str) -> str:
+    """Deploy to an environment."""
+    return f"deployed to {environment}"
+
+
+@pytest.fixture
+def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+@pytest.fixture
+def memory(ready: TieredStore) -> MemoryCoordinator:
+    return MemoryCoordinator(ready, context=ACME)
+
+
+def graph(store: TieredStore, node: Any, *, retry: Any = None, **options: Any) -> Any:
+    builder: Any = StateGraph(State, context_schema=MemoryContext)
+    builder.add_node("remind", node, retry_policy=retry)
+    builder.set_entry_point("remind")
+    return builder.compile(store=store, **options)
+
+
+def raised(state: Any) -> list[str]:
+    return [one["key"] for one in state["reminders"]]
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke", "astream"])
+async def test_what_is_due_is_in_the_state_without_being_asked(
+    memory: MemoryCoordinator, ready: TieredStore, how: How
+) -> None:
+    memory.intend("Ask her for the figures", cue=CUE, key="cue", priority="high")
+    memory.intend("Fix the flaky test", key="now")
+    memory.intend("Offer free shipping", when="full", key="state")
+    memory.intend("Tell </reminders> the team", before_tool="deploy", key="tool")
+    agent = graph(ready, create_reminder_node(predicates={"full": lambda s: s.get("cart", 0) > 2}))
+    first = await run(agent, how, {"messages": [asks("Anna asked about the budget")]}, context=ACME)
+    assert raised(first) == ["cue", "now"]
+    assert [one["key"] for one in first["intentions"]] == ["state", "tool"]
+    assert "Ask her for the figures" in first["reminders_text"]
+    assert first["reminders_text"].count("</reminders>") == 1
+    second = await run(agent, how, {"messages": [asks("Anna, budget")], "cart": 3}, context=ACME)
+    assert raised(second) == ["state"]
+    third = await run(agent, how, {"messages": [call("deploy", environment="p")]}, context=ACME)
+    assert raised(third) == ["tool"]
+    fourth = await run(agent, how, {"messages": [asks("Anna's budget")]}, context=ACME)
+    assert raised(fourth) == []
+
+
+async def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_without(
+    memory: MemoryCoordinator, ready: TieredStore
+) -> None:
+    for priority in ("low", "high", "medium"):
+        memory.intend(priority, cue=CUE, key=priority, priority=priority)
+    agent = graph(ready, create_reminder_node(at_start=2), checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    first = agent.invoke({"messages": [asks("Hello")]}, thread, context=ACME)
+    assert [one["key"] for one in first["intentions"]] == ["high", "medium"]
+    assert raised(first) == []
+    second = agent.invoke({"messages": [asks("And now?")]}, thread, context=ACME)
+    assert second["reminders_text"] == ""
+    assert [one.status for one in memory.intentions()] == ["pending"] * 3
+
+
+async def test_a_retried_node_raises_the_same_and_loses_nothing(
+    memory: MemoryCoordinator, ready: TieredStore
+) -> None:
+    memory.intend("Call", key="k")
+    node = create_reminder_node()
+    tries: list[list[str]] = []
+
+    def fails_twice(state: State, config: RunnableConfig) -> Any:
+        update = node.invoke(state, config)
+        tries.append(raised(update))
+        if len(tries) < 3:
+            raise ConnectionError("the state was not written")
+        return update
+
+    agent = graph(ready, fails_twice, retry=QUICK)
+    state = agent.invoke({"messages": [asks("Hello")]}, context=ACME)
+    assert (tries, raised(state)) == ([["k"]] * 3, ["k"])
+    assert raised(agent.invoke({"messages": [asks("Hello")]}, context=ACME)) == []
+
+
+async def test_reminders_can_be_a_message_and_the_question_any_key(
+    memory: MemoryCoordinator, ready: TieredStore
+) -> None:
+    memory.intend("Ask", cue=CUE, key="k")
+    node = create_reminder_node(query="question", as_message=True, at_start=0)
+    agent = graph(ready, node)
+    state = agent.invoke({"messages": [], "question": "Anna mentioned the budget"}, context=ACME)
+    (said,) = state["messages"]
+    assert isinstance(said, SystemMessage)
+    assert said.text == state["reminders_text"]
+    state = agent.invoke({"messages": [], "question": "Anna mentioned the budget"}, context=ACME)
+    assert state["messages"] == []
+
+
+def test_an_async_predicate_is_refused_before_anything_runs() -> None:
+    async def full(_: Any) -> bool:
+        return True
+
+    with pytest.raises(InvalidTypeError, match="the predicate 'full' is an async function"):
+        create_reminder_node(predicates={"full": full})  # type: ignore[dict-item]
+    with pytest.raises(InvalidTypeError, match="as_message is True or False"):
+        create_reminder_node(as_message="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke", "astream"])
+async def test_a_tool_call_is_held_once_by_what_is_intended_before_it(
+    memory: MemoryCoordinator, ready: TieredStore, how: How
+) -> None:
+    memory.intend("Ask Tom before deploying", before_tool="deploy", key="k")
+    memory.intend("Anything else", key="other")
+    lessons, reminders = ToolLessons(), ToolReminders()
+    tools = ToolNode(
+        [deploy],
+        wrap_tool_call=lambda request, then: reminders.wrap_tool_call(
+            request, lambda held: lessons.wrap_tool_call(held, then)
+        ),
+        awrap_tool_call=reminders.awrap_tool_call,
+    )
+    builder: Any = StateGraph(State, context_schema=MemoryContext)
+    builder.add_node("tools", tools)
+    builder.set_entry_point("tools")
+    agent = builder.compile(store=ready)
+    deploying = call("deploy", 1, environment="prod")
+    messages = [asks("Deploy"), deploying]
+    first = await run(agent, how, {"messages": messages}, context=ACME)
+    (held,) = [one for one in first["messages"] if isinstance(one, ToolMessage)]
+    assert "Ask Tom before deploying" in held.text
+    assert "Anything else" not in held.text
+    again = [*first["messages"], AIMessage("", tool_calls=deploying.tool_calls)]
+    second = await run(agent, how, {"messages": again}, context=ACME)
+    assert second["messages"][-1].text == "deployed to prod"
+    assert [one.key for one in memory.remind()] == ["other"]

@@ -1,0 +1,449 @@
+"""Reminders: what is intended is raised when its trigger is met, by priority, at most once each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import ArchivalPolicy, BeforeTool, TieredStore
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from tests.support.coordinating import Caller, coordinator, keys
+from tests.support.opening import Clock, Opener, tables, text_index, tiered
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A coordinator, its store's clock, and its database."""
+
+    call: Caller
+    clock: Clock
+    url: str
+
+    @property
+    def store(self) -> TieredStore:
+        return self.call.memory.tiered_store
+
+    def other(self, tenant: str = "acme", **context: Any) -> Caller:
+        return Caller(coordinator(self.store, tenant, **context), self.call.mode)
+
+    def at(self, **delta: float) -> Any:
+        return self.clock.now + timedelta(**delta)
+
+    async def raised(self, *args: Any, **options: Any) -> list[str]:
+        return keys(await self.call("remind", *args, **options))
+
+    async def status(self, key: str) -> str:
+        every = ["pending", "leased", "delivered", "done", "cancelled", "expired"]
+        (found,) = [one for one in await self.call("intentions", every) if one.key == key]
+        return str(found.status)
+
+
+@asynccontextmanager
+async def desk(open_store: Opener, url: str, **options: Any) -> AsyncIterator[Desk]:
+    async with open_store(url=url, index=text_index(), **options) as driver:
+        call = Caller(coordinator(tiered(driver), project_id="billing"), driver.mode)
+        yield Desk(call, open_store.clock, url)
+
+
+@pytest.fixture
+async def ours(open_store: Opener, url: str) -> AsyncIterator[Desk]:
+    async with desk(open_store, url) as opened:
+        yield opened
+
+
+# Triggers
+
+
+async def test_what_is_intended_for_a_time_is_raised_then_and_not_before(ours: Desk) -> None:
+    await ours.call("intend", "Call the bank", at=ours.at(hours=1), key="k")
+    ours.clock.advance(minutes=59, seconds=59)
+    assert await ours.raised() == []
+    ours.clock.advance(seconds=1)
+    assert await ours.raised() == ["k"]
+    assert await ours.raised() == []
+
+
+async def test_what_has_no_trigger_is_raised_at_the_next_occasion(ours: Desk) -> None:
+    await ours.call("intend", "Fix the flaky test", key="k")
+    assert await ours.raised() == ["k"]
+
+
+async def test_a_cue_is_raised_by_a_query_that_shows_it_and_no_other(ours: Desk) -> None:
+    cue = "when Anna mentions the budget"
+    await ours.call("intend", "Ask her for the figures", cue=cue, key="k")
+    assert await ours.raised() == []
+    assert await ours.raised("Anna asked about the garden") == []
+    assert await ours.raised("Anna asked about the budget today") == ["k"]
+    assert await ours.raised("Anna asked about the budget today") == []
+
+
+async def test_what_is_intended_before_a_tool_is_raised_by_its_call(ours: Desk) -> None:
+    prod = BeforeTool("deploy", {"environment": "prod*", "force": True})
+    await ours.call("intend", "Tell the team", before_tool="deploy", key="any")
+    await ours.call("intend", "Ask Tom", before_tool=prod, key="prod")
+    assert await ours.raised(tool="search") == []
+    staging = {"name": "deploy", "args": {"environment": "staging", "force": True}}
+    assert await ours.raised(tool=staging) == ["any"]
+    forced: dict[str, Any] = {"name": "deploy", "args": {"environment": "production", "force": 1}}
+    assert await ours.raised(tool=[forced]) == []
+    forced["args"]["force"] = True
+    assert await ours.raised(tool=["search", forced]) == ["prod"]
+
+
+async def test_a_predicate_of_the_state_is_known_by_its_name(ours: Desk) -> None:
+    await ours.call("intend", "Offer free shipping", when="cart_is_full", key="k")
+    predicates = {"cart_is_full": lambda state: len(state["cart"]) > 2}
+    assert await ours.raised(state={"cart": [1]}, predicates=predicates) == []
+    assert await ours.raised(state={"cart": [1, 2, 3]}, predicates={}) == []
+    assert await ours.raised(state={"cart": [1, 2, 3]}, predicates=predicates) == ["k"]
+
+
+async def test_kinds_narrow_what_is_raised_to_what_this_occasion_meets(ours: Desk) -> None:
+    await ours.call("intend", "Anything", key="now")
+    await ours.call("intend", "Tell the team", before_tool="deploy", key="tool")
+    assert await ours.raised(tool="deploy", kinds=["tool"]) == ["tool"]
+    assert await ours.raised() == ["now"]
+
+
+# Order
+
+
+async def test_what_is_due_comes_by_priority_then_time(ours: Desk) -> None:
+    for key, priority, minutes in [
+        ("low", "low", 0),
+        ("late", "medium", 2),
+        ("early", "medium", 1),
+        ("high", "high", 3),
+    ]:
+        await ours.call("intend", key, at=ours.at(minutes=minutes), priority=priority, key=key)
+    ours.clock.advance(minutes=5)
+    assert keys(await ours.call("intentions")) == ["high", "early", "late", "low"]
+    assert await ours.raised(limit=3) == ["high", "early", "late"]
+    assert await ours.raised() == ["low"]
+
+
+async def test_a_cue_that_is_not_shown_hides_nothing_behind_it(ours: Desk) -> None:
+    for number in range(230):
+        cue = "when Anna does not mention the budget"
+        await ours.call("intend", f"n{number}", cue=cue, priority="high")
+    await ours.call("intend", "Ask", cue="when Anna mentions the budget", priority="low", key="k")
+    assert await ours.raised("Anna mentioned the budget", limit=1) == ["k"]
+
+
+# Delivery
+
+
+@pytest.mark.parametrize("lease", [None, 60])
+async def test_eight_threads_raise_each_intention_once(ours: Desk, lease: float | None) -> None:
+    if ours.call.mode == "abatch":
+        memory = ours.call.memory
+        await asyncio.gather(*[memory.aintend(f"n{n}", key=f"k{n}") for n in range(60)])
+    else:
+        for number in range(60):
+            await ours.call("intend", f"n{number}", key=f"k{number}")
+    memory = coordinator(ours.store, project_id="billing")
+
+    def work() -> list[str]:
+        found: list[str] = []
+        while some := memory.remind(limit=3, lease_seconds=lease):
+            found += [one.key for one in some if lease is None or memory.acknowledge(one)]
+        return found
+
+    def all_at_once() -> list[str]:
+        with ThreadPoolExecutor(8) as pool:
+            return [key for one in [pool.submit(work) for _ in range(8)] for key in one.result()]
+
+    assert sorted(await asyncio.to_thread(all_at_once)) == sorted(f"k{n}" for n in range(60))
+    assert {one.status for one in await ours.call("intentions")} == {"delivered"}
+
+
+async def test_a_lease_that_ran_out_is_due_again_and_its_token_is_worth_nothing_then(
+    ours: Desk,
+) -> None:
+    await ours.call("intend", "Call", key="k")
+    (first,) = await ours.call("remind", lease_seconds=60)
+    assert await ours.status("k") == "leased"
+    ours.clock.advance(seconds=59)
+    assert await ours.raised(lease_seconds=60) == []
+    ours.clock.advance(seconds=1)
+    assert await ours.status("k") == "pending"
+    (second,) = await ours.call("remind", lease_seconds=60)
+    assert await ours.call("acknowledge", first) is False
+    assert await ours.call("acknowledge", second.token) is True
+    assert await ours.call("acknowledge", second) is True
+    ours.clock.advance(days=1)
+    assert await ours.raised() == []
+    assert await ours.status("k") == "delivered"
+
+
+async def test_a_leased_cue_is_due_again_without_its_cue(ours: Desk) -> None:
+    await ours.call("intend", "Ask", cue="when Anna mentions the budget", key="k")
+    assert await ours.raised("Anna mentioned the budget", lease_seconds=60) == ["k"]
+    ours.clock.advance(minutes=2)
+    assert await ours.raised() == ["k"]
+
+
+async def test_one_run_is_given_the_same_again_and_no_other_is(ours: Desk) -> None:
+    await ours.call("intend", "Call", key="a")
+    assert await ours.raised(run_id="run-1") == ["a"]
+    await ours.call("intend", "Write", key="b")
+    assert await ours.raised(run_id="run-1") == ["a"]
+    assert await ours.raised(run_id="run-2") == ["b"]
+    await ours.call("complete", "a")
+    assert await ours.raised(run_id="run-1") == []
+
+
+# Putting off, ending, closing
+
+
+async def test_what_is_put_off_is_raised_once_more_whatever_its_trigger(ours: Desk) -> None:
+    await ours.call("intend", "Ask", cue="when Anna mentions the budget", key="k")
+    assert await ours.raised("Anna mentioned the budget") == ["k"]
+    await ours.call("snooze", "k", ours.at(hours=1))
+    assert await ours.raised("Anna mentioned the budget") == []
+    ours.clock.advance(hours=1)
+    assert await ours.raised() == ["k"]
+    assert await ours.raised() == []
+
+
+async def test_what_is_put_off_before_it_was_raised_still_waits_for_its_trigger(
+    ours: Desk,
+) -> None:
+    await ours.call("intend", "Ask", cue="when Anna mentions the budget", key="k")
+    await ours.call("snooze", "k", ours.at(hours=1))
+    assert await ours.raised("Anna mentioned the budget") == []
+    ours.clock.advance(hours=1)
+    assert await ours.raised() == []
+    assert await ours.raised("Anna mentioned the budget") == ["k"]
+
+
+async def test_a_lease_is_worth_nothing_once_it_was_put_off(ours: Desk) -> None:
+    await ours.call("intend", "Call", key="k")
+    (leased,) = await ours.call("remind", lease_seconds=60)
+    await ours.call("snooze", "k", ours.at(hours=1))
+    assert await ours.call("acknowledge", leased) is False
+
+
+async def test_what_has_expired_is_not_raised_any_more(ours: Desk) -> None:
+    await ours.call("intend", "Buy tickets", expires_at=ours.at(hours=1), key="k")
+    await ours.call("intend", "Buy bread", expires_at=ours.at(hours=1, seconds=1), key="l")
+    ours.clock.advance(hours=1)
+    assert await ours.raised() == ["l"]
+    assert await ours.status("k") == "expired"
+    assert keys(await ours.call("intentions")) == ["l"]
+    with pytest.raises(InvalidInputError, match="it is expired, and cannot be put off"):
+        await ours.call("snooze", "k", ours.at(hours=1))
+    with pytest.raises(InvalidInputError, match="would never be raised after"):
+        await ours.call("snooze", "l", ours.at(hours=1))
+
+
+async def test_what_is_done_or_cancelled_is_closed_for_good(ours: Desk) -> None:
+    for key, verb in [("a", "complete"), ("b", "cancel")]:
+        await ours.call("intend", "Call", key=key)
+        assert await ours.call(verb, key) is True
+        assert await ours.call(verb, key) is False
+        with pytest.raises(InvalidInputError, match="cannot be put off: intend it anew"):
+            await ours.call("snooze", key, ours.at(hours=1))
+    assert await ours.raised() == []
+    assert await ours.call("intentions") == []
+    assert keys(await ours.call("intentions", "done")) == ["a"]
+
+
+async def test_what_comes_after_another_waits_until_that_is_done(ours: Desk) -> None:
+    await ours.call("intend", "Get approval", key="approval", priority="low")
+    await ours.call("intend", "Order", key="order", after=["approval"], priority="high")
+    await ours.call("intend", "Unpack", key="unpack", after=["order", "approval"])
+    assert await ours.raised() == ["approval"]
+    (order, unpack) = await ours.call("intentions", "pending")
+    assert (order.waits_for, unpack.waits_for) == (("approval",), ("approval", "order"))
+    await ours.call("complete", "approval")
+    assert await ours.raised() == ["order"]
+    await ours.call("cancel", "order")
+    assert await ours.raised() == []
+    await ours.call("delete_memory", "order")
+    assert await ours.raised() == ["unpack"]
+
+
+async def test_a_circle_of_intentions_is_refused_and_nothing_is_stored(ours: Desk) -> None:
+    await ours.call("intend", "A", key="a")
+    await ours.call("intend", "B", key="b", after=["a"])
+    await ours.call("intend", "C", key="c", after=["b"])
+    before = tables(ours.url)
+    for key, after in [("a", ["c"]), ("a", ["a"]), ("b", ["c"])]:
+        with pytest.raises(InvalidInputError, match="done before itself"):
+            await ours.call("intend", "Other", key=key, after=after)
+    await ours.call("store", "no intention", key="plain")
+    before = tables(ours.url)
+    for missing, said in [("plain", "nothing is intended by"), ("none", "no memory 'none'")]:
+        with pytest.raises(InvalidInputError, match=said):
+            await ours.call("intend", "D", key="d", after=[missing])
+    assert tables(ours.url) == before
+
+
+# Keys
+
+
+async def test_intending_again_under_a_key_raises_nothing_twice(ours: Desk) -> None:
+    at = ours.at(hours=1)
+    for _ in range(2):
+        await ours.call("intend", "Call", at=at, key="k")
+    ours.clock.advance(hours=1)
+    assert await ours.raised() == ["k"]
+    await ours.call("intend", "Call", at=at, key="k", priority="high")
+    assert await ours.raised() == []
+    (found,) = await ours.call("intentions")
+    assert (found.status, found.priority) == ("delivered", "high")
+
+
+async def test_another_trigger_under_a_key_begins_anew(ours: Desk) -> None:
+    await ours.call("intend", "Call", key="k")
+    (old,) = await ours.call("remind", lease_seconds=60)
+    await ours.call("intend", "Call", at=ours.at(hours=1), key="k")
+    assert await ours.call("acknowledge", old) is False
+    assert await ours.status("k") == "pending"
+    ours.clock.advance(hours=1)
+    assert await ours.raised() == ["k"]
+
+
+# Memories
+
+
+async def test_an_intention_is_a_memory_like_any_other(ours: Desk) -> None:
+    stored = await ours.call("intend", "Call the bank", priority="high", tags=["Money"])
+    (found,) = await ours.call("get_context", "bank", memory_types=["prospective"])
+    assert (found.key, found.metadata, found.tags) == (
+        stored.key,
+        {"priority": "high"},
+        ("money",),
+    )
+
+
+async def test_an_intention_lasts_whatever_time_to_live_is_configured(
+    open_store: Opener, url: str
+) -> None:
+    async with desk(open_store, url, ttl={"default_ttl": 5}) as ours:
+        await ours.call("intend", "Call", at=ours.at(days=400), key="k")
+        ours.clock.advance(days=400)
+        assert await ours.raised() == ["k"]
+
+
+@pytest.mark.parametrize("verb", ["delete_memory", "retract"])
+async def test_what_is_deleted_or_taken_back_is_not_raised(ours: Desk, verb: str) -> None:
+    await ours.call("intend", "Call", key="k")
+    await ours.call(verb, "k", **({"reason": "a mistake"} if verb == "retract" else {}))
+    assert await ours.raised() == []
+    assert await ours.call("intentions") == []
+    with psycopg.connect(ours.url) as conn:
+        count = conn.execute("SELECT count(*) FROM memory.intentions").fetchone()
+    assert count == (0 if verb == "delete_memory" else 1,)
+    if verb == "retract":
+        await ours.call("restore", "k")
+        assert await ours.raised() == ["k"]
+
+
+async def test_what_is_intended_still_is_not_archived(
+    open_store: Opener, url: str, tmp_path: Path
+) -> None:
+    async with desk(open_store, url) as ours:
+        for key in ("open", "closed"):
+            await ours.call("intend", "Renew it", at=ours.at(days=400), importance=0.1, key=key)
+        await ours.call("cancel", "closed")
+        ours.clock.advance(days=400)
+        old = ArchivalPolicy(url=str(tmp_path))
+        report = await ours.call("archive", old)
+        assert report.memories == 1
+        assert await ours.raised() == ["open"]
+        await ours.call("restore_archive", report.archives[0])
+        assert await ours.status("closed") == "cancelled"
+
+
+async def test_tenants_and_projects_see_nothing_of_each_others_intentions(ours: Desk) -> None:
+    await ours.call("intend", "Call", key="k")
+    for call in (
+        ours.other("globex", project_id="billing"),
+        ours.other(project_id="shipping"),
+        ours.other(),
+    ):
+        assert await call("remind") == []
+        assert await call("intentions") == []
+    for verb in ("complete", "cancel"):
+        with pytest.raises(InvalidInputError, match="there is no memory 'k'"):
+            await ours.other("globex", project_id="billing")(verb, "k")
+    (leased,) = await ours.call("remind", lease_seconds=9)
+    assert await ours.other("globex")("acknowledge", leased) is False
+    assert await ours.call("acknowledge", leased) is True
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"at": "2026-03-01T12:00"}, "at needs a time zone"),
+        ({"at": "soon"}, "is no date"),
+        ({"cue": "when it is"}, "names nothing that could be recognised"),
+        ({"cue": 3}, "a cue is text"),
+        ({"cue": "Anna", "before_tool": "deploy"}, "one trigger, not cue and before_tool"),
+        ({"before_tool": ""}, "the name of a tool"),
+        ({"when": ""}, "the name of a predicate"),
+        ({"priority": "urgent"}, "priority is high, medium or low"),
+        ({"after": "k"}, "after is a list of keys"),
+        ({"colour": "red"}, "store takes no 'colour'"),
+        ({"metadata": "x"}, "metadata is a mapping"),
+        ({"at": "2026-03-02T00:00Z", "expires_at": "2026-03-01T00:00Z"}, "before it could be"),
+    ],
+)
+async def test_what_cannot_be_intended_is_refused_before_anything_is_written(
+    ours: Desk, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        await ours.call("intend", "Call", **options)
+    assert tables(ours.url)["memories"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"query": 3}, "a query is a string"),
+        ({"tool": 3}, "tool is a name, a tool call or several"),
+        ({"tool": [3]}, "a tool call is a mapping"),
+        ({"state": {}}, "a state is judged by predicates"),
+        ({"predicates": {"p": "x"}}, "predicates maps names to functions"),
+        ({"predicates": {"p": lambda _: 1}}, "returns True or False"),
+        ({"kinds": ["clock"]}, "there is no kind 'clock'"),
+        ({"limit": -1}, "limit is -1"),
+        ({"lease_seconds": 0}, "lease_seconds is 0"),
+        ({"run_id": ""}, "run_id has 1 to"),
+    ],
+)
+async def test_what_cannot_be_asked_is_refused_and_nothing_is_raised(
+    ours: Desk, options: dict[str, Any], said: str
+) -> None:
+    await ours.call("intend", "Call", key="k")
+    with pytest.raises(InvalidInputError, match=said):
+        await ours.call("remind", **options)
+    assert await ours.raised() == ["k"]
+
+
+async def test_what_is_no_intention_says_so(ours: Desk) -> None:
+    await ours.call("store", "a fact", key="k")
+    with pytest.raises(InvalidInputError, match="nothing is intended by it"):
+        await ours.call("complete", "k")
+    with pytest.raises(InvalidInputError, match="nothing is intended by it"):
+        await ours.call("snooze", "k", ours.at(hours=1))
+    with pytest.raises(InvalidTypeError, match="acknowledge a Reminder"):
+        await ours.call("acknowledge", 3)
+    with pytest.raises(InvalidInputError, match="is no token"):
+        await ours.call("acknowledge", "k")
+    with pytest.raises(InvalidInputError, match="there is no status"):
+        await ours.call("intentions", "open")

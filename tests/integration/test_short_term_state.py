@@ -1,0 +1,647 @@
+"""Short-term state: what is going on is seen by whom it concerns, for as long as it lasts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers import (
+    DailySpend,
+    InvalidInputError,
+    InvalidTypeError,
+    Message,
+    ShortTermSnapshot,
+    ShortTermState,
+    TieredStore,
+)
+from langmem_tiers.testing import Mode, StoreDriver
+from langmem_tiers.turn.state_flows import MOST_MESSAGES
+from tests.support.coordinating import coordinator
+from tests.support.opening import Clock, Opener, text_index, tiered
+from tests.support.plans import MODES, calls_of, indexes, named, plan, rows_read, sequential
+from tests.support.plans import Mode as PlanMode
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Calls the verbs of a state, or their async twins."""
+
+    state: ShortTermState
+    mode: Mode
+
+    async def __call__(self, verb: str, *args: Any, **options: Any) -> Any:
+        if self.mode == "abatch":
+            return await getattr(self.state, f"a{verb}")(*args, **options)
+        return await asyncio.to_thread(getattr(self.state, verb), *args, **options)
+
+
+@pytest.fixture
+async def opened(open_store: Opener, url: str) -> AsyncIterator[StoreDriver]:
+    async with open_store(url=url, index=text_index()) as driver:
+        yield driver
+
+
+def agent(opened: StoreDriver, tenant: str = "acme", **labels: str) -> Agent:
+    named = {"agent_id": "coder", "project_id": "billing", "session_id": "chat", **labels}
+    return Agent(coordinator(tiered(opened), tenant, **named).state, opened.mode)
+
+
+@pytest.fixture
+def coder(opened: StoreDriver) -> Agent:
+    return agent(opened)
+
+
+def said(messages: Sequence[Message]) -> list[str]:
+    return [one.content for one in messages]
+
+
+def rows(url: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url) as conn:
+        return conn.execute("SELECT tenant, owner, kind, name FROM memory.states").fetchall()
+
+
+# The conversation
+
+
+async def test_a_conversation_is_read_oldest_first_and_as_it_was_said(
+    coder: Agent, clock: Clock
+) -> None:
+    first = await coder("add_interaction", "user", "What's trending?", {"platform": "twitter"})
+    clock.advance(seconds=3)
+    second = await coder("add_interaction", "assistant", "Postgres.", {"confidence_score": 0.92})
+    assert await coder("get_recent_context") == [first, second]
+    assert first.at == clock.now - timedelta(seconds=3)
+    assert (first.role, first.metadata) == ("user", {"platform": "twitter"})
+
+
+async def test_messages_of_one_moment_stay_in_the_order_in_which_they_were_said(
+    coder: Agent,
+) -> None:
+    for n in range(12):
+        await coder("add_interaction", "user", f"line {n}")
+    assert said(await coder("get_recent_context")) == [f"line {n}" for n in range(12)]
+
+
+async def test_the_window_slides_over_the_last_hour(coder: Agent, clock: Clock) -> None:
+    for minute in range(0, 120, 20):
+        await coder("add_interaction", "user", f"minute {minute}")
+        clock.advance(minutes=20)
+    assert said(await coder("get_recent_context")) == ["minute 80", "minute 100"]
+    clock.advance(minutes=40, microseconds=-1)
+    assert said(await coder("get_recent_context")) == ["minute 100"]
+    clock.advance(microseconds=1)
+    assert await coder("get_recent_context") == []
+
+
+async def test_the_newest_twenty_are_read_unless_asked_otherwise(coder: Agent) -> None:
+    for n in range(25):
+        await coder("add_interaction", "user", f"line {n}")
+    assert said(await coder("get_recent_context")) == [f"line {n}" for n in range(5, 25)]
+    assert said(await coder("get_recent_context", 2)) == ["line 23", "line 24"]
+    assert await coder("get_recent_context", limit=0) == []
+    assert len(await coder("get_recent_context", limit=MOST_MESSAGES)) == 25
+
+
+@pytest.mark.slow
+async def test_a_conversation_keeps_its_newest_two_hundred_messages(coder: Agent, url: str) -> None:
+    for n in range(MOST_MESSAGES + 10):
+        await coder("add_interaction", "user", f"line {n}")
+    kept = [f"line {n}" for n in range(10, MOST_MESSAGES + 10)]
+    assert said(await coder("get_recent_context", MOST_MESSAGES)) == kept
+    assert len(rows(url)) == MOST_MESSAGES
+
+
+async def test_a_message_said_again_under_its_id_is_replaced_in_its_place(
+    coder: Agent, clock: Clock
+) -> None:
+    first = await coder("add_interaction", "user", "on Monday", message_id="m1")
+    clock.advance(minutes=1)
+    await coder("add_interaction", "assistant", "noted")
+    again = await coder("add_interaction", "user", "on Tuesday", message_id="m1")
+    assert again.at == first.at
+    assert said(await coder("get_recent_context")) == ["on Tuesday", "noted"]
+
+
+async def test_a_message_said_again_when_it_was_forgotten_is_new(
+    coder: Agent, clock: Clock
+) -> None:
+    await coder("add_interaction", "user", "on Monday", message_id="m1")
+    clock.advance(hours=1)
+    again = await coder("add_interaction", "user", "on Monday", message_id="m1")
+    assert again.at == clock.now
+    assert await coder("get_recent_context") == [again]
+
+
+async def test_a_conversation_can_be_cleared(opened: StoreDriver, coder: Agent) -> None:
+    other = agent(opened, session_id="other")
+    for one in (coder, coder, other):
+        await one("add_interaction", "user", "hello")
+    assert await coder("clear_conversation") == 2
+    assert await coder("clear_conversation") == 0
+    assert await coder("get_recent_context") == []
+    assert said(await other("get_recent_context")) == ["hello"]
+
+
+@pytest.mark.parametrize("limit", [-1, MOST_MESSAGES + 1, 2.0, True])
+async def test_a_limit_that_makes_no_sense_is_refused(coder: Agent, limit: Any) -> None:
+    with pytest.raises(InvalidInputError, match="limit is"):
+        await coder("get_recent_context", limit)
+
+
+async def test_what_cannot_be_stored_is_refused_and_nothing_is_written(
+    coder: Agent, url: str
+) -> None:
+    for call in (
+        ("add_interaction", "user", ""),
+        ("add_interaction", "user", "x", {"at": datetime(2026, 3, 1, tzinfo=UTC)}),
+        ("add_interaction", "user", "x", ["no", "mapping"]),
+        ("start_task", "x\0"),
+        ("update_task", "nobody"),
+        ("close_task", None),
+        ("close_goal", ""),
+        ("set_goal", "ship", " "),
+        ("advance_goal", "ship", 0.1, "there is none"),
+        ("set_emotional_state", ""),
+        ("add_spend", -1),
+        ("get_daily_spend", "2026-13-01"),
+        ("get_daily_spend", datetime(2026, 3, 1, tzinfo=UTC)),
+    ):
+        with pytest.raises(InvalidInputError):
+            await coder(*call)
+    assert rows(url) == []
+
+
+# Whose it is
+
+
+async def everything(coder: Agent) -> ShortTermSnapshot:
+    await coder("add_interaction", "user", "hello")
+    await coder("start_task", "writing", task_id="report")
+    await coder("set_goal", "ship", "Ship the release")
+    await coder("set_emotional_state", "engaged", confidence_level=0.88)
+    await coder("add_spend", 2.5, transaction_id="t1")
+    found = await coder("snapshot")
+    assert isinstance(found, ShortTermSnapshot)
+    return found
+
+
+async def test_an_agent_has_its_tasks_goals_mood_and_spend_in_every_session(
+    opened: StoreDriver, coder: Agent
+) -> None:
+    here = await everything(coder)
+    assert said(here.messages) == ["hello"]
+    assert len(here.tasks) == len(here.goals) == here.daily_spend.transaction_count == 1
+    for elsewhere in ({"session_id": "other"}, {"project_id": "ops"}):
+        there = await agent(opened, **elsewhere)("snapshot")
+        assert there.messages == ()
+        assert (there.tasks, there.goals) == (here.tasks, here.goals)
+        assert there.emotional_state == here.emotional_state
+        assert there.daily_spend == here.daily_spend
+
+
+async def test_agents_of_one_session_share_its_conversation_and_nothing_else(
+    opened: StoreDriver, coder: Agent, clock: Clock
+) -> None:
+    here = await everything(coder)
+    there = await agent(opened, agent_id="reviewer")("snapshot")
+    assert there == ShortTermSnapshot(
+        messages=here.messages, daily_spend=DailySpend(date=clock.now.date())
+    )
+
+
+async def test_tenants_see_nothing_of_each_other(
+    opened: StoreDriver, coder: Agent, clock: Clock
+) -> None:
+    await everything(coder)
+    nothing = ShortTermSnapshot(daily_spend=DailySpend(date=clock.now.date()))
+    for tenant in ("acme2", "acm", "chat"):
+        other = agent(opened, tenant)
+        assert await other("snapshot") == nothing
+        assert await other("close_task", "report") is None
+        assert await other("clear_conversation") == 0
+    assert len((await coder("snapshot")).tasks) == 1
+
+
+async def test_no_name_of_an_agent_reaches_what_is_of_a_session_or_of_another_agent(
+    opened: StoreDriver, coder: Agent, clock: Clock
+) -> None:
+    await everything(coder)
+    nothing = ShortTermSnapshot(daily_spend=DailySpend(date=clock.now.date()))
+    for name in ("billing.chat", "billing.chat.", "coder.", "_", "%5F", "Coder", "coder%2E"):
+        assert await agent(opened, agent_id=name, session_id="s2")("snapshot") == nothing
+
+
+async def test_who_is_not_named_has_a_state_too(opened: StoreDriver) -> None:
+    nobody = Agent(coordinator(tiered(opened)).state, opened.mode)
+    named = agent(opened, agent_id="_", project_id="_", session_id="_")
+    found = await everything(nobody)
+    assert (len(found.messages), len(found.tasks)) == (1, 1)
+    assert (await named("snapshot")).tasks == ()
+    assert (await named("snapshot")).messages == ()
+
+
+async def test_a_name_that_is_too_long_is_refused(opened: StoreDriver) -> None:
+    with pytest.raises(InvalidInputError, match="400 at most"):
+        await agent(opened, agent_id="a" * 400)("get_active_tasks")
+
+
+# Tasks
+
+
+async def test_tasks_last_until_they_are_closed(coder: Agent, clock: Clock, url: str) -> None:
+    first = await coder(
+        "start_task",
+        "content_creation",
+        task_id="t1",
+        estimated_completion="2026-03-01T14:00:00+01:00",
+        worker_assigned="worker-pool-03",
+        confidence_so_far=0.85,
+        metadata={"topic": "tea"},
+    )
+    clock.advance(minutes=1)
+    second = await coder("start_task", "review")
+    clock.advance(days=400)
+    assert await coder("get_active_tasks") == [first, second]
+    assert first.estimated_completion == datetime(2026, 3, 1, 13, tzinfo=UTC)
+    closed = await coder("close_task", "t1", "failed")
+    assert (closed.task_id, closed.status) == ("t1", "failed")
+    assert await coder("close_task", "t1") is None
+    assert await coder("get_active_tasks") == [second]
+    assert len(rows(url)) == 1
+
+
+async def test_a_task_that_is_started_again_stays_as_it_is(coder: Agent, clock: Clock) -> None:
+    first = await coder("start_task", "writing", task_id="t1")
+    clock.advance(minutes=1)
+    assert await coder("start_task", "another", task_id="t1", status="new") == first
+    await coder("close_task", "t1")
+    assert (await coder("start_task", "another", task_id="t1")).created_at == clock.now
+
+
+async def test_what_is_given_of_a_task_is_changed_and_the_rest_stays(coder: Agent) -> None:
+    await coder("start_task", "writing", task_id="t1", worker_assigned="w", metadata={"a": 1})
+    task = await coder("update_task", "t1", status="waiting", metadata={"b": 2})
+    assert [task] == await coder("get_active_tasks")
+    assert (task.status, task.worker_assigned) == ("waiting", "w")
+    assert task.metadata == {"a": 1, "b": 2}
+
+
+async def test_a_task_that_is_not_active_cannot_be_changed(coder: Agent) -> None:
+    await coder("start_task", "writing", task_id="t1")
+    await coder("close_task", "t1")
+    with pytest.raises(InvalidInputError, match="no task 't1' is active: start it first"):
+        await coder("update_task", "t1", status="waiting")
+
+
+# Goals
+
+
+async def test_goals_last_until_they_are_closed_and_come_by_priority(
+    coder: Agent, clock: Clock
+) -> None:
+    await coder("set_goal", "a", "Answer the mail")
+    await coder("set_goal", "b", "Ship the release", priority=2, constraints=["no weekend"])
+    clock.advance(days=400)
+    goals = await coder("get_goals")
+    assert [(one.goal_id, one.priority) for one in goals] == [("b", 2), ("a", 0)]
+    assert goals[0].constraints == ("no weekend",)
+    assert (await coder("close_goal", "b", "given up")).status == "given up"
+    assert await coder("close_goal", "b") is None
+    assert [one.goal_id for one in await coder("get_goals")] == ["a"]
+
+
+async def test_a_goal_advances_with_reasons_and_keeps_its_progress_when_it_is_said_anew(
+    coder: Agent, clock: Clock
+) -> None:
+    await coder("set_goal", "ship", "Ship the release")
+    for n in range(3):
+        clock.advance(minutes=1)
+        await coder("advance_goal", "ship", 0.1, f"step {n}")
+    goal = await coder("set_goal", "ship", "Ship the second release", priority=1)
+    assert (goal.progress, goal.description, goal.priority) == (0.3, "Ship the second release", 1)
+    assert [(one.delta, one.reason) for one in goal.deltas] == [
+        (0.1, "step 0"),
+        (0.1, "step 1"),
+        (0.1, "step 2"),
+    ]
+    assert goal.deltas[-1].at == clock.now
+    assert await coder("get_goals") == [goal]
+
+
+async def test_a_delta_of_an_id_counts_once(coder: Agent) -> None:
+    await coder("set_goal", "ship", "Ship the release")
+    for _ in range(3):
+        goal = await coder("advance_goal", "ship", 0.5, "tests pass", delta_id="ci-7")
+        assert (goal.progress, len(goal.deltas)) == (0.5, 1)
+
+
+# Mood and spend
+
+
+async def test_a_mood_lasts_an_hour_from_when_it_was_said(coder: Agent, clock: Clock) -> None:
+    assert await coder("get_emotional_state") is None
+    await coder("set_emotional_state", "engaged")
+    clock.advance(minutes=30)
+    mood = await coder(
+        "set_emotional_state",
+        "stressed",
+        confidence_level=0.88,
+        conversation_sentiment="negative",
+        stress_indicators={"queue_depth": 5, "error_rate": 0.02},
+    )
+    clock.advance(minutes=60, microseconds=-1)
+    assert await coder("get_emotional_state") == mood
+    clock.advance(microseconds=1)
+    assert await coder("get_emotional_state") is None
+    assert (await coder("set_emotional_state", "calm")).last_updated == clock.now
+    assert (await coder("get_emotional_state")).stress_indicators == {}
+
+
+async def test_a_days_spend_begins_anew_at_midnight_utc_and_is_known_for_24_hours(
+    coder: Agent, clock: Clock
+) -> None:
+    clock.now = datetime(2026, 3, 1, 23, 59, 59, 999999, tzinfo=UTC)
+    first, second = clock.now.date(), clock.now.date() + timedelta(days=1)
+    await coder("add_spend", Decimal("32.50"))
+    assert (await coder("get_daily_spend")).total_spent == Decimal("32.50")
+    clock.advance(microseconds=1)
+    assert await coder("get_daily_spend") == DailySpend(date=second)
+    assert (await coder("add_spend", 1)).total_spent == 1
+    assert (await coder("get_daily_spend", first)).total_spent == Decimal("32.50")
+    assert (await coder("snapshot")).daily_spend.total_spent == 1
+    clock.advance(days=1, microseconds=-1)
+    assert (await coder("get_daily_spend", first)) == DailySpend(date=first)
+    assert (await coder("get_daily_spend", second)).total_spent == 1
+
+
+async def test_a_day_is_a_day_in_utc_whatever_zone_the_clock_is_in(
+    coder: Agent, clock: Clock
+) -> None:
+    clock.now = datetime.fromisoformat("2026-03-02T00:30:00+01:00")
+    spend = await coder("add_spend", 1)
+    assert spend.date.isoformat() == "2026-03-01"
+    assert spend == await coder("get_daily_spend")
+
+
+async def test_spend_is_exact(coder: Agent, clock: Clock) -> None:
+    for _ in range(10):
+        await coder("add_spend", 0.1)
+    spend = await coder("get_daily_spend")
+    assert spend.total_spent == 1
+    assert (spend.transaction_count, spend.last_transaction_time) == (10, clock.now)
+
+
+async def test_a_transaction_of_an_id_counts_once_in_24_hours(coder: Agent, clock: Clock) -> None:
+    clock.now = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
+    spend = await coder("add_spend", 5, transaction_id="t1")
+    assert await coder("add_spend", 5, transaction_id="t1") == spend
+    clock.advance(minutes=2)  # the day after, and still the same transaction
+    assert (await coder("add_spend", 5, transaction_id="t1")).transaction_count == 0
+    clock.advance(days=1)
+    assert (await coder("add_spend", 5, transaction_id="t1")).transaction_count == 1
+
+
+# Time, and everybody at once
+
+
+async def test_a_refused_change_holds_nobody_up(open_store: Opener, url: str, coder: Agent) -> None:
+    with pytest.raises(InvalidInputError):
+        await coder("advance_goal", "ship", 0.1, "there is none")
+    with pytest.raises(InvalidInputError):
+        await coder("update_task", "nobody", status="x")
+    async with open_store(url=url, index=text_index()) as other:
+        elsewhere = agent(other)
+        await elsewhere("set_goal", "ship", "Ship the release")
+        await elsewhere("start_task", "writing", task_id="nobody")
+    assert (await coder("advance_goal", "ship", 0.1, "now there is one")).progress == 0.1
+
+
+async def test_what_is_going_on_survives_the_process(
+    open_store: Opener, url: str, coder: Agent
+) -> None:
+    here = await everything(coder)
+    async with open_store(url=url, index=text_index()) as other:
+        assert await agent(other)("snapshot") == here
+
+
+async def test_what_has_expired_is_swept_and_what_lasts_stays(
+    opened: StoreDriver, coder: Agent, clock: Clock, url: str
+) -> None:
+    await everything(coder)
+    assert {row[2] for row in rows(url)} == {
+        "message",
+        "task",
+        "goal",
+        "emotion",
+        "spend",
+        "transaction",
+    }
+    clock.advance(hours=1)
+    await tiered(opened).asweep_ttl()
+    assert {row[2] for row in rows(url)} == {"task", "goal", "spend", "transaction"}
+    clock.advance(hours=23)
+    await tiered(opened).asweep_ttl()
+    assert {row[2] for row in rows(url)} == {"task", "goal"}
+
+
+THREADS, TIMES = 16, 5
+
+
+async def at_once(coder: Agent, *calls: tuple[Any, ...], **options: Any) -> None:
+    """Make each of the calls in sixteen threads or tasks, five times each."""
+
+    async def tasks() -> None:
+        for verb, *args in calls * TIMES:
+            await coder(verb, *args, **options)
+
+    def thread() -> None:
+        for verb, *args in calls * TIMES:
+            getattr(coder.state, verb)(*args, **options)
+
+    if coder.mode == "abatch":
+        await asyncio.gather(*(tasks() for _ in range(THREADS)))
+        return
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(THREADS) as pool:
+        await asyncio.gather(*(loop.run_in_executor(pool, thread) for _ in range(THREADS)))
+
+
+async def test_sixteen_at_once_lose_no_spend_no_progress_and_no_message(coder: Agent) -> None:
+    await coder("set_goal", "ship", "Ship the release")
+    await at_once(
+        coder,
+        ("add_spend", Decimal("0.01")),
+        ("advance_goal", "ship", 0.01, "step"),
+        ("add_interaction", "user", "hello"),
+    )
+    found = await coder("snapshot", MOST_MESSAGES)
+    assert found.daily_spend.total_spent == Decimal("0.01") * THREADS * TIMES
+    assert found.daily_spend.transaction_count == THREADS * TIMES
+    assert found.goals[0].progress == 0.8
+    assert len(found.goals[0].deltas) == len(found.messages) == THREADS * TIMES
+
+
+async def test_sixteen_retries_at_once_count_once(coder: Agent) -> None:
+    await coder("set_goal", "ship", "Ship the release")
+    await at_once(coder, ("add_spend", 1), transaction_id="t1")
+    await at_once(coder, ("advance_goal", "ship", 0.25, "step"), delta_id="d1")
+    await at_once(coder, ("start_task", "writing"), task_id="t1")
+    await at_once(coder, ("add_interaction", "user", "hello"), message_id="m1")
+    found = await coder("snapshot")
+    assert found.daily_spend.total_spent == found.daily_spend.transaction_count == 1
+    assert (found.goals[0].progress, len(found.goals[0].deltas)) == (0.25, 1)
+    assert (len(found.tasks), len(found.messages)) == (1, 1)
+
+
+async def test_changes_of_one_task_at_once_are_all_kept(coder: Agent) -> None:
+    await coder("start_task", "writing", task_id="t1")
+    changes = [{f"field {n}": n} for n in range(THREADS)]
+    await asyncio.gather(*(coder("update_task", "t1", metadata=one) for one in changes))
+    (task,) = await coder("get_active_tasks")
+    assert task.metadata == {f"field {n}": n for n in range(THREADS)}
+
+
+async def test_a_full_conversation_takes_messages_from_many_at_once(
+    coder: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langmem_tiers.turn.state_flows.MOST_MESSAGES", 10)
+    await at_once(coder, ("add_interaction", "user", "hello"))
+    for n in range(3):
+        await coder("add_interaction", "user", f"last {n}")
+    kept = await coder("get_recent_context", 100)
+    assert said(kept)[-3:] == ["last 0", "last 1", "last 2"]
+    assert len(kept) == 10
+
+
+# What a read costs
+
+
+_FILL = """
+INSERT INTO memory.states (tenant, owner, kind, name, value, at, expires_at)
+SELECT t.name, o.owner, o.kind, i::text,
+       CASE o.kind
+       WHEN 'message' THEN jsonb_build_object('role', 'user', 'content', 'row', 'metadata',
+                                              jsonb_build_object())
+       WHEN 'task' THEN jsonb_build_object('task_id', i::text, 'task_type', 'row',
+                                           'created_at', '2026-03-01T00:00:00+00:00')
+       ELSE jsonb_build_object() END,
+       timestamptz '2026-03-01 11:00' + i * interval '10 seconds',
+       CASE WHEN o.kind <> 'task' THEN timestamptz '2026-03-01 12:00' + i * interval '1 second' END
+FROM (SELECT 'tenant' || n AS name FROM generate_series(1, 20) n) t,
+     (VALUES ('billing.chat.', 'message', 300), ('billing.other.', 'message', 300),
+             ('coder.', 'task', 20), ('coder.', 'transaction', 400)) o (owner, kind, number),
+     LATERAL generate_series(1, o.number) i
+"""
+
+
+@pytest.fixture(params=["analysed", "never analysed"])
+def filled(request: pytest.FixtureRequest, new_url: Any, clock: Clock) -> Any:
+    url = new_url()
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("ALTER TABLE memory.states SET (autovacuum_enabled = off)")
+        conn.execute(_FILL.encode())
+        if request.param == "analysed":
+            conn.execute("VACUUM ANALYZE memory.states")
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+READS = {
+    "get_recent_context": 20,
+    "get_active_tasks": 20,
+    "get_emotional_state": 0,
+    "get_goals": 0,
+    "snapshot": 40,
+    "get_daily_spend": 0,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("verb", READS)
+def test_a_read_is_one_statement_that_visits_what_it_returns(
+    filled: TieredStore, verb: str, mode: PlanMode
+) -> None:
+    labels = {"agent_id": "coder", "project_id": "billing", "session_id": "chat"}
+    state = coordinator(filled, "tenant7", **labels).state
+    (call,) = calls_of(filled, getattr(state, verb))
+    root = plan(filled, call, mode)
+    assert sequential(root) == []
+    assert rows_read(root) == READS[verb]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_message_is_added_by_looking_at_what_is_kept_and_at_what_is_removed(
+    filled: TieredStore, mode: PlanMode
+) -> None:
+    state = coordinator(filled, "tenant7", project_id="billing", session_id="chat").state
+    call = named(calls_of(filled, lambda: state.add_interaction("user", "hi")), "add_message")
+    root = plan(filled, call._replace(params={**call.params, "name": "new"}), mode)
+    assert sequential(root) == []
+    removed = 100
+    assert rows_read(root) <= MOST_MESSAGES + 2 * removed + 4
+    assert "states_messages" in indexes(root)
+
+
+# Any history
+
+
+VERBS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("advance"), st.integers(-10, 10).map(lambda n: n / 10), st.sampled_from("abc")
+        ),
+        st.tuples(st.just("spend"), st.integers(0, 10**6), st.sampled_from("abc")),
+        st.tuples(st.just("wait"), st.integers(1, 40), st.just("")),
+    ),
+    max_size=12,
+)
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(VERBS)
+def test_after_any_history_spend_and_progress_are_what_the_rules_say(
+    url: str, history: list[tuple[str, Any, str]]
+) -> None:
+    clock = Clock()
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("DELETE FROM memory.states")
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        state = coordinator(store, agent_id="coder").state
+        state.set_goal("g", "Any")
+        seen: dict[str, datetime] = {}
+        ids: set[str] = set()
+        spent: dict[Any, Decimal] = {}
+        tenths = 0
+        for verb, number, name in history:
+            if verb == "wait":
+                clock.advance(hours=number)
+            elif verb == "advance":
+                if name not in ids:
+                    tenths = min(10, max(0, tenths + round(number * 10)))
+                ids.add(name)
+                assert state.advance_goal("g", number, "any", delta_id=name).progress == tenths / 10
+            else:
+                today = clock.now.date()
+                if name not in seen or clock.now - seen[name] >= timedelta(hours=24):
+                    spent[today] = spent.get(today, Decimal(0)) + Decimal(number) / 100
+                    seen[name] = clock.now
+                total = state.add_spend(Decimal(number) / 100, transaction_id=name).total_spent
+                assert total == spent.get(today, Decimal(0))
+
+
+async def test_the_wrong_kind_of_thing_is_refused_by_type(coder: Agent) -> None:
+    for call in (("add_interaction", 1, "x"), ("close_task", 7), ("add_spend", "5")):
+        with pytest.raises(InvalidTypeError):
+            await coder(*call)

@@ -1,0 +1,215 @@
+"""A turn in a graph and in an agent: from its context to its commit, whatever is retried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.prebuilt import ToolNode
+
+from langmem_tiers import (
+    Budget,
+    InvalidInputError,
+    MemoryContext,
+    MemoryCoordinator,
+    MemoryState,
+    TieredStore,
+    ToolClock,
+    TurnMiddleware,
+    create_assemble_node,
+    create_commit_node,
+    create_tool_tracking_node,
+)
+from tests.support.agents import WAYS, How, calls, run, scripted
+from tests.support.graphs import ACME, QUICK, add, call, fails_once_after
+from tests.support.opening import Clock, Opened, opened_store, tables, text_index
+
+ASKED: dict[str, Any] = {"messages": [HumanMessage("Add up the invoices", id="m1")]}
+MONDAY = "Invoices leave on Mondays"
+
+
+@pytest.fixture
+def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        remember(store)
+        yield store
+
+
+def remember(store: TieredStore) -> None:
+    MemoryCoordinator(store, context=ACME).store(MONDAY, memory_type="semantic")
+
+
+def model(state: MemoryState) -> dict[str, Any]:
+    """Calls a tool wrongly, then rightly, then answers."""
+    number = sum(one.type == "ai" for one in state["messages"])
+    asked = [call("add", 1, amount="1,234"), call("add", 2, amount="1234"), AIMessage("Done")]
+    return {"messages": [asked[min(number, 2)]]}
+
+
+def turn_graph(store: TieredStore, *, checkpointer: Any = None, **options: Any) -> Any:
+    """Assemble, then a model and its tools in a loop, then commit."""
+    clock = ToolClock()
+    tools = ToolNode(
+        [add],
+        handle_tool_errors=True,
+        wrap_tool_call=clock.wrap_tool_call,
+        awrap_tool_call=clock.awrap_tool_call,
+    )
+    budget = options.pop("budget", None)
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_node("assemble", create_assemble_node(budget=budget))
+    builder.add_node("model", model)
+    builder.add_node("tools", tools)
+    builder.add_node("track", create_tool_tracking_node(budget=budget))
+    commit = create_commit_node(memorize=lambda state: [state["messages"][-1].text])
+    wrapped = fails_once_after(commit) if options.get("lost") else commit
+    builder.add_node("commit", wrapped, retry_policy=QUICK)
+    for before, after in ((START, "assemble"), ("assemble", "model"), ("tools", "track")):
+        builder.add_edge(before, after)
+    builder.add_edge("track", "model")
+    builder.add_conditional_edges(
+        "model", lambda state: "tools" if state["messages"][-1].tool_calls else "commit"
+    )
+    return builder.compile(store=store, checkpointer=checkpointer)
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_graph_goes_through_a_turn_however_it_is_run(
+    url: str, clock: Clock, opened: Opened, how: How
+) -> None:
+    store = TieredStore(url, index=text_index(), clock=clock)
+    async with opened_store(store, opened):
+        await MemoryCoordinator(store, context=ACME).astore(MONDAY, memory_type="semantic")
+        state = await run(turn_graph(store), how, ASKED, context=ACME)
+
+    assert MONDAY in state["context"]
+    assert state["turn"] is None
+    assert state["committed"]["summary"] == {
+        "episodic": 4,
+        "semantic": 1,
+        "tool calls": 2,
+        "lessons": 1,
+        "skills": 0,
+        "goals": 0,
+    }
+
+
+def test_each_tool_call_is_kept_with_how_long_it_took(ready: TieredStore) -> None:
+    state = turn_graph(ready).invoke(ASKED, context=ACME)
+
+    memory = MemoryCoordinator(ready, context=ACME)
+    found = [memory.get(key) for key in state["committed"]["episodic"]]
+    told = [one.value["tool_call"] for one in found if one and "tool_call" in one.value]
+    assert [(one["parameters"], one["error"] is None) for one in told] == [
+        ({"amount": "1,234"}, False),
+        ({"amount": "1234"}, True),
+    ]
+    assert {one["seconds"] for one in told} == {0.0}  # the clock stands still
+
+
+def test_a_commit_whose_answer_got_lost_is_done_once(url: str, ready: TieredStore) -> None:
+    turn_graph(ready, lost=True).invoke(ASKED, context=ACME)
+
+    kinds = [row[0].split(",")[3] for row in tables(url)["events"]]
+    assert kinds.count("committed") == 1
+    assert kinds.count("tracked") == 2
+
+
+def test_a_new_message_leaves_a_turn_that_was_not_committed(url: str, ready: TieredStore) -> None:
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_node("assemble", create_assemble_node())
+    builder.add_edge(START, "assemble")
+    graph = builder.compile(store=ready, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+
+    first = graph.invoke(ASKED, thread, context=ACME)["turn"]
+    again = graph.invoke({"messages": []}, thread, context=ACME)["turn"]
+    second = graph.invoke({"messages": [HumanMessage("And now?")]}, thread, context=ACME)["turn"]
+
+    assert (again["turn"], again["spent"]) == (first["turn"], 2)
+    assert second["turn"] != first["turn"]
+    assert [row[0].split(",")[3] for row in tables(url)["events"]] == [
+        "assembled",
+        "assembled",
+        "abandoned",
+    ]
+
+
+def test_a_call_that_there_is_no_budget_for_is_left_out_and_noted(ready: TieredStore) -> None:
+    state = turn_graph(ready, budget=Budget(events=2)).invoke(ASKED, context=ACME)
+
+    assert state["committed"]["summary"]["tool calls"] == 1
+
+
+@pytest.mark.parametrize("node", [create_tool_tracking_node(), create_commit_node()])
+def test_a_node_without_a_turn_says_what_is_missing(ready: TieredStore, node: Any) -> None:
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_node("node", node)
+    builder.add_edge(START, "node")
+
+    with pytest.raises(InvalidInputError, match="put the assemble node before this one"):
+        builder.compile(store=ready).invoke(ASKED, context=ACME)
+
+
+@tool
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place}: nothing to see"
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_an_agents_turn_shows_its_context_and_keeps_every_tool_call(
+    url: str, clock: Clock, opened: Opened, how: How
+) -> None:
+    scripted_model = scripted(calls("look", place="vault"), "It is empty")
+    store = TieredStore(url, index=text_index(), clock=clock)
+    async with opened_store(store, opened):
+        memory = MemoryCoordinator(store, context=ACME)
+        await memory.astore(MONDAY, memory_type="semantic")
+        agent = create_agent(
+            scripted_model,
+            [look],
+            middleware=[TurnMiddleware()],
+            context_schema=MemoryContext,
+            store=store,
+            system_prompt="Be brief.",
+        )
+        state = await run(agent, how, ASKED, context=ACME)
+        found = await memory.aget_context("look at the vault", memory_types=["episodic"])
+
+    system = scripted_model.seen[0][0]
+    assert isinstance(system, SystemMessage)
+    assert system.text.startswith("Be brief.\n\n## Semantic Memory\n<recalled_memories>")
+    assert "## Conversation History" not in system.text
+    assert scripted_model.seen[1][0].text == system.text
+    assert state["committed"]["summary"]["tool calls"] == 1
+    traced = next(one for one in found if "tool_call" in one.value)
+    assert traced.value["tool_call"]["result"] == "vault: nothing to see"
+    assert {"Add up the invoices", "It is empty"} <= {one.content for one in found}
+
+
+def test_an_agent_that_fails_leaves_nothing(url: str, ready: TieredStore) -> None:
+    @tool
+    def broken(place: str) -> str:
+        """Break."""
+        raise ConnectionError(place)
+
+    before = tables(url)
+    agent: Any = create_agent(
+        scripted(calls("broken", place="vault")),
+        [broken],
+        middleware=[TurnMiddleware()],
+        context_schema=MemoryContext,
+        store=ready,
+    )
+
+    with pytest.raises(ConnectionError):
+        agent.invoke(ASKED, context=ACME)
+
+    assert tables(url) == before

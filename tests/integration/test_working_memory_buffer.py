@@ -1,0 +1,231 @@
+"""The buffer: a context calls memories of all tiers to mind, and a prompt gets what fits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from langmem_tiers import (
+    BufferedMemory,
+    InvalidInputError,
+    InvalidTypeError,
+    MemoryCoordinator,
+    TieredStore,
+    WorkingMemoryBuffer,
+    tracing,
+)
+from langmem_tiers.memory import Recollection
+from langmem_tiers.testing import Mode, TrigramEmbeddings
+from tests.support.coordinating import coordinator
+from tests.support.opening import DIMS, Opener, text_index, tiered
+from tests.support.recollections import recollection
+
+KEYS = "When does the API key rotate"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A coordinator with a memory of the same thing in each tier, and others."""
+
+    memory: MemoryCoordinator
+    mode: Mode
+
+    async def turn(self, buffer: WorkingMemoryBuffer, *text: Any, **options: Any) -> list[str]:
+        """Turn to another context; the keys of what is in mind then."""
+        if self.mode == "abatch":
+            return keys(await buffer.aupdate_context(*text, **options))
+        return keys(await asyncio.to_thread(buffer.update_context, *text, **options))
+
+
+def keys(held: Sequence[BufferedMemory]) -> list[str]:
+    return [one.memory.key for one in held]
+
+
+MEMORIES = [
+    ("short", "short_term", "The API key rotates today"),
+    ("working", "working", "The API key rotates on Mondays"),
+    ("long", "long_term", "API keys rotate once a week"),
+    ("tea", "working", "Ada drinks green tea with honey"),
+    ("lunch", "long_term", "Lunch is served at noon"),
+]
+
+
+@pytest.fixture
+async def world(open_store: Opener, url: str) -> AsyncIterator[World]:
+    async with open_store(url=url, index=text_index()) as driver:
+        memory = coordinator(tiered(driver), project_id="billing", session_id="chat")
+        await memory.astore_many(
+            [{"key": key, "tier": tier, "content": content} for key, tier, content in MEMORIES]
+        )
+        yield World(memory, driver.mode)
+
+
+async def test_a_context_calls_up_memories_of_all_tiers_by_relevance(world: World) -> None:
+    buffer = WorkingMemoryBuffer(world.memory, capacity=3)
+    assert set(await world.turn(buffer, KEYS)) == {"short", "working", "long"}
+    relevances = [one.relevance for one in buffer.items]
+    assert relevances == sorted(relevances, reverse=True)
+    assert [one.relevance for one in buffer.items] == [one.memory.match for one in buffer.items]
+
+
+async def test_the_buffer_is_pruned_to_its_capacity(world: World) -> None:
+    buffer = WorkingMemoryBuffer(world.memory, capacity=2)
+    for text in (KEYS, "green tea", "lunch at noon"):
+        assert len(await world.turn(buffer, text)) == 2
+    assert keys(buffer.items)[0] == "lunch"
+
+
+async def test_what_the_next_context_does_not_call_up_fades_and_stays_while_there_is_room(
+    world: World,
+) -> None:
+    buffer = WorkingMemoryBuffer(world.memory, capacity=2)
+    buffer.add_search_results([rare("rare", 0.8)])
+    await world.turn(buffer, "green tea with honey")
+    assert keys(buffer.items) == ["tea", "rare"]
+    assert buffer.items[1].relevance == 0.4
+    buffer.clear()
+    assert buffer.items == []
+
+
+def rare(key: str, match: float) -> Recollection:
+    return recollection(key, "Found by a search of its own", match=match)
+
+
+async def test_a_ready_embedding_is_used_as_it_is(world: World) -> None:
+    vector = TrigramEmbeddings(DIMS).embed_query("green tea with honey")
+    buffer = WorkingMemoryBuffer(world.memory)
+    assert (await world.turn(buffer, embedding=vector))[0] == "tea"
+    assert (await world.turn(buffer, KEYS, embedding=vector))[:1] != []
+
+
+async def test_a_ready_embedding_asks_no_model(world: World, monkeypatch: Any) -> None:
+    vector = TrigramEmbeddings(DIMS).embed_query("green tea with honey")
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a model was asked")
+
+    for name in ("embed_query", "aembed_query", "embed_documents", "aembed_documents"):
+        monkeypatch.setattr(TrigramEmbeddings, name, refuse)
+    buffer = WorkingMemoryBuffer(world.memory)
+    assert (await world.turn(buffer, "green tea", embedding=vector))[0] == "tea"
+    with pytest.raises(AssertionError, match="asked"):
+        await world.turn(buffer, "green tea")
+
+
+async def test_the_embedding_of_a_text_recalls_what_the_text_does(world: World) -> None:
+    vector = TrigramEmbeddings(DIMS).embed_query(KEYS)
+    with_text = await world.memory.aget_context(KEYS, profile="match")
+    with_both = await world.memory.aget_context(KEYS, embedding=vector, profile="match")
+    assert [(one.key, one.match) for one in with_both] == [
+        (one.key, one.match) for one in with_text
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "give a text, an embedding, or both"),
+        ({"text": "  "}, "give a text, an embedding, or both"),
+        ({"embedding": [1.0]}, f"a list of {DIMS} finite numbers"),
+        ({"embedding": [float("nan")] * DIMS}, "finite numbers"),
+        ({"embedding": "text"}, "finite numbers"),
+        ({"embedding": [0.0] * DIMS}, "near to nothing"),
+    ],
+)
+async def test_a_context_that_says_nothing_is_refused(
+    world: World, given: dict[str, Any], says: str
+) -> None:
+    buffer = WorkingMemoryBuffer(world.memory)
+    with pytest.raises(InvalidInputError, match=says):
+        await world.turn(buffer, **given)
+    assert buffer.items == []
+
+
+def test_no_trace_holds_a_ready_embedding() -> None:
+    assert tracing._inputs({"query": "x", "embedding": [0.1], "limit": 5}) == {
+        "query": "x",
+        "limit": 5,
+    }
+
+
+async def test_an_embedding_is_of_one_query(world: World) -> None:
+    with pytest.raises(InvalidTypeError, match="of one query"):
+        await world.memory.aget_context_batch(["a", "b"], embedding=[0.0] * DIMS)
+
+
+def test_a_store_of_words_alone_takes_no_embedding(url: str, clock: Any) -> None:
+    with TieredStore.from_conn_string(url, index={"fields": ["text"]}, clock=clock) as store:
+        buffer = WorkingMemoryBuffer(coordinator(store))
+        with pytest.raises(InvalidInputError, match="by words alone"):
+            buffer.update_context(embedding=[1.0])
+
+
+async def test_searches_feed_the_buffer(world: World) -> None:
+    buffer = WorkingMemoryBuffer(world.memory)
+    found = await world.memory.aget_context("green tea", limit=1)
+    assert keys(buffer.add_search_results(found)) == ["tea"]
+    assert keys(buffer.add_search_results([rare("rare", 1.0)])) == ["rare", "tea"]
+    with pytest.raises(InvalidTypeError, match="what get_context returns"):
+        buffer.add_search_results(["green tea"])  # type: ignore[list-item]
+
+
+async def test_a_prompt_gets_the_most_relevant_fenced_and_within_the_counters_budget(
+    world: World,
+) -> None:
+    memory = coordinator(
+        world.memory.tiered_store,
+        project_id="billing",
+        session_id="chat",
+        count_tokens=lambda text: len(text.split()),
+    )
+    buffer = WorkingMemoryBuffer(memory)
+    await world.turn(buffer, KEYS)
+    whole = buffer.get_prompt_context_memories()
+    assert [one.memory.key for one in whole.memories] == keys(buffer.items)[:5]
+    assert str(whole).startswith("<recalled_memories>")
+    page = whole
+    for room in range(whole.tokens + 2):
+        page = buffer.get_prompt_context_memories(max_tokens=room)
+        assert page.tokens == len(page.text.split()) <= room
+    assert page == whole
+    assert buffer.get_prompt_context_memories(2).memories == whole.memories[:2]
+    assert buffer.get_prompt_context_memories(0).text == ""
+    best = buffer.items[0].relevance
+    assert len(buffer.get_prompt_context_memories(min_relevance=best).memories) == 1
+
+
+async def test_the_same_context_gives_the_same_prompt(world: World) -> None:
+    texts = set()
+    for _ in range(2):
+        buffer = WorkingMemoryBuffer(world.memory)
+        await world.turn(buffer, KEYS)
+        texts.add(buffer.get_prompt_context_memories(max_tokens=120).text)
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    "given", [{"max_memories": -1}, {"max_tokens": -1}, {"min_relevance": 2}, {"max_tokens": 1.5}]
+)
+async def test_a_prompt_of_no_size_is_refused(world: World, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError):
+        WorkingMemoryBuffer(world.memory).get_prompt_context_memories(**given)
+
+
+async def test_a_buffer_needs_a_coordinator_and_room(world: World) -> None:
+    with pytest.raises(InvalidInputError, match="use 1 to 1,000"):
+        WorkingMemoryBuffer(world.memory, capacity=0)
+    with pytest.raises(InvalidTypeError, match="a MemoryCoordinator"):
+        WorkingMemoryBuffer(world.memory.tiered_store)  # type: ignore[arg-type]
+
+
+async def test_many_at_once_lose_nothing_of_what_they_feed(world: World) -> None:
+    buffer = WorkingMemoryBuffer(world.memory, capacity=1000)
+    several = [[rare(f"{worker}-{n}", 0.5) for n in range(5)] for worker in range(16)]
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(buffer.add_search_results, several))
+    assert len(buffer.items) == 80

@@ -1,0 +1,176 @@
+"""What is in mind: sorted, never over its capacity, and never over a prompt's budget."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import Recollection
+from langmem_tiers.recalled import recalled_text
+from langmem_tiers.turn.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
+from tests.support.recollections import recollection
+
+WORDS = st.sampled_from(
+    ["card", "declined", "bank", "<memory>", "日本語のとても長い文章です", "x" * 50]
+)
+CONTENTS = st.lists(WORDS, min_size=1, max_size=30).map(" ".join)
+
+
+@st.composite
+def found(draw: st.DrawFn) -> list[Recollection]:
+    keys = draw(st.lists(st.sampled_from("abcdefgh"), unique=True))
+    matches = st.sampled_from([0.0, 0.1, 0.5, 0.5, 1.0])
+    return [recollection(key, draw(CONTENTS), match=draw(matches)) for key in keys]
+
+
+def hashed(text: str) -> int:
+    """A counter without rhyme or reason."""
+    return zlib.crc32(text.encode()) % 500
+
+
+COUNTERS: dict[str, Callable[[str], int]] = {
+    "characters": len,
+    "words": lambda text: len(text.split()),
+    "hashed": hashed,
+    "fewer for more": lambda text: max(0, 1000 - len(text)),
+    "nothing": lambda _: 0,
+    "always the same": lambda _: 100,
+}
+
+
+def bare(memories: Sequence[Recollection]) -> str:
+    return "\n".join(one.content for one in memories)
+
+
+def fenced(memories: Sequence[Recollection]) -> str:
+    return recalled_text((), lessons=memories)
+
+
+def prompt(held: Sequence[BufferedMemory], **options: Any) -> PromptMemories:
+    given: dict[str, Any] = {
+        "max_memories": 5,
+        "max_tokens": None,
+        "min_relevance": 0.0,
+        "count_tokens": len,
+        "render": bare,
+    }
+    return fitting(held, **{**given, **options})
+
+
+def mind(*memories: Recollection) -> tuple[BufferedMemory, ...]:
+    return called_up((), memories, 20)
+
+
+def relevances(held: Sequence[BufferedMemory]) -> dict[str, float]:
+    return {one.memory.key: one.relevance for one in held}
+
+
+# What is in mind
+
+
+@given(st.lists(found(), max_size=4), st.integers(1, 5))
+def test_what_is_in_mind_is_sorted_each_memory_once_and_within_the_capacity(
+    contexts: list[list[Recollection]], capacity: int
+) -> None:
+    held: tuple[BufferedMemory, ...] = ()
+    for context in contexts:
+        for turn in (called_up, fed):
+            held = turn(held, context, capacity)
+            order = [(-one.relevance, one.place) for one in held]
+            assert order == sorted(order)
+            assert len({one.place for one in held}) == len(held) <= capacity
+            assert all(0 <= one.relevance <= 1 for one in held)
+
+
+@given(found(), found())
+def test_a_context_sets_the_relevance_of_what_it_calls_up_and_halves_all_else(
+    first: list[Recollection], second: list[Recollection]
+) -> None:
+    before, after = relevances(mind(*first)), relevances(called_up(mind(*first), second, 20))
+    called = {one.key: one.match for one in second}
+    assert after == {**{key: each / 2 for key, each in before.items()}, **called}
+
+
+@given(found(), found())
+def test_what_is_fed_raises_relevance_and_lets_nothing_fade(
+    first: list[Recollection], second: list[Recollection]
+) -> None:
+    before, after = relevances(mind(*first)), relevances(fed(mind(*first), second, 20))
+    new = {one.key: one.match for one in second}
+    keys = before.keys() | new.keys()
+    assert after == {key: max(before.get(key, 0.0), new.get(key, 0.0)) for key in keys}
+
+
+@given(found(), st.randoms(use_true_random=False))
+def test_the_order_in_which_memories_are_found_does_not_matter(
+    some: list[Recollection], random: Any
+) -> None:
+    shuffled = list(some)
+    random.shuffle(shuffled)
+    assert called_up((), shuffled, 3) == called_up((), some, 3)
+
+
+# What a prompt holds
+
+
+@pytest.mark.parametrize("counter", COUNTERS)
+@pytest.mark.parametrize("render", [bare, fenced])
+@settings(max_examples=40, deadline=None)
+@given(found(), st.integers(0, 6), st.integers(0, 700))
+def test_no_counter_counts_more_than_the_budget_in_the_text(
+    counter: str, render: Any, some: list[Recollection], most: int, room: int
+) -> None:
+    count, held = COUNTERS[counter], mind(*some)
+    asked = {"max_memories": most, "max_tokens": room, "count_tokens": count, "render": render}
+    page = prompt(held, **asked)
+    shown = [one.memory for one in page.memories]
+    assert page.tokens <= room
+    assert page.tokens == (count(page.text) if shown else 0)
+    assert shown == [one.memory for one in held[: len(shown)]]
+    assert len(shown) <= most
+    assert not any(one.truncated for one in page.memories[:-1])
+    for one in page.memories:
+        assert one.memory.content.startswith(one.content.removesuffix(" …"))
+    assert prompt(held, **asked) == page
+
+
+@given(found())
+def test_without_a_budget_all_that_is_relevant_enough_is_whole(some: list[Recollection]) -> None:
+    page = prompt(mind(*some), max_memories=20, min_relevance=0.5)
+    assert {one.memory.key for one in page.memories} == {
+        one.key for one in some if one.match >= 0.5
+    }
+    assert page.text == "\n".join(one.memory.content for one in page.memories)
+    assert not any(one.truncated for one in page.memories)
+
+
+def test_the_last_memory_is_cut_after_a_word_to_as_much_as_fits() -> None:
+    held = mind(recollection("a", "one two three four five", match=1.0))
+    assert prompt(held, max_tokens=23).text == "one two three four five"
+    assert prompt(held, max_tokens=22).text == "one two three four …"
+    assert prompt(held, max_tokens=19).text == "one two three …"
+    assert prompt(held, max_tokens=5).text == "one …"
+    assert prompt(held, max_tokens=4) == PromptMemories()
+
+
+def test_a_text_without_spaces_is_cut_too() -> None:
+    held = mind(recollection("a", "長" * 100, match=1.0))
+    assert prompt(held, max_tokens=50).text == "長" * 40 + " …"
+
+
+def test_nothing_less_relevant_takes_the_room_of_what_does_not_fit() -> None:
+    held = mind(recollection("a", "x" * 20, match=1.0), recollection("b", "y", match=0.5))
+    assert prompt(held, max_tokens=10) == PromptMemories()
+
+
+@pytest.mark.parametrize("counted", [-1, 2.5, None, True])
+def test_a_counter_that_does_not_count_is_refused(counted: Any) -> None:
+    held = mind(recollection("a", match=1.0))
+    with pytest.raises(InvalidInputError, match="a whole number of 0 or more"):
+        prompt(held, count_tokens=lambda _: counted)

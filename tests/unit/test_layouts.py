@@ -1,0 +1,177 @@
+"""Layouts are data: stages, their titles and empty texts; and a persona read from its file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
+from langmem_tiers.turn.persona import OperationalState, Persona
+
+SOUL = """\
+# Nova
+
+<!-- ## Core Values
+- Secrecy -->
+
+## Backstory
+A guide to the old town.
+She has walked it for years.
+
+## Communication Style
+Warm and brief
+
+## Voice Traits
+curious, dry
+
+## Core Values
+- Honesty
+* Care: for people
+
+## Must Do
+1. Name your sources
+2) Say when you do not know
+
+## Must Not Do
+- Give legal advice
+
+## Hobbies
+- Chess
+"""
+
+
+def test_the_orchestrators_sections_have_the_specified_titles_in_the_specified_order() -> None:
+    assert [stage.title for stage in ORCHESTRATOR.stages] == [
+        "## Consciousness",
+        "## Conversation History",
+        "## Working Memory",
+        "## Frontal Cortex",
+        "## Episodic Memory",
+        "## Semantic Memory",
+        "## Tool Specifications",
+    ]
+
+
+def test_the_personas_sections_have_the_specified_titles_empty_texts_and_limits() -> None:
+    who, conversation, memories, state = PERSONA.stages
+
+    assert [one.title for one in PERSONA.stages] == [
+        "# WHO YOU ARE",
+        "# RECENT CONVERSATION (Last Hour)",
+        "# RELEVANT MEMORIES FROM YOUR HISTORY",
+        "# CURRENT OPERATIONAL STATE",
+    ]
+    assert conversation.empty == "# RECENT CONVERSATION\n\nNo recent interaction history."
+    assert memories.empty == "# RELEVANT MEMORIES\n\nNo relevant past memories found."
+    assert (who.empty, state.empty) == ("", "")
+    assert conversation.options["limit"] == 20
+    assert memories.options == {"limit": 5, "min_importance": 0.70}
+
+
+def test_a_stage_is_added_before_another_or_at_the_end() -> None:
+    stage = Stage(source="social", title="## Social")
+
+    names = [one.source for one in ORCHESTRATOR.with_stage(stage, before="tools").stages]
+    last = [one.source for one in ORCHESTRATOR.with_stage(stage).stages]
+
+    assert names[-2:] == ["social", "tools"]
+    assert last[-1] == "social"
+    with pytest.raises(InvalidInputError, match="has no stage 'nowhere': it has identity"):
+        ORCHESTRATOR.with_stage(stage, before="nowhere")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"title": " "}, "a stage needs a title"),
+        ({"source": ""}, "a stage needs a source"),
+        ({"item": "{colour}"}, "names 'colour': use content"),
+        ({"item": "{content"}, "is no format"),
+        ({"share": 0}, "above 0 and at most 1"),
+        ({"share": 1.5}, "above 0 and at most 1"),
+    ],
+)
+def test_a_stage_that_cannot_be_shown_is_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        Stage(**{"source": "notes", "title": "# NOTES", **wrong})
+
+
+def test_a_layout_has_each_source_once() -> None:
+    stage = Stage(source="notes", title="# NOTES")
+
+    for stages in ((), (stage, stage)):
+        with pytest.raises(InvalidInputError, match="a stage at least, and each source in one"):
+            Layout(name="mine", stages=stages)
+
+
+def test_a_persona_is_read_from_a_file_of_headings() -> None:
+    soul = Persona.of_markdown(SOUL)
+
+    assert soul == Persona(
+        persona_name="Nova",
+        backstory="A guide to the old town.\nShe has walked it for years.",
+        communication_tone="Warm and brief",
+        voice_traits=("curious", "dry"),
+        core_values=("Honesty", "Care: for people"),
+        must_do=("Name your sources", "Say when you do not know"),
+        must_not_do=("Give legal advice",),
+    )
+
+
+def test_a_persona_is_read_from_lines_that_name_its_fields() -> None:
+    soul = Persona.of_markdown(
+        "**Name**: Nova\n- **Voice Traits**: curious, dry\nmust_do:\n- Be kind\nNEVER: lie\n"
+    )
+
+    assert (soul.persona_name, soul.voice_traits) == ("Nova", ("curious", "dry"))
+    assert (soul.must_do, soul.must_not_do) == (("Be kind",), ("lie",))
+
+
+def test_a_persona_is_shown_with_its_seven_fields() -> None:
+    (shown,) = Persona.of_markdown(SOUL).remember("", {})
+
+    assert shown.text == (
+        "**Name**: Nova\n**Backstory**: A guide to the old town.\nShe has walked it for years.\n\n"
+        "**Communication Style**: Warm and brief\n**Voice Traits**: curious, dry\n\n"
+        "**Core Values**:\n- Honesty\n- Care: for people\n\n"
+        "**Behavioral Rules**:\nMUST: - Name your sources\n- Say when you do not know\n"
+        "MUST NOT: - Give legal advice"
+    )
+    assert not shown.data
+    assert shown.version == Persona.of_markdown(SOUL).version
+    assert shown.version != Persona(persona_name="Nova").version
+
+
+@pytest.mark.parametrize("text", ["", "no heading", "## Core Values\n- Honesty"])
+def test_a_persona_without_a_name_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="the persona has no name"):
+        Persona.of_markdown(text)
+
+
+@pytest.mark.parametrize("wrong", [{"core_values": "Honesty"}, {"backstory": 3}, {"must_do": [1]}])
+def test_a_field_of_another_type_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError):
+        Persona(persona_name="Nova", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({}, "Unknown"),
+        ({"primary_emotion": "engaged", "confidence_level": 0.876}, "engaged (confidence: 0.88)"),
+    ],
+)
+def test_the_operational_state_is_shown_as_specified(state: dict[str, Any], said: str) -> None:
+    (shown,) = OperationalState(emotional_state=state, active_tasks=[1, 2]).remember("", {})
+
+    assert shown.text == (
+        f"**Emotional State**: {said}\n**Active Workload**: 2 active tasks\n"
+        "**System Status**: Operational"
+    )
+
+
+def test_an_emotional_state_of_another_form_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="has a primary_emotion"):
+        OperationalState(emotional_state={"mood": "good"}).remember("", {})

@@ -1,0 +1,144 @@
+"""A turn's budget, its state between nodes, and its trace, as plain data."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_tiers.errors import BudgetExceededError, InvalidInputError
+from langmem_tiers.memory import MemoryContext
+from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.turn.invocation import LONGEST_RESULT, called
+from langmem_tiers.turn.record import TurnRecord, as_json
+from langmem_tiers.turn.spending import Budget, check, status
+from langmem_tiers.turn.trace import TurnEvent, bounds, event_names
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ACME = MemoryContext(tenant="acme", project_id="billing")
+TOLD: dict[str, Any] = {"duration": None, "relevance": None, "call_id": None}
+
+limits = st.none() | st.integers(0, 50)
+
+
+@given(limits, limits, st.none() | st.floats(0, 50), st.tuples(*[st.integers(0, 60)] * 3))
+def test_what_is_spent_and_what_is_left_add_up_to_the_budget_and_no_more(
+    tokens: int | None, events: int | None, seconds: float | None, spent: tuple[int, int, int]
+) -> None:
+    budget = Budget(tokens=tokens, events=events, seconds=seconds)
+
+    found = status(budget, *spent)
+
+    assert (found.tokens_used, found.events_used, found.seconds_used) == spent
+    assert found.tokens_left == (None if tokens is None else max(0, tokens - spent[0]))
+    assert found.events_left == (None if events is None else max(0, events - spent[1]))
+    assert found.seconds_left == (None if seconds is None else max(0, seconds - spent[2]))
+
+
+@given(limits, limits, st.none() | st.floats(0, 50), st.tuples(*[st.integers(0, 60)] * 3))
+def test_something_is_refused_exactly_if_something_it_needs_is_spent(
+    tokens: int | None, events: int | None, seconds: float | None, spent: tuple[int, int, int]
+) -> None:
+    found = status(Budget(tokens=tokens, events=events, seconds=seconds), *spent)
+
+    over = [
+        tokens is not None and spent[0] >= tokens,
+        events is not None and spent[1] >= events,
+        seconds is not None and spent[2] >= seconds,
+    ]
+    if any(over):
+        with pytest.raises(BudgetExceededError, match=r"cannot go on: .*Budget\("):
+            check(found, "go on", tokens=True)
+    else:
+        check(found, "go on", tokens=True)
+    if not any(over[1:]):
+        check(found, "go on")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tokens": -1}, {"events": 1.5}, {"seconds": "3"}, {"seconds": float("nan")}]
+)
+def test_a_limit_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError):
+        Budget(**wrong)
+
+
+def turn() -> TurnRecord:
+    record = TurnRecord(turn="t1", began=NOW, prompt="Add up", tokens=7, spent=2)
+    record.pending.append(NewMemory(content="one", tags=("a",), occurred_at=NOW, key="k"))
+    for given_, answer in (("1,2", {"error": "ValueError: comma"}), ("12", {"result": "12"})):
+        told = {"result": None, "error": None, **answer}
+        one = called("add", {"amount": given_}, told["result"], told["error"], **TOLD)
+        record.calls.append(one.invocation(record.key("call", len(record.calls)), record.prompt))
+    record.goals.append({"goal": "g", "progress": 1.0})
+    record.events.append(TurnEvent(kind="memorized", at=NOW, reasons=("why",), key="k"))
+    return record
+
+
+def test_a_turn_is_the_same_after_it_was_json() -> None:
+    state = json.loads(json.dumps(turn().to_state()))
+
+    again = TurnRecord.of_state(state)
+
+    assert again.to_state() == turn().to_state() == state
+    assert as_json(again.pending[0]) == as_json(turn().pending[0])
+    assert again.calls == turn().calls
+
+
+@pytest.mark.parametrize("state", [{}, {"turn": "t"}, {**turn().to_state(), "colour": 1}])
+def test_a_state_that_is_none_of_a_turn_is_refused(state: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match="the state holds no turn"):
+        TurnRecord.of_state(state)
+
+
+def test_a_failed_call_that_worked_later_teaches_a_lesson() -> None:
+    (lesson,) = turn().lessons(ACME)
+
+    assert lesson.attempt == turn().calls[0].key
+    assert lesson.memory.further["improved_approach"] == 'add({"amount": "12"})'
+    assert lesson.memory.further["signature"].startswith("add: ValueError")
+
+
+def test_a_turn_went_as_its_last_call_did_unless_it_is_said() -> None:
+    record = turn()
+    trace, said = record.trace(success=None), record.trace(success=False)
+    empty = TurnRecord(turn="t", began=NOW).trace(success=True)
+
+    assert trace is not None
+    assert (trace.succeeded, [one.succeeded for one in trace.calls]) == (True, [False, True])
+    assert said is not None
+    assert not said.succeeded
+    assert empty is None
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.integers(1, 1200))
+def test_events_of_a_turn_lie_side_by_side_in_order_and_apart_from_any_others(
+    name: str, other: str, number: int
+) -> None:
+    events = [TurnEvent(kind="memorized", at=NOW)] * number
+    names, (low, high) = event_names(name, events), bounds(name)
+
+    assert names == sorted(names)
+    assert all(low <= one < high for one in names)
+    if other != name:
+        assert not any(low <= one < high for one in event_names(other, events[:1]))
+
+
+@given(st.dictionaries(st.text(), st.text() | st.integers() | st.floats() | st.just(object())))
+def test_parameters_of_any_kind_can_be_kept(parameters: dict[str, Any]) -> None:
+    one = called("tool", parameters, object(), None, **TOLD)
+
+    json.dumps(one.parameters, allow_nan=False).encode()
+    assert "\0" not in json.dumps(one.parameters, ensure_ascii=False)
+
+
+def test_long_results_are_shortened_and_say_so() -> None:
+    one = called("tool", {"text": "x" * 99_999}, "y" * 99_999, None, **TOLD)
+
+    assert len(one.result or "") < LONGEST_RESULT + 60
+    assert "95,999 characters left out" in (one.result or "")
+    assert len(one.parameters["text"]) < LONGEST_RESULT + 60
