@@ -24,7 +24,7 @@ ALL_EXTRAS := dev,mcp,notebooks,openai
 # Packages beside which this one is used, and which hold others back: an environment of their own.
 PEERS_EXTRAS := dev,langchain-postgres
 PEERS := deepagents langmem
-BENCHMARKS := store recall context learning consolidation
+BENCHMARKS := store recall context learning consolidation turn gate
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -123,6 +123,15 @@ bench-learning: $(VENV)/.dev-stamp ## Measure what learning is worth; FILE=folde
 .PHONY: bench-consolidation
 bench-consolidation: $(VENV)/.dev-stamp ## Measure what consolidation finds and what it costs
 	@$(BIN)/python -m benchmarks.consolidation
+
+.PHONY: bench-turn
+bench-turn: $(VENV)/.dev-stamp ## Measure how fast a turn gets its context and its state
+	@$(BIN)/python -m benchmarks.turn_assembly
+	@$(BIN)/python -m benchmarks.turn_state
+
+.PHONY: bench-gate
+bench-gate: $(VENV)/.dev-stamp ## Measure what the gate lets through and what it refuses
+	@$(BIN)/python -m benchmarks.gate
 
 # ---- the environment ------------------------------------------------------------------------
 

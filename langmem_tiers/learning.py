@@ -21,13 +21,7 @@ from langmem_tiers.memory import MemoryContext, Recollection, Recollections, Sto
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.namespaces import check_key
 from langmem_tiers.reflecting import reflector_of
-from langmem_tiers.remember.memories import (
-    NewMemory,
-    checked_text,
-    label,
-    normalised_tags,
-    share,
-)
+from langmem_tiers.remember.memories import NewMemory, checked_text, label, normalised_tags, share
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
 

@@ -14,9 +14,14 @@
 )
 UNION ALL
 SELECT s.kind, s.name, s.value, s.at, s.number
-FROM {memory}.states s
-WHERE s.tenant = %(tenant)s AND s.owner = %(agent)s AND s.kind = ANY (%(kinds)s::text[])
-  AND (s.expires_at IS NULL OR s.expires_at > %(now)s::timestamptz);
+FROM unnest(%(kinds)s::text[]) AS k (kind)
+CROSS JOIN LATERAL (
+    SELECT s.kind, s.name, s.value, s.at, s.number
+    FROM {memory}.states s
+    WHERE s.tenant = %(tenant)s AND s.owner = %(agent)s AND s.kind = k.kind
+      AND (s.expires_at IS NULL OR s.expires_at > %(now)s::timestamptz)
+    OFFSET 0  -- kind by kind: else Postgres 16 reads all that the agent has
+) s;
 
 -- name: add_message
 -- Add to a conversation, and remove what more than so many messages came after. A message said
