@@ -288,10 +288,12 @@ class MemoryOrchestrator(KeepingVerbs):
                 stage.source, source, prompt, {**told, **about}, self.memory
             )
         filled = [(stage, sections[stage.source]) for stage in self.layout.stages]
-        found = assemble(
-            filled, layout=self.layout, budget=room, count_tokens=self._count, query=prompt
-        )
-        with self._lock:
+        with self._lock:  # another call may have spent meanwhile
+            left = self.get_budget_status().tokens_left
+            room = room if left is None else min(room, left)
+            found = assemble(
+                filled, layout=self.layout, budget=room, count_tokens=self._count, query=prompt
+            )
             record.prompt = record.prompt or storable(prompt)
             record.tokens += found.tokens
             detail: dict[str, Any] = {
@@ -338,7 +340,13 @@ class MemoryOrchestrator(KeepingVerbs):
         record = self._turn()
         support = MIN_SUPPORT if self.settings.enable_skill_extraction else None
         settling = self._settling(record)._replace(success=success, min_support=support)
-        report = yield from commit(settling)
+        with self._lock:  # what came later would be written nowhere
+            self._turn().closed = "committing"
+        try:
+            report = yield from commit(settling)
+        except BaseException:
+            record.closed = None
+            raise
         self._report, record.closed = report, "committed"
         return report
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
@@ -94,7 +96,7 @@ def _item(one: Any) -> Any:
 
 
 def _side_by_side(query: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-    with ThreadPoolExecutor(len(asked)) as pool:
+    with ContextThreadPoolExecutor(len(asked)) as pool:
         waiting = [pool.submit(called, query, text, given) for text, given in asked]
         return [one.result() for one in waiting]
 
@@ -110,6 +112,8 @@ def called(verb: Any, *given: Any) -> Any:
         InvalidInputError: if it must be awaited.
     """
     answer = verb(*given)
+    if isinstance(answer, Future):
+        return answer.result()
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
             answer.close()
@@ -125,4 +129,6 @@ async def awaited(verb: Any, *given: Any) -> Any:
     if inspect.iscoroutinefunction(verb):
         return await verb(*given)
     answer = await asyncio.to_thread(verb, *given)
+    if isinstance(answer, Future):
+        return await asyncio.wrap_future(answer)
     return await answer if inspect.isawaitable(answer) else answer

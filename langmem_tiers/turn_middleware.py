@@ -21,7 +21,7 @@ from langmem_tiers.tool_clock import Answer, ToolClock
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn_keeping import Router
-from langmem_tiers.turn_nodes import told, track_calls
+from langmem_tiers.turn_nodes import keep, told, track_calls
 from langmem_tiers.values import storable
 
 try:
@@ -179,8 +179,8 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         turn = self._turn(memory).begin(state.get("turn"))
         messages: Sequence[BaseMessage] = state["messages"]
         track_calls(turn, messages)
-        for one in said(messages, memory.context, ensure_config()) if self._remember else ():
-            turn.memorize({**one, "memory_type": "episodic"})
+        spoken = said(messages, memory.context, ensure_config()) if self._remember else ()
+        keep(turn, ({**one, "memory_type": "episodic"} for one in spoken))
         judged = None if self._outcome is None else self._outcome(state)
         report = yield turn.committing(success=judged)
         return {"turn": None, "committed": told(report)}

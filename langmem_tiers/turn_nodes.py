@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -209,8 +209,7 @@ def create_commit_node(
     def commit(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
         turn = MemoryOrchestrator(memory, budget=budget, settings=settings, router=router)
         turn.begin(_going_on(state))
-        for one in () if memorize is None else of_state(state, memorize, None) or ():
-            turn.memorize(one)
+        keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
         judged = None if success is None else judged_of(state, success)
         report: CommitReport = yield turn.committing(success=judged)
         return {"committed": told(report), "turn": None}
@@ -232,6 +231,15 @@ def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
             )
         except BudgetExceededError as refused:
             _log.warning("a tool call is not tracked: %s", refused)
+
+
+def keep(turn: MemoryOrchestrator, items: Iterable[Any]) -> None:
+    """Memorize several things; what there is no budget for is told, and the turn goes on."""
+    for one in items:
+        try:
+            turn.memorize(one)
+        except BudgetExceededError as refused:
+            _log.warning("something is not memorized: %s", refused)
 
 
 def told(report: CommitReport) -> dict[str, Any]:

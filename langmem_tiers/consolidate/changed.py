@@ -84,8 +84,9 @@ def groups(
 ) -> Flow[list[Group]]:
     """These memories and their neighbours, apart by what can be compared.
 
-    Neighbours are current; with `also`, those in that state are looked at as well. With `cosines`,
-    that of each two neighbours is known, and the nearest are sought among as many as a search does.
+    Neighbours are current; with `also`, those in that state that share words are looked at as well.
+    With `cosines`, that of each two neighbours is known, and the nearest are sought among as many
+    as a search does.
     """
     pairs = yield from _near(cycle, ids, same_tier=same_tier, also=also, cosines=cosines)
     found = yield from read(cycle, {*ids, *(other for _, other in pairs)})
@@ -128,7 +129,8 @@ def _near(
     if index.vector is None:
         (rows,) = yield Query((by_words,), commit=True)
         return {(row[0], row[1]): row[2] for row in rows}
-    rows, near = yield Query((by_words, Call("near_by_vector", params)), commit=True)
+    by_vector = Call("near_by_vector", params | {"also": None})
+    rows, near = yield Query((by_words, by_vector), commit=True)
     if cosines and rows:
         pairs = {"ids": [row[0] for row in rows], "others": [row[1] for row in rows]}
         (known,) = yield Query((Call("cosines", {**pairs, "tenant": cycle.tenant}),), commit=True)
@@ -144,6 +146,7 @@ def _item(one: Stored) -> Item:
         content=content_of(one.value),
         memory_type=one.memory_type,
         speaker=speaker if isinstance(speaker, str) else None,
+        namespace=one.namespace,
         occurred_at=one.occurred_at,
         valid_from=one.valid_from,
     )

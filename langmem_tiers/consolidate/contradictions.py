@@ -81,7 +81,7 @@ def _nearest(older: _Said, index: dict[_Key, list[_Said]]) -> Contradiction | No
 
 
 def _of_one_speaker(one: _Said, other: _Said) -> bool:
-    if one.item.speaker == other.item.speaker:
+    if one.item.own == other.item.own:
         return True
     words = (*one.statement.words, *other.statement.words)
     return FIRST_PERSON.isdisjoint(word.form for word in words)

@@ -79,7 +79,7 @@ def same(one: Item, other: Item) -> bool:
     """Whether two memories say the same, and either could stand for the other."""
     if one.memory_type != other.memory_type or two_happenings(one, other):
         return False
-    if one.speaker != other.speaker and (_own(one.content) or _own(other.content)):
+    if one.own != other.own and (_own(one.content) or _own(other.content)):
         return False
     return same_text(one.content, other.content)
 

@@ -14,9 +14,15 @@ class Item(NamedTuple):
     content: str
     memory_type: str = "episodic"
     speaker: str | None = None
-    """Whom "I" and "my" mean."""
+    """Who said it, if that was told."""
+    namespace: str = ""
     occurred_at: datetime | None = None
     valid_from: datetime | None = None
+
+    @property
+    def own(self) -> tuple[str, str]:
+        """Whom "I" and "my" mean: the speaker, else whoever spoke there."""
+        return ("", self.namespace) if self.speaker is None else (self.speaker, "")
 
     @property
     def since(self) -> datetime:

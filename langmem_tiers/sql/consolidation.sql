@@ -116,13 +116,13 @@ ORDER BY u.id
 LIMIT %(limit)s;
 
 -- part: home
--- Where a memory m is compared: its namespace, without the label of its own session at the end. A
--- label that names its project stays, whatever the session is called.
-CASE WHEN m.session IS NOT NULL AND split_part(m.namespace, '.', -2) IN (
+-- Where a memory m is compared: its namespace, without the label of its own session at the end, which
+-- is `_` for none. A label that names its project stays, whatever the session is called.
+CASE WHEN split_part(m.namespace, '.', -2) IN (
          m.session, replace(replace(m.session, '%', '%25'), '.', '%2E'),
-         CASE m.session WHEN '_' THEN '%5F' END)
+         CASE m.session WHEN '_' THEN '%5F' END, CASE WHEN m.session IS NULL THEN '_' END)
       AND (split_part(m.namespace, '.', 2) <> ''
-           OR m.value ->> 'project_id' IS DISTINCT FROM m.session)
+           OR m.session IS NOT NULL AND m.value ->> 'project_id' IS DISTINCT FROM m.session)
      THEN left(m.namespace, -1 - length(split_part(m.namespace, '.', -2)))
      ELSE m.namespace END
 
@@ -244,11 +244,12 @@ ORDER BY w.id, w.other;
 -- name: near_by_words
 -- The same by the share of words that two memories have in common, of all that either has. Looked at
 -- is what shares a rare word: the rarest first, as many words as lead to `looked_at` memories. A word
--- that leads to more by itself, or to twice as many in the tenant, is common: what shares a memory's
--- rarest common one and either of the next two is looked at, of twice as many in the tenant. How rare common words
--- are is told by the newest 1,000 of the tenant, and what they show to be common is not looked up.
--- What one batch seeks is looked up once. Nothing is joined: whatever the planner believes of these
--- few rows, each step is an index scan for each of them.
+-- that leads to more by itself, or to twice as many in the tenant, is common: what shares two of a
+-- memory's three rarest common ones is looked at, as far as that is found among ten times as many in
+-- the tenant. How rare common words are is told by the newest 1,000 of the tenant, and what they show
+-- to be common is not looked up. What one batch seeks is looked up once. What is current and what is
+-- not have places of their own. Nothing is joined: whatever the planner believes of these few rows,
+-- each step is an index scan for each of them.
 WITH size AS MATERIALIZED (
     SELECT count(*)::float8 AS memories FROM (
         SELECT FROM {memory}.memories m
@@ -282,23 +283,26 @@ WITH size AS MATERIALIZED (
     HAVING count(l.id) > 0
 ), found AS MATERIALIZED (
     SELECT l.lexeme, o.id, o.kin, f.others, l.seen,
-           coalesce(f.visited <= 2 * %(looked_at)s::int
-                    AND cardinality(f.others) <= %(looked_at)s::int, false) AS rare
+           coalesce(cardinality(f.others) <= %(looked_at)s::int, false) AS rare
     FROM sought l
     CROSS JOIN size z
     LEFT JOIN LATERAL (
-        SELECT c.kin, array_agg(c.id) AS others, sum(count(*)) OVER () AS visited
+        SELECT g.kin, g.others
         FROM (
-            SELECT m.id, {part kin} AS kin
-            FROM {memory}.memories m
-            WHERE m.lexemes @@ ({tenant_lexeme} || {lexeme} || ')')::tsquery
-              AND (m.tenant || '') = %(tenant)s AND m.tier IN ('working', 'long_term')
-              AND (m.state IS NULL OR m.state = %(also)s::text)
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
-              AND l.seen * z.memories <= 2000 * %(looked_at)s::int
-            LIMIT 2 * %(looked_at)s::int + 1
-        ) c
-        GROUP BY c.kin
+            SELECT c.kin, array_agg(c.id) AS others, sum(count(*)) OVER () AS visited
+            FROM (
+                SELECT m.id, {part kin} AS kin
+                FROM {memory}.memories m
+                WHERE m.lexemes @@ ({tenant_lexeme} || {lexeme} || ')')::tsquery
+                  AND (m.tenant || '') = %(tenant)s AND m.tier IN ('working', 'long_term')
+                  AND (m.state IS NULL OR m.state = %(also)s::text)
+                  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+                  AND l.seen * z.memories <= 2000 * %(looked_at)s::int
+                LIMIT 2 * %(looked_at)s::int + 1
+            ) c
+            GROUP BY c.kin
+        ) g
+        WHERE g.visited <= 2 * %(looked_at)s::int
     ) f ON true
     CROSS JOIN LATERAL unnest(l.ids, l.kins) AS o (id, kin)
     WHERE f.kin IS NULL OR f.kin = o.kin
@@ -329,16 +333,21 @@ WITH size AS MATERIALIZED (
         SELECT t.id, f.id
         FROM together t
         CROSS JOIN LATERAL (
-            SELECT m.id, {part kin} AS kin
-            FROM {memory}.memories m
-            WHERE m.lexemes @@ ({tenant_lexeme} || t.words[1] || ' & ( ' || t.words[2]
-                                || coalesce(' | ' || t.words[3], '') || '))')::tsquery
-              AND (m.tenant || '') = %(tenant)s AND m.tier IN ('working', 'long_term')
-              AND (m.state IS NULL OR m.state = %(also)s::text)
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+            SELECT v.id
+            FROM (
+                SELECT m.id, {part kin} AS kin
+                FROM {memory}.memories m
+                WHERE m.lexemes @@ ({tenant_lexeme} || t.words[1] || ' & ( ' || t.words[2]
+                        || coalesce(' | ' || t.words[3] || ' ) | ' || t.words[2] || ' & '
+                                    || t.words[3], ' )') || ' )')::tsquery
+                  AND (m.tenant || '') = %(tenant)s AND m.tier IN ('working', 'long_term')
+                  AND (m.state IS NULL OR m.state = %(also)s::text)
+                  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+                LIMIT 10 * %(looked_at)s::int
+            ) v
+            WHERE v.kin = t.kin
             LIMIT 2 * %(looked_at)s::int
         ) f
-        WHERE f.kin = t.kin
     ) p
     WHERE p.id <> p.other
     GROUP BY p.id
@@ -350,10 +359,11 @@ CROSS JOIN LATERAL (
     FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = p.id LIMIT 1
 ) o
 CROSS JOIN LATERAL (
-    SELECT k.id AS other, s.overlap
+    SELECT k.id AS other, s.overlap,
+           row_number() OVER (PARTITION BY k.state IS NULL ORDER BY s.overlap DESC, k.id) AS place
     FROM unnest(p.others) AS w (id)
     CROSS JOIN LATERAL (
-        SELECT m.id, m.tier, m.lexemes
+        SELECT m.id, m.tier, m.state, m.lexemes
         FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
     ) k
     CROSS JOIN LATERAL (
@@ -366,9 +376,8 @@ CROSS JOIN LATERAL (
     ) s
     WHERE (NOT %(same_tier)s::boolean OR k.tier = o.tier)
       AND s.overlap >= %(overlap)s::float8
-    ORDER BY s.overlap DESC, k.id
-    LIMIT %(limit)s
 ) n
+WHERE n.place <= %(limit)s
 ORDER BY p.id, n.overlap DESC, n.other;
 
 -- name: undone_pairs

@@ -305,13 +305,20 @@ DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id
 
 -- name: sweep
 -- Remove a batch of expired memories with everything that hangs on them. Answers the count.
--- The size of a batch is written out, so that the planner knows how few rows it is about.
+-- The size of a batch is written out, so that the planner knows how few rows it is about. A memory
+-- that was put again since the statement began is left to the next one, however soon it expired:
+-- its new vectors are not seen here.
 WITH expired AS MATERIALIZED (
-    SELECT m.tenant, m.tier, m.id FROM {memory}.memories m
-    WHERE m.expires_at <= %(now)s
+    SELECT m.tenant, m.tier, m.id
+    FROM {memory}.memories m
+    CROSS JOIN LATERAL (
+        SELECT s.updated_at FROM {memory}.memories s
+        WHERE s.tenant = m.tenant AND s.tier = m.tier AND s.id = m.id LIMIT 1
+    ) s
+    WHERE m.expires_at <= %(now)s AND m.updated_at = s.updated_at
     ORDER BY m.expires_at
     LIMIT 200
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF m SKIP LOCKED
 ), gone AS (
     DELETE FROM {memory}.memories m USING expired e
     WHERE m.tenant = e.tenant AND m.tier = e.tier AND m.id = e.id

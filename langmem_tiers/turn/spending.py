@@ -18,10 +18,11 @@ class Budget:
     tokens: int | None = 8000
     """Tokens of context that are assembled in the turn, all calls together (specification of the
     context pipeline: 8,000)."""
-    events: int | None = 100
+    events: int | None = None
     """What the turn may do: assemble, track, memorize and note progress, each call once."""
-    seconds: float | None = 30.0
-    """How long it may go on doing so, by the store's clock. A commit is never too late."""
+    seconds: float | None = None
+    """How long it may go on doing so, by the store's clock, waits for people included. A commit is
+    never too late."""
 
     def __post_init__(self) -> None:
         """Refuse what is no limit."""

@@ -7,7 +7,7 @@ import multiprocessing
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import count, pairwise
 from typing import Any
@@ -101,6 +101,26 @@ async def test_sixteen_tasks_lose_nothing_for_long(
 @pytest.mark.proof
 def test_four_processes_lose_nothing_for_long(store: TieredStore, database_url: str) -> None:
     with_processes(store, database_url, steps=1000)
+
+
+def test_what_is_put_again_while_it_is_swept_leaves_no_vector_behind(
+    store: TieredStore, database_url: str
+) -> None:
+    def put(name: int) -> None:
+        for i in range(60):
+            store.put(NAMESPACE, f"{name % 3}", {"text": f"{name} {i}"}, ttl=0.0001)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        putting = [pool.submit(put, name) for name in range(6)]
+        sweeping = [pool.submit(sweep_until, store, putting) for _ in range(4)]
+        for one in (*putting, *sweeping):
+            one.result()
+    assert broken_for_good(database_url) == {}
+
+
+def sweep_until(store: TieredStore, done: Sequence[Future[None]]) -> None:
+    while not all(one.done() for one in done):
+        store.sweep_ttl()
 
 
 def test_updates_of_a_key_get_strictly_later_times_even_if_the_clock_stands_still(

@@ -60,6 +60,41 @@ def twice(store: TieredStore, clock: Clock, name: str) -> MemoryCoordinator:
 # What meets
 
 
+def test_what_changes_again_and_again_has_one_current_value(
+    store: TieredStore, clock: Clock
+) -> None:
+    for number in range(45):
+        told(store, clock, f"s{number}", f"port {number}", f"The port is {(80, 443)[number % 2]}.")
+        done(store, step("supersede"), cycle(store, f"change {number}"))
+    memory = coordinator(store, project_id="billing")
+    assert [one.key for one in memory.get_context("the port", limit=99)] == ["port 44"]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_i_in_two_sessions_is_one_person_only_where_the_speaker_says_so(
+    store: TieredStore, clock: Clock, name: str
+) -> None:
+    said = {"merge": ("I like tea.", "I like tea!"), "supersede": ("My port is 1", "My port is 2")}
+    for speaker, met in ((None, 0), ("Anna", 1)):
+        for session, content in zip(("monday", "tuesday"), said[name], strict=True):
+            memory = coordinator(store, project_id=f"of {speaker}", session_id=session)
+            memory.store(content, "semantic", tier="short_term", importance=0.9, speaker=speaker)
+            clock.advance(minutes=20)
+        done(store, step("rise"), cycle(store, f"rise of {speaker}"))
+        assert len(done(store, step(name), cycle(store, f"of {speaker}"))["moves"]) == met
+
+
+def test_what_rose_without_a_session_meets_what_its_project_knows(
+    store: TieredStore, clock: Clock
+) -> None:
+    memory = coordinator(store, project_id="billing")
+    fact(memory, "known", TEA)
+    clock.advance(hours=1)
+    note(memory, "noted", TEA)
+    done(store, step("rise"), cycle(store))
+    assert done(store, step("merge"), cycle(store))["moves"]
+
+
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
 def test_a_cycle_merges_and_supersedes_what_two_sessions_told(
     store: TieredStore, clock: Clock, url: str, mode: str
@@ -192,6 +227,9 @@ HOMES = {
     "x.s1.y.": ("s1", "x.s1.y."),
     "x.S1.": ("s1", "x.S1."),
     "s1.s1.": ("s1", "s1."),
+    "x._.": (None, "x."),
+    "_.": (None, "_."),
+    "_._.": (None, "_."),
 }
 
 

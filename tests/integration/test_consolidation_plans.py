@@ -102,7 +102,7 @@ def test_words_of_a_large_home_are_found_in_their_index_and_common_ones_are_not_
     root = plan(store, call, mode)
     assert sequential(root) == []
     assert any("lexemes" in one for one in indexes(root))
-    assert rows_read(root) <= 2 * OF_LARGE + 4 * changed.LOOKED_AT * len(ids)
+    assert rows_read(root) <= 2 * OF_LARGE + 5 * changed.LOOKED_AT * len(ids)
     found = {(row[0], row[1]) for row in rows(store, call)}
     assert {(one, one + 1) for one in ids[1:-1:2]} <= found
 

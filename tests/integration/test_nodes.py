@@ -188,7 +188,7 @@ def test_an_option_that_cannot_work_is_refused_when_the_node_is_made(
 def test_the_options_are_those_of_get_context() -> None:
     known = set(Asking.ask.__kwdefaults__ or {})
 
-    assert set(RecallOptions.__annotations__) == known - {"project_id", "session_id"}
+    assert set(RecallOptions.__annotations__) == known - {"project_id", "session_id", "embedding"}
 
 
 # The text for a prompt

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import partial
@@ -173,6 +174,18 @@ class AsyncDaemon:
         return {"items": [{"id": question, "content": question}], "effective_at": "v1"}
 
 
+class Promising:
+    """The same, by futures."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        """Answer in a pool."""
+        self.pool, self.daemon = pool, Daemon()
+
+    def query(self, question: str, metadata: Mapping[str, Any]) -> Future[dict[str, Any]]:
+        """Promise an answer."""
+        return self.pool.submit(self.daemon.query, question, metadata)
+
+
 async def test_the_four_identity_queries_run_side_by_side_and_know_the_mode(call: Caller) -> None:
     daemon = Daemon()
 
@@ -199,6 +212,14 @@ async def test_an_async_daemon_is_awaited_in_an_async_turn(opening: Open) -> Non
         turn = MemoryOrchestrator(call.memory, sources={"identity": AsyncDaemon()})
         async with turn:
             context = await turn.aassemble_context("hello")
+
+    assert len(context.fragments) == 4
+
+
+async def test_a_daemon_whose_queries_return_futures_is_waited_for(call: Caller) -> None:
+    with ThreadPoolExecutor() as pool:
+        async with turning(call, sources={"identity": Promising(pool)}) as turn:
+            context = await turn("assemble_context", "hello")
 
     assert len(context.fragments) == 4
 
@@ -348,6 +369,18 @@ async def test_all_contexts_of_a_turn_together_stay_within_its_tokens(call: Call
         sum(one.tokens for one in contexts),
         400 - status.tokens_used,
     )
+
+
+async def test_contexts_that_are_assembled_at_once_share_the_tokens_of_the_turn(
+    opening: Open,
+) -> None:
+    async with opening() as call:
+        for n in range(30):
+            await call("store", f"Key {n} rotates on day {n} of the month", memory_type="semantic")
+        async with MemoryOrchestrator(call.memory, budget=Budget(tokens=400)) as turn:
+            contexts = await asyncio.gather(*(turn.aassemble_context(f"key {n}") for n in range(4)))
+
+    assert sum(call.memory.count_tokens(one.text) for one in contexts if one.text) <= 400
 
 
 async def test_a_call_gets_no_more_than_its_own_budget(call: Caller) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -145,6 +146,27 @@ def test_a_call_that_there_is_no_budget_for_is_left_out_and_noted(ready: TieredS
     state = turn_graph(ready, budget=Budget(events=2)).invoke(ASKED, context=ACME)
 
     assert state["committed"]["summary"]["tool calls"] == 1
+
+
+@pytest.mark.parametrize("budget", [Budget(events=0), Budget(seconds=30)])
+def test_a_turn_that_spent_what_it_may_still_answers_and_commits(
+    ready: TieredStore, clock: Clock, budget: Budget
+) -> None:
+    def slow(state: MemoryState) -> dict[str, Any]:
+        clock.now += timedelta(minutes=1)
+        return {"messages": [AIMessage(f"Done after {len(state['messages'])}")]}
+
+    begun = Budget(tokens=8000)
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_node("assemble", create_assemble_node(budget=begun))
+    builder.add_node("model", slow)
+    builder.add_node("commit", create_commit_node(memorize=lambda _: ["Done"], budget=budget))
+    for before, after in ((START, "assemble"), ("assemble", "model"), ("model", "commit")):
+        builder.add_edge(before, after)
+    state = builder.compile(store=ready).invoke(ASKED, context=ACME)
+
+    assert state["messages"][-1].text == "Done after 1"
+    assert state["committed"]["episodic"] == []
 
 
 @pytest.mark.parametrize("node", [create_tool_tracking_node(), create_commit_node()])
