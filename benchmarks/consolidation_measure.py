@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
+from langchain_core.runnables import RunnableConfig
 
 from benchmarks.consolidation_results import Cost, Costs, Recalls
 from benchmarks.consolidation_results import Year as LivedYear
@@ -201,7 +202,8 @@ def _work(url: str, now: datetime, tenants: Sequence[str], at_work: Flag, done: 
                     conn.execute("DELETE FROM memory.cycles WHERE tenant = %s", (tenant,))
                 clock.now += timedelta(days=2)
                 context = MemoryContext(tenant=tenant)
-                for updates in graph.stream({}, context=context, stream_mode="updates"):
+                one_by_one: RunnableConfig = {"max_concurrency": 1}  # as a worker does
+                for updates in graph.stream({}, one_by_one, context=context, stream_mode="updates"):
                     done.value += len(updates.keys() & {"propose", "apply"})
                     at_work.wait()
 

@@ -15,7 +15,6 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
 from langmem_tiers.consolidation_nodes import (
-    FAN_OUT,
     ConsolidationState,
     Does,
     Input,
@@ -62,11 +61,6 @@ _RETRY = RetryPolicy(retry_on=DatabaseUnavailableError)
 """Everything but a model's answer can be had twice: what was written is known by its name."""
 
 
-_UNHURRIED = 1
-"""Batches at once where no model is waited for: beside eight the 95th percentile of recalls was
-three times as long, beside one it is 1.2 times (docs/consolidation-benchmarks.md)."""
-
-
 def create_consolidation_graph(
     model: BaseChatModel | None = None,
     *,
@@ -83,9 +77,6 @@ def create_consolidation_graph(
     writes the state key `consolidated`, which `ConsolidationReport.of` reads. A cycle that was
     broken off goes on from its checkpoint when it is invoked with None, and ends with the tables
     that an undisturbed one would have left. With `stream_mode="custom"` each node says what it did.
-
-    Without a model batches go one after another, so that recalls beside a cycle keep their pace; a
-    run's `config={"max_concurrency": 8}` takes as many at once.
 
     Where the state's `session_ended` is true, the session of the run's context is over, and all of
     it rises; the key is false again after the cycle.
@@ -144,8 +135,7 @@ def create_consolidation_graph(
         interrupt_before=list(interrupt_before),
         name=name,
     )
-    at_once = _UNHURRIED if model is None else FAN_OUT
-    return compiled.with_config(recursion_limit=_MOST_STEPS, max_concurrency=at_once)
+    return compiled.with_config(recursion_limit=_MOST_STEPS)
 
 
 def consolidation_due(

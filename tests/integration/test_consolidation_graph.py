@@ -152,17 +152,10 @@ def test_the_size_of_batches_changes_neither_the_tables_nor_the_report(
         monkeypatch.setattr(consolidation_nodes, "FAN_OUT", at_once)
         url = worlds()
         with opened_world(url, clock) as store:
-            state = cycle(store).invoke({}, {"max_concurrency": at_once}, context=ACME)
-        ends.append((ConsolidationReport.of(state).lines, by_key(url)))
+            report = ConsolidationReport.of(cycle(store).invoke({}, context=ACME))
+        ends.append((report.lines, by_key(url)))
 
     assert ends[0] == ends[1]
-
-
-def test_only_where_a_model_is_waited_for_are_batches_dealt_with_at_once() -> None:
-    model = scripted("")
-    at_once = [(create_consolidation_graph(one).config or {}) for one in (None, model)]
-
-    assert [one.get("max_concurrency") for one in at_once] == [1, consolidation_nodes.FAN_OUT]
 
 
 async def test_each_node_says_what_it_did_to_whoever_streams_custom(
