@@ -73,9 +73,7 @@ class Thread(NamedTuple):
         """What the graph is given to go on from here, or to begin."""
         config = config_of(self.tenant)
         config["metadata"] = {FENCE: mine.fence}
-        config["max_concurrency"] = (
-            1  # recalls beside a cycle keep their pace
-        )
+        config["max_concurrency"] = 1  # recalls beside a cycle keep their pace
         config["configurable"][LEASE] = Held(mine.tenant, mine.fence)
         if self.snapshot is not None and not self.is_newest:
             config["configurable"] |= self.snapshot.config["configurable"]
