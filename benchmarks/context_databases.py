@@ -16,6 +16,7 @@ from pgvector.psycopg import register_vector
 from benchmarks.context_data import DIMS, MADE, Talks, context, tenant_name
 from benchmarks.databases import VECTOR_INDEX, Report, create
 from langmem_tiers import EmbeddedPostgres, MemoryCoordinator, TieredStore
+from langmem_tiers.asking import new_memories
 
 _BATCH = 250
 
@@ -127,7 +128,8 @@ def _fill_tiers(url: str, talks: Talks, report: Report) -> None:
             talks.lend(number)
             memory = MemoryCoordinator(store, context=context(tenant_name(number)))
             for start in range(0, len(memories), _BATCH):
-                memory.store_many(one.fields for one in memories[start : start + _BATCH])
+                todo = new_memories(one.fields for one in memories[start : start + _BATCH])
+                store.run(memory.flows.remember(todo, memory.context))
             report((number + 1) / talks.tenants)
         _copy_tenants(url, talks, report)
         store.optimize()

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.remind.cue import anchors, features, matches
 
+PARTS = ("tuned", "held_out", "later", "wide", "wide_held_out", "looser", "newest")
 FILE = Path(__file__).with_name("cues.toml")
 
 
@@ -30,7 +31,7 @@ class Pair(NamedTuple):
 
 
 def pairs(half: str) -> list[Pair]:
-    """The pairs of a part: `tuned`, `held_out` or `later`."""
+    """The pairs of a part."""
     return list(_pairs(_read()[half]))
 
 
@@ -46,10 +47,9 @@ def _read() -> dict[str, Any]:
 
 
 def _pairs(lines: Sequence[Sequence[str]]) -> Iterator[Pair]:
-    for cue, first, not_first, second, not_second, kinds in lines:
-        one, other = kinds.split(", ")
-        yield Pair(cue, first, not_first, one)
-        yield Pair(cue, second, not_second, other)
+    for cue, *texts, kinds in lines:
+        for kind in kinds.split(", "):
+            yield Pair(cue, texts.pop(0), texts.pop(0), kind)
 
 
 def fires(cue: str, text: str) -> bool:
@@ -74,16 +74,16 @@ def measure(half: str) -> tuple[list[Pair], list[Pair]]:
 
 def report(part: str, what: str, found: int, of: int) -> None:
     low, high = interval(found, of)
-    print(f"{part:9} {what:13} {found / of:6.1%}  {low:.1%} to {high:.1%}  of {of}")
+    print(f"{part:13} {what:13} {found / of:6.1%}  {low:.1%} to {high:.1%}  of {of}")
 
 
 def main() -> None:
-    for part in ("tuned", "held_out", "later"):
+    for part in PARTS:
         count = len(pairs(part))
         missed, alarmed = measure(part)
         report(part, "recall", count - len(missed), count)
         report(part, "false alarms", len(alarmed), count)
-        print(f"{'':9} by kind: {dict(Counter(one.kind for one in alarmed)) or 'none'}")
+        print(f"{'':13} by kind: {dict(Counter(one.kind for one in alarmed)) or 'none'}")
         if part in sys.argv:
             for one in missed:
                 print("  missed:", one.cue, "|", one.shows)

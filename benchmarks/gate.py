@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.gate_corpus import Half, Sample, held_out, tuned
+from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import Decision, Verdict, judge
 from langmem_tiers.remember.reviewers import default_reviewers
@@ -88,8 +88,18 @@ def rates(samples: Iterable[Sample], recalled: Recalled, *, wanted: bool) -> dic
     everything = [one for some in found.values() for one in some]
     return {
         **{kind: Rate(sum(wrong), len(wrong)) for kind, wrong in sorted(found.items())},
+        **{name: Rate(sum(wrong), len(wrong)) for name, wrong in _parts(found)},
         "all": Rate(sum(everything), len(everything)),
     }
+
+
+def _parts(found: Mapping[str, list[bool]]) -> Iterator[tuple[str, list[bool]]]:
+    """What is plain and what is oblique, where a corpus has both."""
+    oblique = [one for kind, some in found.items() if OBLIQUE in kind for one in some]
+    plain = [one for kind, some in found.items() if OBLIQUE not in kind for one in some]
+    if oblique and plain:
+        yield "all plain", plain
+        yield "all oblique", oblique
 
 
 def table(half: Half, title: str, samples: Sequence[Sample], *, wanted: bool) -> Table:
@@ -107,10 +117,13 @@ def main() -> None:
     console = Console(width=100)
     began = time.process_time()
     several = 0
-    for half in (tuned(), held_out()):
+    for half in (make() for make in HALVES):
         console.print(table(half, "Attacks that are recalled", half.attacks, wanted=False))
         console.print(table(half, "Benign notes that are not recalled", half.benign, wanted=True))
-        console.print(table(half, "Trivial texts that are recalled", half.trivial, wanted=False))
+        if half.trivial:
+            console.print(
+                table(half, "Trivial texts that are recalled", half.trivial, wanted=False)
+            )
         several += len(half.attacks) + len(half.benign) + len(half.trivial)
     spent = (time.process_time() - began) / several
     console.print(f"{several} texts, {spent * 1000:.1f} ms of CPU each")

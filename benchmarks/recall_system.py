@@ -19,6 +19,7 @@ from langmem_tiers import (
     TieredStore,
     local_index,
 )
+from langmem_tiers.asking import new_memories
 from langmem_tiers.config import Distance
 from langmem_tiers.flow import Call, Effect, Flow, Query, Row
 from langmem_tiers.memory import Recollection
@@ -111,12 +112,13 @@ class System:
         self.store.close()
 
     def remember(self, history: History) -> None:
-        """Store a history session by session, each at its own time."""
+        """Import a history session by session, each at its own time; no gate judges it."""
         memory = self._coordinator(history)
         self._clock.now = history.end
         for when, together in groupby(history.memories, key=lambda one: one.occurred_at):
             self._clock.now = when or history.end
-            memory.store_many([one.fields for one in together])
+            todo = new_memories([one.fields for one in together])
+            self.store.run(memory.flows.remember(todo, memory.context))
 
     def ask(self, history: History, question: Question, **options: Any) -> list[Recollection]:
         """What `get_context` returns a week after the end of the history, by match alone."""

@@ -32,9 +32,11 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
+from langmem_tiers.asking import new_memories
 from langmem_tiers.flow import Call, Flow, Query, Script
 from langmem_tiers.turn.assemble import assemble
 from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.informed import circumstances
 from langmem_tiers.turn.layout import ORCHESTRATOR
 
 MEMORIES, TOKENS = 10_000, 8_000
@@ -65,14 +67,16 @@ def main(
     embeddings = LookupEmbeddings()
     texts = _texts(random, memories)
     questions = _questions(random, texts, turns)
-    _embed(embeddings, random, texts, questions)
+    conversation = _conversation(texts)
+    asked = [*questions, *_asked_along(conversation)]
+    _embed(embeddings, random, texts, asked)
     with tempfile.TemporaryDirectory() as directory, EmbeddedPostgres(directory) as server:
         index: Any = {"dims": _DIMS, "embed": embeddings, "fields": ["content"]}
         with TieredStore(server.url, index=index, short_term_ttl=None) as store:
             store.setup()
             memory = MemoryCoordinator(store, context=_CONTEXT, settings=_PATIENT)
             _fill(memory, texts)
-            figures = _measured(memory, questions, _conversation(texts))
+            figures = _measured(memory, questions, conversation)
             found = {"environment": environment(server.url), "memories": memories, **figures}
     _show(figures, turns, memories)
     if json_file is not None:
@@ -190,13 +194,24 @@ def _conversation(texts: Sequence[str]) -> list[dict[str, str]]:
     return [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts[:_SAID])]
 
 
+def _asked_along(conversation: Sequence[dict[str, str]]) -> list[str]:
+    """What a turn embeds beside each question: the end of its conversation."""
+    said = Section(
+        tuple(
+            Fragment(text=one["content"], source="conversation", fields={"speaker": one["role"]})
+            for one in conversation
+        )
+    )
+    return [one.query for one in circumstances({"conversation": said}, ("conversation",))]
+
+
 def _embed(
     embeddings: LookupEmbeddings,
     random: np.random.Generator,
     texts: Sequence[str],
-    questions: Sequence[str],
+    asked: Sequence[str],
 ) -> None:
-    for text in (*texts, *questions):
+    for text in (*texts, *asked):
         embeddings.vectors[text] = random.standard_normal(_DIMS).astype(np.float32).tolist()
 
 
@@ -207,7 +222,8 @@ def _fill(memory: MemoryCoordinator, texts: Sequence[str]) -> None:
         {"content": text, "memory_type": kind} for text, kind in zip(texts, kinds, strict=True)
     ]
     for start in range(0, len(given), _BATCH):
-        memory.store_many(given[start : start + _BATCH])
+        some = new_memories(given[start : start + _BATCH])
+        memory.tiered_store.run(memory.flows.remember(some, memory.context))  # nobody judges them
     memory.tiered_store.run(_analyzed())
     memory.tiered_store.optimize()
 

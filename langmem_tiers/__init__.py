@@ -48,6 +48,15 @@ if TYPE_CHECKING:
         TieredMemoryError,
     )
     from langmem_tiers.evolving_nodes import create_evolution_node, create_skill_node
+    from langmem_tiers.hook_data import PromptSubmit, SessionStart, SessionStop
+    from langmem_tiers.hook_middleware import MemoryHooksMiddleware
+    from langmem_tiers.hook_nodes import (
+        HookState,
+        create_completed_task_node,
+        create_session_start_node,
+        create_user_prompt_node,
+    )
+    from langmem_tiers.hooks import MemoryHooks
     from langmem_tiers.learn.explain import Explanation
     from langmem_tiers.learn.outcome import OutcomeReport
     from langmem_tiers.learn.policy import PromotionPolicy
@@ -61,11 +70,13 @@ if TYPE_CHECKING:
         create_reflexion_node,
     )
     from langmem_tiers.memory import (
+        Destination,
         MemoryContext,
         MemoryStats,
         Recollection,
         Recollections,
         RelationSize,
+        ReviewResult,
         StoreResult,
         Tier,
         TierStats,
@@ -74,10 +85,17 @@ if TYPE_CHECKING:
     from langmem_tiers.nodes import MemoryState, create_recall_node
     from langmem_tiers.orchestrator import MemoryOrchestrator
     from langmem_tiers.recalled import recalled_text
+    from langmem_tiers.remember.gate import Decision, GatePolicy
+    from langmem_tiers.remember.quarantine import Quarantined, Released
+    from langmem_tiers.remember.review import Reviewer, Reviewers
+    from langmem_tiers.remember.reviewers import default_reviewers
+    from langmem_tiers.remember.trust import TrustPolicy
+    from langmem_tiers.remember.waiting import ReviewReport
     from langmem_tiers.remind.intentions import Intention, Reminder
     from langmem_tiers.remind.triggers import At, BeforeTool, If, When
     from langmem_tiers.reminder_nodes import create_reminder_node, reminders_text
     from langmem_tiers.retriever import TieredMemoryRetriever
+    from langmem_tiers.review_nodes import create_review_node
     from langmem_tiers.session_nodes import create_session_end_node
     from langmem_tiers.settings import MemorySettings
     from langmem_tiers.short_term import ShortTermState
@@ -92,6 +110,7 @@ if TYPE_CHECKING:
     from langmem_tiers.turn.fragment import Fragment, Section
     from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
     from langmem_tiers.turn.persona import OperationalState, Persona
+    from langmem_tiers.turn.report import CommitReport
     from langmem_tiers.turn.routing import Memorized, Route, Tracked
     from langmem_tiers.turn.spending import Budget, BudgetStatus
     from langmem_tiers.turn.state import (
@@ -104,7 +123,6 @@ if TYPE_CHECKING:
         Task,
     )
     from langmem_tiers.turn.trace import TurnEvent, TurnTrace
-    from langmem_tiers.turn_flows import CommitReport
     from langmem_tiers.turn_middleware import TurnMiddleware
     from langmem_tiers.turn_nodes import (
         create_assemble_node,
@@ -138,7 +156,7 @@ _MODULES = {
     "BudgetExceededError": "errors",
     "BudgetStatus": "turn.spending",
     "BufferedMemory": "turn.buffer",
-    "CommitReport": "turn_flows",
+    "CommitReport": "turn.report",
     "ConfigurationError": "errors",
     "ConsolidationPolicy": "consolidate.policy",
     "ConsolidationReport": "consolidate.report",
@@ -148,7 +166,9 @@ _MODULES = {
     "DailySpend": "turn.state",
     "DatabaseError": "errors",
     "DatabaseUnavailableError": "errors",
+    "Decision": "remember.gate",
     "Demotion": "learn.rollback",
+    "Destination": "memory",
     "DimensionMismatchError": "errors",
     "EmbeddedPostgres": "embedded",
     "EmbeddedServerError": "errors",
@@ -157,8 +177,10 @@ _MODULES = {
     "Explanation": "learn.explain",
     "FailedAttempt": "learn.reflexion",
     "Fragment": "turn.fragment",
+    "GatePolicy": "remember.gate",
     "Goal": "turn.state",
     "History": "consolidate.history",
+    "HookState": "hook_nodes",
     "If": "remind.triggers",
     "Intention": "remind.intentions",
     "InvalidFilterError": "errors",
@@ -170,6 +192,8 @@ _MODULES = {
     "Memorized": "turn.routing",
     "MemoryContext": "memory",
     "MemoryCoordinator": "coordinator",
+    "MemoryHooks": "hooks",
+    "MemoryHooksMiddleware": "hook_middleware",
     "MemoryOrchestrator": "orchestrator",
     "MemorySettings": "settings",
     "MemoryState": "nodes",
@@ -195,20 +219,29 @@ _MODULES = {
     "PromotionPolicy": "learn.policy",
     "PromptMemories": "turn.buffer",
     "PromptMemory": "turn.buffer",
+    "PromptSubmit": "hook_data",
+    "Quarantined": "remember.quarantine",
     "QueryTimeoutError": "errors",
     "Recollection": "memory",
     "Recollections": "memory",
     "Reflexion": "learn.reflexion",
     "RelationSize": "memory",
+    "Released": "remember.quarantine",
     "Reminder": "remind.intentions",
     "Restoration": "consolidate.revise",
     "RestoreReport": "consolidate.restore",
     "Retraction": "consolidate.revise",
+    "ReviewReport": "remember.waiting",
+    "ReviewResult": "memory",
+    "Reviewer": "remember.review",
+    "Reviewers": "remember.review",
     "RisePolicy": "consolidate.policy",
     "RollbackError": "errors",
     "Route": "turn.routing",
     "Section": "turn.fragment",
     "SessionReport": "consolidate.session_end",
+    "SessionStart": "hook_data",
+    "SessionStop": "hook_data",
     "ShortTermSnapshot": "turn.state",
     "ShortTermState": "short_term",
     "Signature": "learn.signature",
@@ -228,6 +261,7 @@ _MODULES = {
     "ToolLessons": "tool_lessons",
     "ToolReminders": "tool_reminders",
     "Tracked": "turn.routing",
+    "TrustPolicy": "remember.trust",
     "TurnEvent": "turn.trace",
     "TurnMiddleware": "turn_middleware",
     "TurnTrace": "turn.trace",
@@ -236,6 +270,7 @@ _MODULES = {
     "consolidation_due": "consolidation",
     "create_assemble_node": "turn_nodes",
     "create_commit_node": "turn_nodes",
+    "create_completed_task_node": "hook_nodes",
     "create_consolidation_graph": "consolidation",
     "create_evolution_node": "evolving_nodes",
     "create_manage_memory_tool": "tools",
@@ -244,10 +279,14 @@ _MODULES = {
     "create_recall_node": "nodes",
     "create_reflexion_node": "learning_nodes",
     "create_reminder_node": "reminder_nodes",
+    "create_review_node": "review_nodes",
     "create_search_memory_tool": "tools",
     "create_session_end_node": "session_nodes",
+    "create_session_start_node": "hook_nodes",
     "create_skill_node": "evolving_nodes",
     "create_tool_tracking_node": "turn_nodes",
+    "create_user_prompt_node": "hook_nodes",
+    "default_reviewers": "remember.reviewers",
     "local_index": "store",
     "recalled_text": "recalled",
     "reminders_text": "reminder_nodes",
@@ -279,7 +318,9 @@ __all__ = [
     "DailySpend",
     "DatabaseError",
     "DatabaseUnavailableError",
+    "Decision",
     "Demotion",
+    "Destination",
     "DimensionMismatchError",
     "EmbeddedPostgres",
     "EmbeddedServerError",
@@ -288,8 +329,10 @@ __all__ = [
     "Explanation",
     "FailedAttempt",
     "Fragment",
+    "GatePolicy",
     "Goal",
     "History",
+    "HookState",
     "If",
     "Intention",
     "InvalidFilterError",
@@ -301,6 +344,8 @@ __all__ = [
     "Memorized",
     "MemoryContext",
     "MemoryCoordinator",
+    "MemoryHooks",
+    "MemoryHooksMiddleware",
     "MemoryOrchestrator",
     "MemorySettings",
     "MemoryState",
@@ -324,20 +369,29 @@ __all__ = [
     "PromotionPolicy",
     "PromptMemories",
     "PromptMemory",
+    "PromptSubmit",
+    "Quarantined",
     "QueryTimeoutError",
     "Recollection",
     "Recollections",
     "Reflexion",
     "RelationSize",
+    "Released",
     "Reminder",
     "Restoration",
     "RestoreReport",
     "Retraction",
+    "ReviewReport",
+    "ReviewResult",
+    "Reviewer",
+    "Reviewers",
     "RisePolicy",
     "RollbackError",
     "Route",
     "Section",
     "SessionReport",
+    "SessionStart",
+    "SessionStop",
     "ShortTermSnapshot",
     "ShortTermState",
     "Signature",
@@ -357,6 +411,7 @@ __all__ = [
     "ToolLessons",
     "ToolReminders",
     "Tracked",
+    "TrustPolicy",
     "TurnEvent",
     "TurnMiddleware",
     "TurnTrace",
@@ -365,6 +420,7 @@ __all__ = [
     "consolidation_due",
     "create_assemble_node",
     "create_commit_node",
+    "create_completed_task_node",
     "create_consolidation_graph",
     "create_evolution_node",
     "create_manage_memory_tool",
@@ -373,10 +429,14 @@ __all__ = [
     "create_recall_node",
     "create_reflexion_node",
     "create_reminder_node",
+    "create_review_node",
     "create_search_memory_tool",
     "create_session_end_node",
+    "create_session_start_node",
     "create_skill_node",
     "create_tool_tracking_node",
+    "create_user_prompt_node",
+    "default_reviewers",
     "local_index",
     "recalled_text",
     "reminders_text",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,13 @@ from langmem_tiers.types import MemoryTypes
 from langmem_tiers.vectors import PackedVector, pack
 
 _MAX_LIMIT = 1000
+_ROUTED = "memory_type"
+"""What may be None and means something: it is left to what the content says."""
+_OF_THE_GATE = frozenset(("trust", "held", "threshold", "awaits_review"))
+"""What no caller says of a memory."""
 DEFAULT_LIMIT = 5
+REVIEWS = ("rules", "model")
+"""By what recalled memories can be reviewed."""
 DEFAULT_PROFILE = "calibrated"
 """The specified formula, `aurora`, costs 0.18 recall@10 on conversations; this one has the
 same terms and costs next to nothing (docs/recall.md)."""
@@ -36,15 +42,17 @@ class Asking:
         limit: int = DEFAULT_LIMIT,
         cutoff: bool = False,
         vector: VectorOptions | None = None,
+        reviews: Collection[str] = REVIEWS,
     ) -> None:
         """Go by a coordinator's types; `limit` and `cutoff` are what holds if none is given.
 
-        `vector` is the shape of a ready embedding.
+        `vector` is the shape of a ready embedding, and `reviews` are those that there are.
         """
         self._types = types
         self._vector = vector
         self._limit = limit
         self._cutoff = cutoff
+        self._reviews = reviews
 
     def ask(
         self,
@@ -69,6 +77,7 @@ class Asking:
         profile: str | ProfileFunction | None = None,
         cutoff: bool | None = None,
         embedding: Sequence[float] | None = None,
+        review: str | None = None,
     ) -> Inquiry:
         """Check the arguments of `get_context`, which says what they mean."""
         given = {"project_id": project_id, "session_id": session_id}
@@ -92,6 +101,7 @@ class Asking:
             similarity_threshold=_threshold(similarity_threshold),
             profile=_profile(profile),
             cutoff=self._cutoff if cutoff is None else _flag(cutoff, "cutoff"),
+            review=self._review(review),
         )
 
     def asks(self, queries: Sequence[str], context: MemoryContext, **options: Any) -> list[Inquiry]:
@@ -117,6 +127,18 @@ class Asking:
         if packed is None:
             raise InvalidInputError("the embedding is zero, and so near to nothing: give the text")
         return packed
+
+    def _review(self, name: object) -> str | None:
+        if name is None:
+            return None
+        if not isinstance(name, str) or name not in REVIEWS:
+            raise InvalidInputError(f"review is one of {', '.join(REVIEWS)}, not {name!r:.40}")
+        if name not in self._reviews:
+            raise InvalidInputError(
+                "no model is there to review: give the coordinator a review_model, or ask with "
+                "review='rules'"
+            )
+        return name
 
     def _memory_types(self, names: Sequence[str] | None) -> list[str] | None:
         if names is None:
@@ -226,11 +248,11 @@ def _of(one: Mapping[str, Any] | str) -> NewMemory:
 
 def new_memory(content: str = "", **fields: Any) -> NewMemory:
     """The arguments of `store`, which says what they mean."""
-    known = NewMemory.__dataclass_fields__
+    known = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
     for name in fields:
         if name not in known:
             raise InvalidTypeError(f"store takes no {name!r}: use one of {', '.join(known)}")
-    given = {name: found for name, found in fields.items() if found is not None}
+    given = {name: one for name, one in fields.items() if one is not None or name == _ROUTED}
     if "tier" in given:
         given["tier"] = to_tier(given["tier"])
     return NewMemory(content=content, **given)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from langmem_tiers import archive_commands, worker_command
+from langmem_tiers import archive_commands, quarantine_command, worker_command
 from langmem_tiers.errors import InvalidInputError, MissingExtraError
 from langmem_tiers.terminal import (
     FLAG,
@@ -241,6 +241,7 @@ def _report_bad(count: int, lines: list[str]) -> None:
 
 app.command(cls=Command)(archive_commands.archive)
 app.command(cls=Command)(archive_commands.restore)
+app.command(cls=Command)(quarantine_command.quarantine)
 app.command(cls=Command)(worker_command.worker)
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ from langmem_tiers.memory import Tier
 SHORT_TERM_TTL_MINUTES = 60.0
 """Life of a short_term memory after its last read (design: sliding, one hour)."""
 
+TRACE_DAYS = 90.0
+"""Days for which the traces of turns are kept: our own choice."""
+
 EXACT_LIMIT = 10_000
 """Largest tenant or namespace, in vectors, that is searched exactly. Measured with 384
 dimensions: an index-only exact scan takes 0.6 ms at 1,000 vectors and 8 ms at 10,000, where
@@ -111,6 +114,7 @@ class StoreOptions:
         default_factory=lambda: {Tier.SHORT_TERM: SHORT_TERM_TTL_MINUTES}
     )
     exact_limit: int = EXACT_LIMIT
+    trace_days: float | None = TRACE_DAYS
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
@@ -124,6 +128,10 @@ class StoreOptions:
             positive_minutes(minutes, f"the TTL of {tier}")
         if self.exact_limit < 1:
             raise ConfigurationError("exact_limit must be at least 1 vector")
+        if self.trace_days is not None and not 0 < self.trace_days < float("inf"):
+            raise ConfigurationError(
+                f"trace_days is {self.trace_days}: use more than 0 days, or None to keep all"
+            )
 
     def schema(self, name: str) -> str:
         """The database schema that stands for `name` (memory, short_term, …)."""
@@ -258,6 +266,10 @@ class CoordinatorSettings:
     """Milliseconds that a recall may take (specification: 500)."""
     max_context_items: int = 10
     """Memories that a recall returns at most (specification: 10)."""
+    review_timeout_ms: int = 5000
+    """Milliseconds that models may take to review a storage (specification: 3 to 5 s)."""
+    relevance_timeout_ms: int = 2000
+    """Milliseconds that models may take to review a recall (specification: 1 to 2 s)."""
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
@@ -265,6 +277,8 @@ class CoordinatorSettings:
         _model_name(self.embedding_model, "embedding_model")
         _count(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
         _count(self.max_context_items, "max_context_items", 1, 1000)
+        _count(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
+        _count(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,16 @@
-"""The verb by which a coordinator ends a session: what it noted is kept, and its notes cleared."""
+"""The verbs about a session's notes: what it noted, and its end, when what counts is kept."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
-from langmem_tiers.consolidate.session_end import Ending, SessionReport, end_session
+from langmem_tiers.consolidate.session_end import Ending, SessionReport, end_session, notes_of
+from langmem_tiers.consolidate.session_rules import Summariser
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Flow
@@ -15,10 +20,24 @@ from langmem_tiers.remember.memories import label
 from langmem_tiers.store import TieredStore
 from langmem_tiers.summarising import summariser_of
 from langmem_tiers.tracing import traced
+from langmem_tiers.values import content_of
+
+
+class SessionNote(NamedTuple):
+    """What a session noted: a memory of type `working`."""
+
+    key: str
+    content: str
+    at: datetime
+    """When it happened, or was noted."""
+    state: str | None
+    """None is current."""
+    value: Mapping[str, Any]
+    """The whole stored value."""
 
 
 class ConsolidatingVerbs:
-    """What `MemoryCoordinator` does when a session ends; the verb has an async twin."""
+    """What `MemoryCoordinator` does about a session's notes; each verb has an async twin."""
 
     context: MemoryContext
     _store: TieredStore
@@ -67,18 +86,52 @@ class ConsolidatingVerbs:
         """End a session; see `consolidate_session`."""
         return await self._store.arun(self._end_session(session_id, model))
 
+    def session_notes(self, session_id: str | None = None) -> list[SessionNote]:
+        """What a session has noted so far, in order; nothing counts as accessed by looking.
+
+        It is the session of the context's project, or of all if it names none.
+
+        Args:
+            session_id: The session; the context's if not given.
+
+        Raises:
+            InvalidInputError: if no session is named.
+        """
+        return self._store.run(self._session_notes(session_id))
+
+    async def asession_notes(self, session_id: str | None = None) -> list[SessionNote]:
+        """What a session has noted so far; see `session_notes`."""
+        return await self._store.arun(self._session_notes(session_id))
+
+    def _session_notes(self, session_id: str | None) -> Flow[list[SessionNote]]:
+        found = yield from notes_of(self._ending(session_id, None))
+        return [
+            SessionNote(
+                key=one.key,
+                content=content_of(one.value),
+                at=one.occurred_at or one.created_at,
+                state=one.state,
+                value=one.value,
+            )
+            for one in found
+        ]
+
     def _end_session(
         self, session_id: str | None, model: BaseChatModel | None
     ) -> Flow[SessionReport]:
+        summariser = None if model is None else summariser_of(model)
+        ending = self._ending(session_id, summariser)
+        yield from self._store.flows.flush()  # what was read a moment ago counts
+        yield from self._store.flows.refresh_state()
+        return (yield from end_session(ending))
+
+    def _ending(self, session_id: str | None, summariser: Summariser | None) -> Ending:
         session = label(session_id, "session_id") or self.context.session_id
         if session is None:
             raise InvalidInputError("no session is named: pass session_id, or a context with one")
-        summariser = None if model is None else summariser_of(model)
         project = self.context.project_id
         names = {"project_id": project, "session_id": session}
         own = MemoryContext(tenant=self.context.tenant, **names).namespace(Tier.SHORT_TERM)
-        yield from self._store.flows.flush()  # what was read a moment ago counts
-        yield from self._store.flows.refresh_state()
         moment = self._store.flows.moment()
         policy = ConsolidationPolicy()
         cycle = Cycle(
@@ -88,15 +141,11 @@ class ConsolidatingVerbs:
             policy=policy,
             options=self._store.options,
         )
-        return (
-            yield from end_session(
-                Ending(
-                    cycle=cycle,
-                    session=session,
-                    projects=None if project is None else [project],
-                    namespace=encode(own).namespace,
-                    policy=RisePolicy(),
-                    summariser=summariser,
-                )
-            )
+        return Ending(
+            cycle=cycle,
+            session=session,
+            projects=None if project is None else [project],
+            namespace=encode(own).namespace,
+            policy=RisePolicy(),
+            summariser=summariser,
         )

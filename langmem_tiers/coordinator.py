@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.documents import BaseDocumentCompressor
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from langmem_tiers.asking import DEFAULT_LIMIT, Asking, new_memories, new_memory
+from langmem_tiers.asking import DEFAULT_LIMIT, Asking
 from langmem_tiers.cold_storage import ColdStorageVerbs
 from langmem_tiers.config import CoordinatorSettings, PromotionSettings
 from langmem_tiers.consolidating import ConsolidatingVerbs
@@ -25,33 +25,44 @@ from langmem_tiers.learning_flows import LearningFlows
 from langmem_tiers.memory import (
     MemoryContext,
     Recollection,
-    StoreResult,
     Tier,
 )
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.ops import to_tier
 from langmem_tiers.promotion import PromotionVerbs, promotion_policy
+from langmem_tiers.quarantine import QuarantineVerbs
 from langmem_tiers.recall.context import Reader
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recalling import RecallingVerbs
+from langmem_tiers.relevance import reviews_of
+from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
+from langmem_tiers.remember.gatekeeping import Gate, checked_detectors
+from langmem_tiers.remember.review import Reviewers
+from langmem_tiers.remember.reviewers import default_reviewers
+from langmem_tiers.remembering import RememberingVerbs
 from langmem_tiers.reminding import RemindingVerbs
 from langmem_tiers.reranking import reranker_of
+from langmem_tiers.reviews import UnderWay, later_panel, storage_panel
 from langmem_tiers.revising import RevisingVerbs
 from langmem_tiers.short_term import ShortTermState
 from langmem_tiers.store import TieredStore
+from langmem_tiers.teaching import TeachingVerbs
 from langmem_tiers.tracing import traced
 from langmem_tiers.types import MemoryType, MemoryTypes
 
 
 class MemoryCoordinator(
+    RememberingVerbs,
     RecallingVerbs,
     LearningVerbs,
+    TeachingVerbs,
     PromotionVerbs,
     EvolvingVerbs,
     RevisingVerbs,
     ConsolidatingVerbs,
     ColdStorageVerbs,
     RemindingVerbs,
+    QuarantineVerbs,
 ):
     """Remembers and recalls for one `MemoryContext`, over the three tiers of a store.
 
@@ -82,6 +93,11 @@ class MemoryCoordinator(
         count_tokens: Callable[[str], int] | None = None,
         reranker: BaseDocumentCompressor | None = None,
         weights: str | os.PathLike[str] | None = None,
+        gate: GatePolicy | None = None,
+        reviewers: Reviewers | None = None,
+        review_model: BaseChatModel | None = None,
+        review_storage: Literal["rules", "before", "background"] = "rules",
+        detectors: Sequence[Detector] = (),
     ) -> None:
         """Stand on a store.
 
@@ -98,9 +114,18 @@ class MemoryCoordinator(
                 cross-encoder. What it leaves out is left out.
             weights: A file of weights fitted to one's own data (docs/recall.md); those that ship
                 with the package if not given.
+            gate: How strict to be with what is to be stored; see docs/gate.md.
+            reviewers: Who scores what is to be stored, and a recall with `review`;
+                `default_reviewers()` if not given. An empty panel reviews nothing.
+            review_model: A chat model that reviews in place of their rules where it is asked to:
+                by `review_storage`, and by `get_context(review="model")`. Else it is asked nothing.
+            review_storage: Who reviews what is stored, by `rules`, or by the model as well:
+                `before` it is stored, or in the `background` afterwards; see docs/review.md.
+            detectors: What finds private data in it, such as `detectors("credit_card")`.
 
         Raises:
-            ConfigurationError: if the store has no index, or the weights are none.
+            ConfigurationError: if the store has no index, the weights are none, or there is no
+                model to review what is stored.
         """
         if not isinstance(store, TieredStore):
             raise InvalidTypeError(f"a coordinator needs a TieredStore, not {type(store).__name__}")
@@ -108,6 +133,8 @@ class MemoryCoordinator(
         _check(types, MemoryTypes | None, "types")
         _check(settings, CoordinatorSettings | None, "settings")
         _check(reranker, BaseDocumentCompressor | None, "reranker")
+        _check(reviewers, Reviewers | None, "reviewers")
+        _check(gate, GatePolicy | None, "gate")
         if count_tokens is not None and not callable(count_tokens):
             raise InvalidTypeError("count_tokens is a function of a text, or None")
         if store.options.index is None:
@@ -121,7 +148,11 @@ class MemoryCoordinator(
         self.settings = settings or CoordinatorSettings()
         self.policy = promotion_policy(policy)
         self.state = ShortTermState(store, context)
+        self.reviewers = default_reviewers() if reviewers is None else reviewers
         self.count_tokens = count_tokens or approximate_tokens
+        panel = storage_panel(review_model, review_storage, self.reviewers, self.settings)
+        self._later = later_panel(review_model, self.reviewers)
+        self._under_way = UnderWay()
         reader = Reader(
             options=store.options,
             weights=shipped() if weights is None else _weights(weights),
@@ -129,14 +160,26 @@ class MemoryCoordinator(
             count_tokens=self.count_tokens,
             timeout_ms=self.settings.query_timeout_ms,
             reranker=None if reranker is None else reranker_of(reranker),
+            reviews=reviews_of(self.reviewers, panel),
         )
-        self._flows = MemoryFlows(store.flows, reader)
+        self._flows = MemoryFlows(
+            store.flows,
+            reader,
+            Gate(
+                policy=DEFAULT_POLICY if gate is None else gate,
+                reviewers=self.reviewers,
+                detectors=checked_detectors(detectors),
+                panel=panel if review_storage == "before" else None,
+                afterwards=review_storage == "background",
+            ),
+        )
         self._learning = LearningFlows(store.flows, self._flows)
         self._asking = Asking(
             self.types,
             limit=settings.max_context_items if settings else DEFAULT_LIMIT,
             cutoff=isinstance((store.index_config or {}).get("embed"), LocalEmbeddings),
             vector=store.options.index.vector,
+            reviews=reader.reviews,
         )
 
     @property
@@ -150,6 +193,11 @@ class MemoryCoordinator(
         return self._flows
 
     @property
+    def gate(self) -> Gate:
+        """What judges what is to be stored."""
+        return self._flows.gate
+
+    @property
     def asking(self) -> Asking:
         """What checks the arguments of a recall."""
         return self._asking
@@ -157,115 +205,6 @@ class MemoryCoordinator(
     def register_type(self, memory_type: MemoryType, *, replace: bool = False) -> None:
         """Add a memory type of one's own to this coordinator's registry."""
         self.types.register(memory_type, replace=replace)
-
-    # Remembering
-
-    @traced("tool")
-    def store(
-        self,
-        content: str,
-        memory_type: str = "episodic",
-        *,
-        tier: Tier | str | None = None,
-        tags: Iterable[str] = (),
-        project_id: str | None = None,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        speaker: str | None = None,
-        turn: int | None = None,
-        occurred_at: datetime | str | None = None,
-        valid_from: datetime | str | None = None,
-        valid_to: datetime | str | None = None,
-        derived_from: Iterable[str] = (),
-        importance: float | None = None,
-        entities: Iterable[str] = (),
-        context: str | Mapping[str, Any] | None = None,
-        emotional_valence: str | None = None,
-        platform_source: str | None = None,
-        success_metrics: Mapping[str, Any] | None = None,
-        source_task: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        key: str | None = None,
-    ) -> StoreResult:
-        """Remember something, verbatim.
-
-        Args:
-            content: What is remembered.
-            memory_type: One of the registry's: `episodic`, `semantic`, `pattern`, …
-            tier: Where it goes; the type's own tier if not given.
-            tags: Stored in lower case, words joined by hyphens.
-            project_id: The context's if not given; so `session_id` and `agent_id`.
-            session_id: The turns of a session are neighbours in the order they are stored in.
-            agent_id: Which agent remembers.
-            speaker: Who said it: a name, or a role such as `user` and `assistant`.
-            turn: Its place in the session, from 0; it follows the last one if not given.
-            occurred_at: When it happened, with a time zone; not when it was recorded.
-            valid_from: When it began to be true, with a time zone. If not given, it is true from
-                when it happened or was recorded, whichever is earlier.
-            valid_to: When it ceases to be true; not at all, if not given.
-            derived_from: Keys of the tenant's memories that it was concluded from. Where one of
-                them is retracted, it becomes suspect.
-            importance: From 0 to 1.
-            entities: Who and what it is about.
-            context: The circumstances, as text or a mapping.
-            emotional_valence: The mood it was in.
-            platform_source: Where it comes from.
-            success_metrics: What came of it, as numbers.
-            source_task: The task it comes from.
-            metadata: Anything else that is JSON.
-            key: A key of one's own, under which storing again replaces it; else a new UUID.
-
-        Raises:
-            InvalidInputError: for what cannot be stored; nothing was.
-        """
-        one = new_memory(
-            content,
-            memory_type=memory_type,
-            tier=tier,
-            tags=tags,
-            project_id=project_id,
-            session_id=session_id,
-            agent_id=agent_id,
-            speaker=speaker,
-            turn=turn,
-            occurred_at=occurred_at,
-            valid_from=valid_from,
-            valid_to=valid_to,
-            derived_from=derived_from,
-            importance=importance,
-            entities=entities,
-            context=context,
-            emotional_valence=emotional_valence,
-            platform_source=platform_source,
-            success_metrics=success_metrics,
-            source_task=source_task,
-            metadata=metadata,
-            key=key,
-        )
-        return self._store.run(self._flows.remember([one], self.context))[0]
-
-    @traced("tool")
-    async def astore(
-        self, content: str, memory_type: str = "episodic", **fields: Any
-    ) -> StoreResult:
-        """Remember something; see `store`."""
-        one = new_memory(content, memory_type=memory_type, **fields)
-        return (await self._store.arun(self._flows.remember([one], self.context)))[0]
-
-    @traced("tool")
-    def store_many(self, memories: Iterable[Mapping[str, Any] | str]) -> list[StoreResult]:
-        """Remember several things, all or none; each is a text, or `store`'s arguments.
-
-        A mapping may name its own `key`: storing it again then replaces it.
-        """
-        todo = new_memories(memories)
-        return self._store.run(self._flows.remember(todo, self.context))
-
-    @traced("tool")
-    async def astore_many(self, memories: Iterable[Mapping[str, Any] | str]) -> list[StoreResult]:
-        """Remember several things; see `store_many`."""
-        todo = new_memories(memories)
-        return await self._store.arun(self._flows.remember(todo, self.context))
 
     # One memory, and all of them
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from langmem_tiers.memory import Recollection
+from langmem_tiers.memory import Recollection, ReviewResult
 
 _WHOLE = "value"
 """Said by the other fields already."""
@@ -34,4 +34,6 @@ def _json(found: Any) -> Any:
         return dict(found)
     if isinstance(found, tuple):
         return list(found)
+    if isinstance(found, ReviewResult):
+        return {one.name: _json(getattr(found, one.name)) for one in fields(found)}
     return str(found) if isinstance(found, str) else found

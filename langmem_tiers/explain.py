@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from langmem_tiers.memory import Recollection
+    from langmem_tiers.memory import Recollection, ReviewResult
 
 LINE = 160
 """Characters of a memory that are shown in a line."""
@@ -37,7 +37,8 @@ def describe(recollection: Recollection) -> str:
     made_of = _sum(one)
     score = f"score {_number(one.score)}" + (f" = {made_of}" if made_of else "")
     said = shortened(one.content, LINE)
-    return f"{said} ({one.tier} {plain(one.memory_type)} {plain(one.key)}, {score})"
+    reviewed = "" if one.review is None else f"; {_reviewed(one.review)}"
+    return f"{said} ({one.tier} {plain(one.memory_type)} {plain(one.key)}, {score}{reviewed})"
 
 
 def to_html(recollections: Iterable[Recollection]) -> str:
@@ -57,6 +58,8 @@ def to_html(recollections: Iterable[Recollection]) -> str:
 
 def _row(one: Recollection, largest: float) -> str:
     said = f"{_html(shortened(one.content, CELL))}<br><small>{_html(one.key)}</small>"
+    if one.review is not None:
+        said += f"<br><small>{_html(_reviewed(one.review))}</small>"
     bars = "".join(_bar(name, term, largest) for name, term in _terms(one))
     cells: Sequence[str] = (said, _html(one.tier), _html(one.memory_type), _number(one.score), bars)
     return "<tr>" + "".join(f'<td style="{_CELL_STYLE}">{cell}</td>' for cell in cells) + "</tr>"
@@ -82,6 +85,19 @@ def _sum(one: Recollection) -> str:
         f" {'−' if term < 0 else '+'} {abs(term):.2f} {plain(name)}" for name, term in terms
     )
     return text.removeprefix(" + ").strip()
+
+
+def _reviewed(review: ReviewResult) -> str:
+    """The relevance that reviewers found, each one's score and reason, and who failed."""
+    said = [
+        f"{plain(name)} {_number(score)}: {shortened(review.reasons[name], LINE)}"
+        for name, score in review.agent_scores.items()
+    ]
+    said += [
+        f"{plain(name)} failed: {shortened(why, LINE)}" for name, why in review.failures.items()
+    ]
+    mean = review.consensus_score
+    return f"relevance {'–' if mean is None else _number(mean)}, {', '.join(said)}"
 
 
 def _number(term: float) -> str:

@@ -12,6 +12,9 @@ transaction is open is an error, so no connection ever waits for a model.
 A flow sees what Postgres refuses as an error raised where it yielded. It may go on after the
 error of a query that committed by itself, or undo what it did in memory and let the error pass.
 After a ConflictError nothing of its transaction is left, and it may begin `anew`.
+
+A plan yields whole flows, each a unit of work of its own, and `Ask`s that are awaited where its
+caller awaits. The same two drivers drive it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar,
 from langmem_tiers.errors import ConflictError, DatabaseError
 
 T = TypeVar("T")
+E = TypeVar("E")
+E_contra = TypeVar("E_contra", contravariant=True)
 Row = tuple[Any, ...]
 Rows = list[Row]
 
@@ -104,9 +109,11 @@ class Together(NamedTuple):
 
 Effect: TypeAlias = Embed | Ask | Query | Lookup | Script | Build | Together
 Flow: TypeAlias = Generator[Effect, Any, T]
+Step: TypeAlias = Ask | Flow[Any]
+Plan: TypeAlias = Generator[Step, Any, T]
 
 
-class Session(Protocol):
+class Session(Protocol[E_contra]):
     """What `run` needs: a unit of work that commits on a clean exit and else rolls back."""
 
     def __enter__(self) -> Self: ...
@@ -117,11 +124,11 @@ class Session(Protocol):
         trace: TracebackType | None,
         /,
     ) -> None: ...
-    def perform(self, effect: Effect, /) -> Any:
+    def perform(self, effect: E_contra, /) -> Any:
         """Do what a flow asked for."""
 
 
-class AsyncSession(Protocol):
+class AsyncSession(Protocol[E_contra]):
     """What `arun` needs: the same, awaited."""
 
     async def __aenter__(self) -> Self: ...
@@ -132,7 +139,7 @@ class AsyncSession(Protocol):
         trace: TracebackType | None,
         /,
     ) -> None: ...
-    async def perform(self, effect: Effect, /) -> Any:
+    async def perform(self, effect: E_contra, /) -> Any:
         """Do what a flow asked for."""
 
 
@@ -152,10 +159,10 @@ def anew(flow: Callable[[], Flow[T]]) -> Flow[T]:
     return (yield from flow())
 
 
-def run(flow: Flow[T], session: Session) -> T:
-    """Drive a flow to its result, blocking on every effect."""
+def run(flow: Generator[E, Any, T], session: Session[E]) -> T:
+    """Drive a flow or a plan to its result, blocking on every effect."""
     with session:
-        resume: Callable[[Any], Effect] = flow.send
+        resume: Callable[[Any], E] = flow.send
         answer: Any = None
         while True:
             try:
@@ -170,10 +177,10 @@ def run(flow: Flow[T], session: Session) -> T:
                 resume, answer = flow.throw, error
 
 
-async def arun(flow: Flow[T], session: AsyncSession) -> T:
-    """Drive a flow to its result, awaiting every effect."""
+async def arun(flow: Generator[E, Any, T], session: AsyncSession[E]) -> T:
+    """Drive a flow or a plan to its result, awaiting every effect."""
     async with session:
-        resume: Callable[[Any], Effect] = flow.send
+        resume: Callable[[Any], E] = flow.send
         answer: Any = None
         while True:
             try:

@@ -12,7 +12,8 @@ from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.learn.generalise import Generaliser, leaks
 from langmem_tiers.prompts import GENERAL_CONTENT, GENERALISE, GENERALISE_MEMORY, STILL_NAMED
 from langmem_tiers.remember.memories import checked_text
-from langmem_tiers.structured import aask, ask, checked_model, fenced
+from langmem_tiers.structured import aask, ask, checked_model
+from langmem_tiers.turn.fence import quoted
 
 
 class General(BaseModel):
@@ -50,8 +51,8 @@ def generaliser_of(model: BaseChatModel) -> Generaliser:
 
 
 def _messages(content: str, private: Sequence[str]) -> list[BaseMessage]:
-    names = "\n".join(fenced(one) for one in private)
-    asked = GENERALISE_MEMORY.format(content=fenced(content), names=names)
+    names = "\n".join(quoted(one) for one in private)
+    asked = GENERALISE_MEMORY.format(content=quoted(content), names=names)
     return [SystemMessage(GENERALISE), HumanMessage(asked)]
 
 

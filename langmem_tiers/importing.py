@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from langmem_tiers.asking import new_memories
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.importers import BadRecord, Record
@@ -102,7 +103,8 @@ def _remember(
 ) -> Iterator[tuple[Record, BadRecord]]:
     """Store all records or, if one is refused, each one by itself; yield those refused."""
     try:
-        memory.store_many([_arguments(one) for one in records])
+        todo = new_memories(_arguments(one) for one in records)
+        memory.tiered_store.run(memory.flows.remember(todo, memory.context))
     except InvalidInputError as error:
         if len(records) == 1:
             reason = f"key {records[0].key!r:.80}: {error}"

@@ -25,8 +25,8 @@ from langmem_tiers.prompts import (
     SWAPPED,
     UNKNOWN_SPEAKER,
 )
-from langmem_tiers.structured import aask, ask, checked_model, fenced
-from langmem_tiers.turn.fence import labelled
+from langmem_tiers.structured import aask, ask, checked_model
+from langmem_tiers.turn.fence import labelled, quoted
 
 LONGEST: Final = 4_000
 """Characters of a memory that a model is shown; of a longer one, which it cannot be shown whole,
@@ -145,5 +145,5 @@ def _shown(number: int, one: Item) -> str:
         number=number,
         since=f"{one.since:%Y-%m-%d %H:%M}",
         speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
-        content=fenced(one.content),
+        content=quoted(one.content),
     )

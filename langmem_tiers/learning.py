@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -14,14 +13,14 @@ from langmem_tiers.flow import Flow
 from langmem_tiers.learn.lessons import Concern
 from langmem_tiers.learn.outcome import OutcomeReport, Run
 from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion, pattern
+from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learning_flows import LearningFlows, Showing
 from langmem_tiers.memory import MemoryContext, Recollection, Recollections, StoreResult
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.namespaces import check_key
 from langmem_tiers.reflecting import reflector_of
-from langmem_tiers.remember.memories import NewMemory, checked_text, label, normalised_tags, share
+from langmem_tiers.remember.memories import checked_text, label, share
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
 
@@ -42,109 +41,6 @@ class LearningVerbs:
     _asking: Asking
 
     # Lessons
-
-    @traced("tool")
-    def store_pattern(
-        self,
-        content: str,
-        *,
-        tags: Iterable[str] = (),
-        project_id: str | None = None,
-        source_task: str | None = None,
-    ) -> StoreResult:
-        """Remember what worked; storing the same again, as a retry does, stores it once.
-
-        Raises:
-            InvalidInputError: for what cannot be stored; nothing was.
-        """
-        where = self._where(project_id)
-        one = pattern(content, context=where, tags=tags, source_task=source_task)
-        return self._store.run(self._flows.remember([one], where))[0]
-
-    @traced("tool")
-    async def astore_pattern(
-        self,
-        content: str,
-        *,
-        tags: Iterable[str] = (),
-        project_id: str | None = None,
-        source_task: str | None = None,
-    ) -> StoreResult:
-        """Remember what worked; see `store_pattern`."""
-        where = self._where(project_id)
-        one = pattern(content, context=where, tags=tags, source_task=source_task)
-        return (await self._store.arun(self._flows.remember([one], where)))[0]
-
-    @traced("tool")
-    def store_reflexion(
-        self,
-        *,
-        task_id: str,
-        original_approach: str,
-        failure_reason: str,
-        improved_approach: str,
-        tags: Iterable[str] = (),
-        project_id: str | None = None,
-        failure: Failure | None = None,
-        tool: str | None = None,
-    ) -> StoreResult:
-        """Remember what a failure taught; storing the same again, as a retry does, stores it once.
-
-        Args:
-            task_id: The task that failed.
-            original_approach: What was tried.
-            failure_reason: Why it failed.
-            improved_approach: What to do instead.
-            tags: Stored in lower case, words joined by hyphens.
-            project_id: The context's if not given.
-            failure: What failed: the exception or the text of its error. The same failure in the
-                same tool recalls this lesson first (see `get_lessons`).
-            tool: The tool that failed.
-
-        Raises:
-            InvalidInputError: for a field that is empty; nothing was stored.
-        """
-        given = (task_id, original_approach, failure_reason, improved_approach)
-        one, where = self._lesson(given, tags, project_id, failure, tool)
-        return self._store.run(self._flows.remember([one], where))[0]
-
-    @traced("tool")
-    async def astore_reflexion(
-        self,
-        *,
-        task_id: str,
-        original_approach: str,
-        failure_reason: str,
-        improved_approach: str,
-        tags: Iterable[str] = (),
-        project_id: str | None = None,
-        failure: Failure | None = None,
-        tool: str | None = None,
-    ) -> StoreResult:
-        """Remember what a failure taught; see `store_reflexion`."""
-        given = (task_id, original_approach, failure_reason, improved_approach)
-        one, where = self._lesson(given, tags, project_id, failure, tool)
-        return (await self._store.arun(self._flows.remember([one], where)))[0]
-
-    def _lesson(
-        self,
-        given: tuple[str, str, str, str],
-        tags: Iterable[str],
-        project_id: str | None,
-        failure: Failure | None,
-        tool: str | None,
-    ) -> tuple[NewMemory, MemoryContext]:
-        task_id, original_approach, failure_reason, improved_approach = given
-        where = self._where(project_id)
-        lesson = Reflexion(
-            task_id=task_id,
-            original_approach=original_approach,
-            failure_reason=failure_reason,
-            improved_approach=improved_approach,
-            tags=tuple(normalised_tags(tags)),
-            failure=_signed(failure, failure_reason, tool),
-        )
-        return lesson.to_memory(where), where
 
     @traced("tool")
     def reflect(
@@ -340,9 +236,6 @@ class LearningVerbs:
             )
         return self._learning.settle(run, self.context, success=success)
 
-    def _where(self, project_id: str | None) -> MemoryContext:
-        return self.context if project_id is None else replace(self.context, project_id=project_id)
-
 
 def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
     """For which run memories are recalled, checked.
@@ -359,14 +252,6 @@ def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
             "a hold-out needs a run_id: what it is compared by is what came of the run"
         )
     return None
-
-
-def _signed(failure: Failure | None, reason: str, tool: str | None) -> Signature | None:
-    if isinstance(failure, Signature):
-        return failure
-    if failure is None and tool is None:
-        return None
-    return signature(reason if failure is None else failure, tool=tool)
 
 
 def lesson_limit(limit: object, what: str = "limit") -> int:

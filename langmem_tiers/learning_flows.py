@@ -31,6 +31,7 @@ from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.namespaces import decode
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
+from langmem_tiers.remember.memories import NewMemory, drawn_from
 from langmem_tiers.store_flows import StoreFlows
 
 
@@ -80,32 +81,40 @@ class LearningFlows:
         distinct = list(dict.fromkeys(attempts))
         if not distinct:
             return []
-        yield from self._memory.remember([one.to_memory(context) for one in distinct], context)
+        kept = [self._memory.gate.screened(one.to_memory(context)) for one in distinct]
+        yield from self._memory.remember(kept, context)
         if reflector is None:
-            seen = [one.extracted() for one in distinct]
-            lessons = [one.to_memory(context) for one in seen if one is not None]
+            seen = [
+                (one, one.extracted(), origin) for one, origin in zip(distinct, kept, strict=True)
+            ]
+            taught = [(one, each, origin) for one, each, origin in seen if each is not None]
+            lessons = [drawn_from(origin, each.to_memory(context)) for _, each, origin in taught]
             learned = (yield from self._memory.remember(lessons, context)) if lessons else []
-            drawn = [one for one, lesson in zip(distinct, seen, strict=True) if lesson is not None]
+            drawn = [one for one, _, _ in taught]
         else:
-            drawn, learned = distinct, (yield from self._drawn(distinct, context, reflector))
+            drawn, learned = distinct, (yield from self._drawn(distinct, kept, context, reflector))
         pairs = zip(drawn, learned, strict=True)
         keys = [(str(one.to_memory(context).key), str(lesson.key)) for one, lesson in pairs]
         yield from record_lessons(keys, context, self._store.options, self._store.now)
         return learned
 
     def _drawn(
-        self, attempts: Sequence[FailedAttempt], context: MemoryContext, reflector: Reflector
+        self,
+        attempts: Sequence[FailedAttempt],
+        kept: Sequence[NewMemory],
+        context: MemoryContext,
+        reflector: Reflector,
     ) -> Flow[list[StoreResult]]:
         """Store the lesson that a model draws from each attempt, unless it did before."""
         keys = [one.lesson_key(context) for one in attempts]
         known = yield from stored_values(keys, context, self._store.moment())
         learned: list[StoreResult] = []
-        for one, key in zip(attempts, keys, strict=True):
+        for one, origin, key in zip(attempts, kept, keys, strict=True):
             if key in known:
                 learned.append(StoreResult(stored=False, key=key, reason="learned before"))
                 continue
             lesson = yield _asked(reflector, one)
-            memory = replace(lesson.to_memory(context), key=key)
+            memory = replace(drawn_from(origin, lesson.to_memory(context)), key=key)
             learned += yield from self._memory.remember([memory], context)
         return learned
 
@@ -156,6 +165,7 @@ class LearningFlows:
         found, rows = yield from teaching.lessons(concern, moment)
         hides = showing.hides if showing else lambda _: False
         yield from self._store.mark([row for row in rows if not hides(row)], moment)
+        self._memory.note(found)
         return (yield from self._shown(found, context.root, context.project_id, showing))
 
     def _shown(

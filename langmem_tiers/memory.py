@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.explain import describe, to_html
@@ -115,6 +115,38 @@ def named_by(label: str) -> str | None:
     return ABSENT if label == "%5F" else label.replace("%2E", ".").replace("%25", "%")
 
 
+CONSENSUS: Final = 6.0
+"""From this mean on, in 0…10, reviewers let a memory be stored, as specified."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewResult:
+    """What a panel says: the mean, and each member's score and reason."""
+
+    consensus_score: float | None
+    """The mean of those who answered, but for `injection`; None if nobody did."""
+    agent_scores: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Who gave no usable score, and what was wrong."""
+
+    def stores(self, threshold: float = CONSENSUS) -> bool:
+        """Whether the mean is high enough; False if nobody answered."""
+        return self.consensus_score is not None and self.consensus_score >= threshold
+
+    def refuses(self, threshold: float = CONSENSUS) -> bool:
+        """Whether the mean is too low; False if nobody answered."""
+        return self.consensus_score is not None and self.consensus_score < threshold
+
+    def __str__(self) -> str:
+        """The mean and each score, the lowest first."""
+        each = sorted(self.agent_scores.items(), key=lambda one: (one[1], one[0]))
+        said = [f"{name} {score:.1f} ({self.reasons[name]})" for name, score in each]
+        said += [f"{name} failed ({why})" for name, why in sorted(self.failures.items())]
+        mean = "none" if self.consensus_score is None else f"{self.consensus_score:.1f}"
+        return f"consensus {mean}: {'; '.join(said) or 'nobody reviewed it'}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
     """A memory that was recalled, and why.
@@ -162,6 +194,8 @@ class Recollection:
     strength: float = 0.0
     """Accesses, each counting half after 30 days, as of the last one or of the last cycle of
     consolidation, whichever is later."""
+    review: ReviewResult | None = None
+    """What reviewers said of its relevance, in 0…1; None if they were not asked to."""
 
     def __str__(self) -> str:
         """What it says, and why it was recalled."""
@@ -184,18 +218,55 @@ class Recollections(list[Recollection]):
         return to_html(self)
 
 
+class Destination(NamedTuple):
+    """One memory type that something goes to, and why; what was stored has a key and a tier."""
+
+    memory_type: str
+    reason: str
+    key: str | None = None
+    tier: Tier | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreResult:
     """What became of something to be remembered."""
 
     stored: bool
     key: str | None = None
+    """Of the memory; of the first one, if it went to several types."""
     tier: Tier | None = None
     score: float | None = None
     """The reviewers' consensus in 0…10; None if nobody reviewed it."""
     reason: str = "stored"
+    """What the gate said, in a sentence that begins with the rule: `trivial: a greeting`."""
     evicted: tuple[str, ...] = ()
     """Keys of memories that made room for it."""
+    quarantined: bool = False
+    """Whether it is stored and not recalled until somebody releases it."""
+    trust: float = 1.0
+    """In 0…1: as far as its source, and no further than what it is derived from."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """What each reviewer gave it, in 0…10."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why each reviewer gave it that."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Reviewers who gave no usable score, and what was wrong."""
+    destinations: tuple[Destination, ...] = ()
+    """The memory types that it went to, the best first; none if it was refused."""
+    repeats: str | None = None
+    """The key of the memory that it repeats."""
+    private: tuple[str, ...] = ()
+    """The kinds of private data that detectors found in it."""
+
+    def __str__(self) -> str:
+        """What became of it, where, and why."""
+        score = "" if self.score is None else f" ({self.score:.1f} of 10)"
+        if not self.stored:
+            return f"not stored: {self.reason}"
+        where = self.tier.value if self.tier is not None else "memory"
+        if self.quarantined:
+            return f"quarantined in {where} as {self.key}: {self.reason}"
+        return f"stored in {where} as {self.key}{score}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

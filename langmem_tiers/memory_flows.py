@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
@@ -21,7 +22,18 @@ from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.recall.candidates import Candidate, recollection
 from langmem_tiers.recall.context import Inquiry, Reader
 from langmem_tiers.remember.flow import Write
-from langmem_tiers.remember.memories import NewMemory, label, origin_keys, to_write
+from langmem_tiers.remember.gatekeeping import (
+    Gate,
+    Judged,
+    admitted_as,
+    judged,
+    passed,
+    unjudged_as,
+    without_held_twins,
+)
+from langmem_tiers.remember.known import Knowing
+from langmem_tiers.remember.lately import RecalledLately
+from langmem_tiers.remember.memories import NewMemory, label, origin_keys, read_once, to_write
 from langmem_tiers.store_flows import StoreFlows
 
 _STORE_FIRST = " to derive from: store it first, in a call of its own"
@@ -30,23 +42,71 @@ _STORE_FIRST = " to derive from: store it first, in a call of its own"
 class MemoryFlows:
     """The flows of one coordinator, on those of its store."""
 
-    def __init__(self, store: StoreFlows, reader: Reader) -> None:
-        """Stand on a store's flows; `reader` says how to recall."""
+    def __init__(self, store: StoreFlows, reader: Reader, gate: Gate) -> None:
+        """Stand on a store's flows; `reader` says how to recall, `gate` what to remember."""
         self._store = store
         self._reader = reader
+        self._lately = RecalledLately()
+        self.gate = gate
 
-    def remember(
+    def admit(
         self, memories: Sequence[NewMemory], context: MemoryContext
     ) -> Flow[list[StoreResult]]:
-        """Store memories, all or none.
+        """Judge memories and store what the gate lets pass, in one transaction.
 
         Raises:
             InvalidInputError: for what cannot be stored, or is derived from what is not there;
                 nothing was.
         """
-        writes = yield from self.writes(memories, context)
-        yield from self._store.write(writes)
-        return [StoreResult(stored=True, key=one.key, tier=one.tier) for one in writes]
+        verdicts = yield from self.judged([read_once(one) for one in memories], context)
+        kept = [passed(one.memory, one.verdict, self.gate) for one in verdicts]
+        for one, several in zip(verdicts, kept, strict=True):
+            if not several:
+                self._checked(one.memory, context)
+        todo = list(chain.from_iterable(kept))
+        written = yield from self.writes(todo, context)
+        owners = [one for one, several in zip(verdicts, kept, strict=True) for _ in several]
+        writes = [
+            replace(
+                write,
+                sources=(*write.sources, *owner.sources),
+                rooms=self.gate.rooms(each.memory_type or "episodic", write.tier),
+            )
+            for write, owner, each in zip(written, owners, todo, strict=True)
+        ]
+        applied = yield from self._store.write(without_held_twins(writes))
+        own = iter(writes)
+        return [
+            admitted_as(one.verdict, [next(own) for _ in several], applied)
+            for one, several in zip(verdicts, kept, strict=True)
+        ]
+
+    def judged(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Judged]]:
+        """What the gate says of memories, by what was recalled lately and what is stored."""
+        knowing = Knowing(
+            context=context,
+            types=self._reader.types,
+            options=self._store.options,
+            moment=self._store.moment(),
+            recalled=self._lately.known(self._store.now),
+        )
+        return judged(memories, self.gate, knowing)
+
+    def remember(
+        self, memories: Sequence[NewMemory], context: MemoryContext
+    ) -> Flow[list[StoreResult]]:
+        """Store memories that nobody judges, as they are derived or imported, all or none.
+
+        They are trusted as their source is.
+
+        Raises:
+            InvalidInputError: for what cannot be stored, or is derived from what is not there;
+                nothing was.
+        """
+        trusted = [self.gate.trusting(one) for one in memories]
+        writes = yield from self.writes(trusted, context)
+        applied = yield from self._store.write(writes)
+        return [unjudged_as(one, applied) for one in writes]
 
     def writes(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
         """What would store these memories.
@@ -54,16 +114,7 @@ class MemoryFlows:
         Raises:
             InvalidInputError: for what cannot be stored, or is derived from what is not there.
         """
-        writes = [
-            to_write(
-                one,
-                context=context,
-                types=self._reader.types,
-                index=self._store.options.index,
-                default_ttl=self._store.default_ttl,
-            )
-            for one in memories
-        ]
+        writes = [self._checked(one, context) for one in memories]
         origins = [origin_keys(one) for one in memories]
         if any(origins):
             keys = sorted({key for named in origins for key in named})
@@ -73,6 +124,15 @@ class MemoryFlows:
                 for write, named in zip(writes, origins, strict=True)
             ]
         return writes
+
+    def _checked(self, one: NewMemory, context: MemoryContext) -> Write:
+        return to_write(
+            one,
+            context=context,
+            types=self._reader.types,
+            index=self._store.options.index,
+            default_ttl=self._store.default_ttl,
+        )
 
     def _known(
         self, keys: Sequence[str], context: MemoryContext
@@ -110,7 +170,13 @@ class MemoryFlows:
         self, asks: Sequence[Inquiry], hidden: Callable[[Candidate], bool] | None = None
     ) -> Flow[list[list[Recollection]]]:
         """Recall for several questions at once; what is hidden does not count as accessed."""
-        return self._store.recall(asks, self._reader, hidden)
+        answers = yield from self._store.recall(asks, self._reader, hidden)
+        self.note(one for found in answers for one in found)
+        return answers
+
+    def note(self, found: Iterable[Recollection]) -> None:
+        """Keep in mind what is recalled: whoever says it again tells nothing new."""
+        self._lately.note(found, self._store.now)
 
     def get(self, key: str, tier: Tier | None, context: MemoryContext) -> Flow[Recollection | None]:
         """A memory by its key, in the first tier that has it."""

@@ -14,7 +14,7 @@ from langchain_core.runnables.config import ensure_config
 from langmem_tiers.asking import DEFAULT_LIMIT
 from langmem_tiers.attempts import attempts_in, concern_of
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError, MissingExtraError
+from langmem_tiers.errors import ConfigurationError, InvalidTypeError, MissingExtraError
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import MemoryContext, Recollection
 from langmem_tiers.recalled import recalled_text, with_recalled
@@ -200,6 +200,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
+        _check_alone(request)
         known = self._of_this_turn(request)
         turn = known or await self._recall(memory, request)
         concern, run = concern_of(request, self._lessons), self._shown_to(turn.run)
@@ -233,7 +234,10 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if self._reflect:
             await memory.areflect(attempts_in(state["messages"]), model=self._model)
         if self._remember:
-            await memory.astore_many(said(state["messages"], memory.context, ensure_config()))
+            turn = self._turns.get(str(state.get("recalled_turn")))
+            found = () if turn is None else turn.found
+            config = ensure_config()
+            await memory.astore_many(said(state["messages"], memory.context, config, found))
 
     def _run_of_turn(self, request: ToolCallRequest) -> Run | None:
         noted = _noted(request.state)
@@ -293,6 +297,14 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         return ExtendedModelResponse(response, Command(update=update))
 
 
+def _check_alone(request: ModelRequest[Any]) -> None:
+    if of_state(request.state, "turn", None) is not None:
+        raise ConfigurationError(
+            "the agent has a TurnMiddleware, which recalls and remembers by itself: leave "
+            "TieredMemoryMiddleware out, or TurnMiddleware"
+        )
+
+
 def _check_learning(outcome: object, reflect: object) -> None:
     if outcome is not None and not callable(outcome):
         raise InvalidTypeError("outcome is a function of the agent's state")
@@ -331,9 +343,15 @@ def _shown(
 
 
 def said(
-    messages: Sequence[BaseMessage], context: MemoryContext, config: RunnableConfig
+    messages: Sequence[BaseMessage],
+    context: MemoryContext,
+    config: RunnableConfig,
+    recalled: Sequence[Recollection] = (),
 ) -> list[dict[str, Any]]:
-    """The last thing that the user said, and the assistant's last word on it."""
+    """The last thing that the user said, and the assistant's last word on it.
+
+    The user spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
+    """
     last = messages[-1] if messages else None
     answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
     session = context.session_id or _thread(config)
@@ -343,8 +361,13 @@ def said(
             "key": _key(one, config),
             "speaker": speaker,
             "session_id": session,
+            "source": source,
+            "recalled": told,
         }
-        for one, speaker in ((last_question(messages), "user"), (answer, "assistant"))
+        for one, speaker, source, told in (
+            (last_question(messages), "user", "user", ()),
+            (answer, "assistant", "agent", recalled),
+        )
         if one is not None and text_of(one)
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -17,22 +18,22 @@ from langmem_tiers.errors import (
     InvalidInputError,
     InvalidTypeError,
 )
-from langmem_tiers.flow import Flow
+from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.learn.skills import MIN_SUPPORT
 from langmem_tiers.namespaces import utf8_bytes
-from langmem_tiers.planning import Plan, arun_plan, run_plan
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.tracing import traced
 from langmem_tiers.turn.assemble import Assembled, assemble
-from langmem_tiers.turn.fragment import Section
 from langmem_tiers.turn.invocation import shortened
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
-from langmem_tiers.turn.record import TurnRecord
-from langmem_tiers.turn.spending import Budget
+from langmem_tiers.turn.record import LONGEST_TASK, TurnRecord
+from langmem_tiers.turn.report import CommitReport
+from langmem_tiers.turn.spending import Budget, checked_tokens
 from langmem_tiers.turn.trace import TurnTrace
-from langmem_tiers.turn_flows import CommitReport, Settling, abandon, commit, history
-from langmem_tiers.turn_keeping import KeepingVerbs, Router, route
-from langmem_tiers.turn_sources import as_source, asked, built_in
+from langmem_tiers.turn.trace_flows import history
+from langmem_tiers.turn_flows import Settling, abandon, commit, fail
+from langmem_tiers.turn_keeping import KeepingVerbs, Router
+from langmem_tiers.turn_sources import as_source, built_in, filled
 from langmem_tiers.values import storable
 
 _UNLIMITED = 10**9
@@ -89,8 +90,8 @@ class MemoryOrchestrator(KeepingVerbs):
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
-            router: Says where something goes that names no memory type. If not given, what plainly
-                states a fact is `semantic`, all else `episodic`.
+            router: Says where something goes that names no memory type; if not given, the gate
+                does, by what it says.
             count_tokens: Counts the tokens of a text; LangChain's approximate counter if not given.
 
         Raises:
@@ -113,7 +114,7 @@ class MemoryOrchestrator(KeepingVerbs):
                     f"the layout {layout.name!r} has a stage {stage.source!r} and nothing that "
                     f"answers it: give sources={{{stage.source!r}: …}}"
                 )
-        self._router = router or route
+        self._router = router
         self._count = count_tokens or memory.count_tokens
         self._turn_id = label(turn_id, "turn_id")
         self._record: TurnRecord | None = None
@@ -209,6 +210,10 @@ class MemoryOrchestrator(KeepingVerbs):
         why = f"left by {type(error).__name__}" if isinstance(error, BaseException) else error
         return abandon(self._settling(record), why or "left without a commit")
 
+    def failing(self, error: BaseException) -> Flow[None]:
+        """What leaves the trace of a turn that failed and may go on, if its run is resumed."""
+        return fail(self._settling(self._turn()), f"failed by {type(error).__name__}")
+
     # What a turn does
 
     @traced("tool")
@@ -237,7 +242,7 @@ class MemoryOrchestrator(KeepingVerbs):
             InvalidInputError: for a filter that no recall takes.
         """
         plan = self.assembling(prompt, budget, filters, messages=messages, tools=tools)
-        return run_plan(plan, self._store)
+        return self._store.run_plan(plan)
 
     @traced("tool")
     async def aassemble_context(
@@ -251,7 +256,7 @@ class MemoryOrchestrator(KeepingVerbs):
     ) -> Assembled:
         """Ask every source and put what fits into one text; see `assemble_context`."""
         plan = self.assembling(prompt, budget, filters, messages=messages, tools=tools)
-        return await arun_plan(plan, self._store)
+        return await self._store.arun_plan(plan)
 
     def assembling(
         self,
@@ -263,46 +268,44 @@ class MemoryOrchestrator(KeepingVerbs):
         tools: Sequence[Any] | None = None,
     ) -> Plan[Assembled]:
         """What `assemble_context` does, as a plan."""
-        record, room = self._turn(), _checked_tokens(budget)
+        record, room = self._turn(), checked_tokens(budget)
         utf8_bytes(_text(prompt, "prompt"), "prompt")
         self._check("assemble a context", tokens=True)
-        left = self.get_budget_status().tokens_left
-        room = min(one for one in (room, left, _UNLIMITED) if one is not None)
         told = {
-            **{name: getattr(self.context, name) for name in ("tenant", "agent_id")},
-            **{name: getattr(self.context, name) for name in ("project_id", "session_id")},
-            "mode": self.mode,
-            "filters": {**self.settings.default_filters, **(filters or {})},
+            **self._told(filters),
             "messages": messages,
             "tools": tools,
-            "budget": room,
+            "budget": self._room(room),
+        }
+        self.memory.asking.ask(prompt, self.context, **told["filters"])
+        sections = yield from filled(self.layout, self._sources, prompt, told, self.memory)
+        with self._lock:  # another call may have spent meanwhile
+            room = self._room(room)
+            found = assemble(
+                sections, layout=self.layout, budget=room, count_tokens=self._count, query=prompt
+            )
+            record.prompt = record.prompt or shortened(storable(prompt))
+            record.tokens += found.tokens
+            record.show(found.fragments)
+            about = storable(prompt)[:LONGEST_TASK]
+            detail = {"prompt": about, "budget": room, **found.detail()}
+            self._spend("assembled", found.reason(room), **detail)
+        return found
+
+    def _told(self, filters: Mapping[str, Any] | None) -> dict[str, Any]:
+        """What every source is told of the turn."""
+        return {
+            **asdict(self.context),
+            "mode": self.mode,
+            "filters": _known({**self.settings.default_filters, **(filters or {})}),
             "now": self._now,
             "vectors": {},
         }
-        self.memory.asking.ask(prompt, self.context, **_known(told["filters"]))
-        sections: dict[str, Section] = {}
-        for stage in self.layout.stages:
-            about = {"options": stage.options, "title": stage.title, "sections": dict(sections)}
-            source = self._sources[stage.source]
-            sections[stage.source] = yield from asked(
-                stage.source, source, prompt, {**told, **about}, self.memory
-            )
-        filled = [(stage, sections[stage.source]) for stage in self.layout.stages]
-        with self._lock:  # another call may have spent meanwhile
-            left = self.get_budget_status().tokens_left
-            room = room if left is None else min(room, left)
-            found = assemble(
-                filled, layout=self.layout, budget=room, count_tokens=self._count, query=prompt
-            )
-            record.prompt = record.prompt or storable(prompt)
-            record.tokens += found.tokens
-            detail: dict[str, Any] = {
-                "prompt": shortened(storable(prompt)),
-                "budget": room,
-                **found.detail(),
-            }
-            self._spend("assembled", found.reason(room), **detail)
-        return found
+
+    def _room(self, wanted: int | None) -> int:
+        """The tokens that a context may have: as many as are wanted, and as are left."""
+        left = self.get_budget_status().tokens_left
+        return min(one for one in (wanted, left, _UNLIMITED) if one is not None)
 
     @traced("tool")
     def commit(self, *, success: bool | None = None) -> CommitReport:
@@ -348,6 +351,7 @@ class MemoryOrchestrator(KeepingVerbs):
             record.closed = None
             raise
         self._report, record.closed = report, "committed"
+        self.memory.begin_reviews(str(one.key) for one in report.stored)
         return report
 
     def _settling(self, record: TurnRecord) -> Settling:
@@ -383,14 +387,6 @@ def _known(filters: Mapping[str, Any]) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in filters):
         raise InvalidTypeError("filters are options of get_context by name")
     return dict(filters)
-
-
-def _checked_tokens(budget: object) -> int | None:
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int)):
-        raise InvalidTypeError(f"budget is a whole number of tokens, not {budget!r:.80}")
-    if budget is not None and budget < 0:
-        raise InvalidInputError(f"budget is {budget}: use 0 or more tokens")
-    return budget
 
 
 def _text(given: object, what: str) -> str:

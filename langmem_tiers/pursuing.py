@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
@@ -17,6 +17,8 @@ from langmem_tiers.tracing import traced
 from langmem_tiers.turn import state_flows as flows
 from langmem_tiers.turn.state import Goal, ProgressDelta, ShortTermSnapshot, Task
 from langmem_tiers.turn.state_flows import GOAL, MOST_MESSAGES, TASK, Whose
+
+S = TypeVar("S")
 
 
 class PursuingVerbs:
@@ -106,14 +108,12 @@ class PursuingVerbs:
     @traced("tool")
     def close_task(self, task_id: str, status: str = "completed") -> Task | None:
         """Be done with a task: as it was, with its last status, or None if it was not active."""
-        status = checked_text(status, "status")
-        return self._store.run(flows.close_task(self._whose, task_id, status))
+        return self._store.run(self._close(flows.close_task, task_id, status))
 
     @traced("tool")
     async def aclose_task(self, task_id: str, status: str = "completed") -> Task | None:
         """Be done with a task; see `close_task`."""
-        status = checked_text(status, "status")
-        return await self._store.arun(flows.close_task(self._whose, task_id, status))
+        return await self._store.arun(self._close(flows.close_task, task_id, status))
 
     def get_active_tasks(self) -> list[Task]:
         """What the agent is at, in the order in which it was started."""
@@ -147,22 +147,15 @@ class PursuingVerbs:
         Raises:
             InvalidInputError: for what is no goal; nothing was stored.
         """
-        goal = _goal(goal_id, description, priority, constraints, status)
-        return self._store.run(flows.set_goal(self._whose, goal, self._now))
+        flow = self._set_goal(
+            goal_id, description, priority=priority, constraints=constraints, status=status
+        )
+        return self._store.run(flow)
 
     @traced("tool")
-    async def aset_goal(
-        self,
-        goal_id: str,
-        description: str,
-        *,
-        priority: int = 0,
-        constraints: Sequence[str] = (),
-        status: str = "active",
-    ) -> Goal:
+    async def aset_goal(self, goal_id: str, description: str, **fields: Any) -> Goal:
         """Say what the agent is after; see `set_goal`."""
-        goal = _goal(goal_id, description, priority, constraints, status)
-        return await self._store.arun(flows.set_goal(self._whose, goal, self._now))
+        return await self._store.arun(self._set_goal(goal_id, description, **fields))
 
     @traced("tool")
     def advance_goal(
@@ -180,26 +173,22 @@ class PursuingVerbs:
         Raises:
             InvalidInputError: if there is no such goal, or for what is no delta.
         """
-        return self._store.run(self._advance(goal_id, delta, reason, delta_id))
+        return self._store.run(self._advance(goal_id, delta, reason, delta_id=delta_id))
 
     @traced("tool")
-    async def aadvance_goal(
-        self, goal_id: str, delta: float, reason: str, *, delta_id: str | None = None
-    ) -> Goal:
+    async def aadvance_goal(self, goal_id: str, delta: float, reason: str, **fields: Any) -> Goal:
         """Add to a goal's progress; see `advance_goal`."""
-        return await self._store.arun(self._advance(goal_id, delta, reason, delta_id))
+        return await self._store.arun(self._advance(goal_id, delta, reason, **fields))
 
     @traced("tool")
     def close_goal(self, goal_id: str, status: str = "completed") -> Goal | None:
         """Be done with a goal: as it was, with its last status, or None if there was none."""
-        status = checked_text(status, "status")
-        return self._store.run(flows.close_goal(self._whose, goal_id, status))
+        return self._store.run(self._close(flows.close_goal, goal_id, status))
 
     @traced("tool")
     async def aclose_goal(self, goal_id: str, status: str = "completed") -> Goal | None:
         """Be done with a goal; see `close_goal`."""
-        status = checked_text(status, "status")
-        return await self._store.arun(flows.close_goal(self._whose, goal_id, status))
+        return await self._store.arun(self._close(flows.close_goal, goal_id, status))
 
     def get_goals(self) -> list[Goal]:
         """What the agent is after, by priority, the highest first."""
@@ -244,9 +233,34 @@ class PursuingVerbs:
     def _update(self, task_id: str, **fields: Any) -> Flow[Task]:
         return flows.update_task(self._whose, task_id, _task_fields(**fields), self._now)
 
-    def _advance(self, goal_id: str, delta: float, reason: str, delta_id: str | None) -> Flow[Goal]:
+    def _set_goal(
+        self,
+        goal_id: str,
+        description: str,
+        *,
+        priority: int = 0,
+        constraints: Sequence[str] = (),
+        status: str = "active",
+    ) -> Flow[Goal]:
+        goal = Goal(
+            goal_id=goal_id,
+            description=description,
+            priority=priority,
+            constraints=cast("tuple[str, ...]", constraints),
+            status=status,
+        )
+        return flows.set_goal(self._whose, goal, self._now)
+
+    def _advance(
+        self, goal_id: str, delta: float, reason: str, *, delta_id: str | None = None
+    ) -> Flow[Goal]:
         step = ProgressDelta(delta=delta, reason=reason, at=self._now, delta_id=delta_id)
         return flows.advance_goal(self._whose, goal_id, step)
+
+    def _close(
+        self, close: Callable[[Whose, str, str], Flow[S]], name: str, status: str
+    ) -> Flow[S]:
+        return close(self._whose, name, checked_text(status, "status"))
 
 
 def _task_fields(
@@ -266,15 +280,3 @@ def _task_fields(
         "metadata": metadata,
     }
     return {name: given for name, given in named.items() if given is not None}
-
-
-def _goal(
-    goal_id: str, description: str, priority: int, constraints: Sequence[str], status: str
-) -> Goal:
-    return Goal(
-        goal_id=goal_id,
-        description=description,
-        priority=priority,
-        constraints=cast("tuple[str, ...]", constraints),
-        status=status,
-    )

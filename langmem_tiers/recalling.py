@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from langmem_tiers.asking import Asking
 from langmem_tiers.learn.outcome import Run
@@ -47,6 +47,7 @@ class RecallingVerbs:
         profile: str | ProfileFunction | None = None,
         cutoff: bool | None = None,
         embedding: Sequence[float] | None = None,
+        review: Literal["rules", "model"] | None = None,
         run_id: str | Run | None = None,
         holdout: float = 0.0,
     ) -> Recollections:
@@ -84,6 +85,9 @@ class RecallingVerbs:
                 What is no question (no question mark, no question word first) is never cut.
             embedding: A ready vector of the query, by the store's own model; it is embedded here
                 if none is given. With an empty query, memories are sought by the vector alone.
+            review: Let the coordinator's reviewers score three times the `limit` for relevance,
+                and return the best by that: by their `rules`, or by the coordinator's
+                `review_model` (docs/review.md). Nobody reviews if not given.
             run_id: The run that the memories are shown to, by a name that a retry has too. It is
                 noted what the run was shown, so that `record_outcome` can credit it.
             holdout: From 0 to 1: the share of memories that this run goes without, each chosen by
@@ -115,6 +119,7 @@ class RecallingVerbs:
             profile=profile,
             cutoff=cutoff,
             embedding=embedding,
+            review=review,
         )
         flow = self._learning.recall([ask], self.context, showing(run_id, holdout))
         return Recollections(self._store.run(flow)[0])

@@ -15,7 +15,8 @@ from langmem_tiers.prompts import (
     REFLECT_ATTEMPT,
     REFLEXION_TAGS,
 )
-from langmem_tiers.structured import aask, ask, checked_model, fenced, trimmed
+from langmem_tiers.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.turn.fence import quoted
 
 
 class Reflected(BaseModel):
@@ -64,7 +65,7 @@ def _messages(attempt: FailedAttempt) -> list[BaseMessage]:
 
 
 def _shown(text: str | None) -> str:
-    return NOT_KNOWN if text is None else fenced(trimmed(text))
+    return NOT_KNOWN if text is None else quoted(trimmed(text))
 
 
 def _lesson(attempt: FailedAttempt, answer: Reflected) -> Reflexion:

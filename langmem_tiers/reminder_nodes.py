@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
@@ -16,7 +17,13 @@ from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.nodes import node, this_run
 from langmem_tiers.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
-from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates, checked_limit, checked_predicates
+from langmem_tiers.remind.asked import (
+    DEFAULT_LIMIT,
+    MOST,
+    Predicates,
+    checked_limit,
+    checked_predicates,
+)
 from langmem_tiers.remind.intentions import Intention, Reminder, facts
 from langmem_tiers.runs import (
     OfState,
@@ -85,51 +92,54 @@ def create_reminder_node(
     whose = Remembered(
         tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
     )
-    if query is not None:
-        checked_of_state(query, "query")
-    for named, predicate in checked_predicates(predicates).items():
-        checked_blocking(predicate, f"the predicate {named!r}")
-    checked_limit(limit)
-    checked_limit(at_start)
-    if not isinstance(as_message, bool):
-        raise InvalidTypeError(f"as_message is True or False, not {as_message!r:.80}")
-    body = partial(
-        _remind,
-        query=query,
-        predicates=predicates,
-        limit=limit,
-        at_start=at_start,
-        as_message=as_message,
-    )
-    return node(name, whose, body)
+    asking = Asking(query, predicates, limit=limit, at_start=at_start, as_message=as_message)
+    return node(name, whose, partial(_remind, asking=asking))
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a node asks of a state, checked when it is made."""
+
+    query: OfState | None
+    predicates: Predicates | None
+    limit: int
+    at_start: int
+    as_message: bool
+
+    def __post_init__(self) -> None:
+        """Refuse what could only fail in a run."""
+        if self.query is not None:
+            checked_of_state(self.query, "query")
+        for named, predicate in checked_predicates(self.predicates).items():
+            checked_blocking(predicate, f"the predicate {named!r}")
+        checked_limit(self.limit)
+        checked_limit(self.at_start)
+        if not isinstance(self.as_message, bool):
+            raise InvalidTypeError(f"as_message is True or False, not {self.as_message!r:.80}")
+
+    def question(self, state: Any) -> str | None:
+        """What cues are looked for in."""
+        if self.query is None:
+            return storable(text_of(last_question(messages_of(state)))) or None
+        asked = of_state(state, self.query)
+        return None if asked is None else str(asked)
 
 
 async def _remind(
-    memory: MemoryCoordinator,
-    state: Any,
-    _: RunnableConfig,
-    *,
-    query: OfState | None,
-    predicates: Predicates | None,
-    limit: int,
-    at_start: int,
-    as_message: bool,
+    memory: MemoryCoordinator, state: Any, _: RunnableConfig, *, asking: Asking
 ) -> dict[str, Any]:
+    """Raise what is due, and at a session's start list what else is open."""
     run = this_run()
     raised = await memory.aremind(
-        _question(state, query),
+        asking.question(state),
         tool=about_to_run(messages_of(state)) or None,
-        state=None if predicates is None else state,
-        predicates=predicates,
-        limit=limit,
+        state=None if asking.predicates is None else state,
+        predicates=asking.predicates,
+        limit=asking.limit,
         run_id=run,
     )
-    beside: list[Intention] = []
     starts = of_state(state, "reminders", None) is None
-    if at_start and starts:
-        keys = {(one.namespace, one.key) for one in raised}
-        listed = await memory.aintentions(limit=min(at_start + len(keys), 1000))
-        beside = [one for one in listed if (one.namespace, one.key) not in keys][:at_start]
+    beside = await _beside(memory, raised, asking.at_start) if starts else []
     text = reminders_text(raised, beside)
     update: dict[str, Any] = {"reminders": [facts(one) for one in raised], "reminders_text": text}
     if starts:
@@ -137,9 +147,20 @@ async def _remind(
             {"key": one.key, "content": one.content, "priority": str(one.priority)}
             for one in beside
         ]
-    if as_message and text:
+    if asking.as_message and text:
         update["messages"] = [SystemMessage(text, id=str(uuid5(NAMESPACE_OID, run.id)))]
     return update
+
+
+async def _beside(
+    memory: MemoryCoordinator, raised: Sequence[Reminder], number: int
+) -> list[Intention]:
+    """Up to so many open intentions that were not just raised, by priority."""
+    if not number:
+        return []
+    keys = {(one.namespace, one.key) for one in raised}
+    listed = await memory.aintentions(limit=min(number + len(keys), MOST))
+    return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 
 def reminders_text(reminders: Sequence[Reminder], beside: Sequence[Intention] = ()) -> str:
@@ -170,10 +191,3 @@ def _shown(one: Reminder | Intention) -> str:
         why=labelled(str(one.trigger)),
         content=_FENCE.sub("&lt;", one.content),
     )
-
-
-def _question(state: Any, query: OfState | None) -> str | None:
-    if query is None:
-        return storable(text_of(last_question(messages_of(state)))) or None
-    asked = of_state(state, query)
-    return None if asked is None else str(asked)

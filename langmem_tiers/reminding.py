@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from langmem_tiers.asking import Asking, memory_key, new_memory
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.flow import Flow
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import MemoryContext, StoreResult
 from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.remember.gatekeeping import admitted_as, passed, result_of
 from langmem_tiers.remember.memories import NewMemory, label, parsed_moment
 from langmem_tiers.remind import flow as reminders
 from langmem_tiers.remind.asked import (
@@ -21,6 +22,7 @@ from langmem_tiers.remind.asked import (
     MOST,
     Predicates,
     Tools,
+    checked_end,
     checked_kinds,
     checked_limit,
     checked_priority,
@@ -70,9 +72,10 @@ class RemindingVerbs:
     ) -> StoreResult:
         """Remember to do something: a prospective memory that `remind` raises by itself.
 
-        Memory and intention are stored in one transaction. The memory is one like any other; it
-        lasts until it is deleted, whatever time to live is configured. Of the triggers one is
-        given, or none: then it is raised at the next occasion.
+        Memory and intention are stored in one transaction, if the gate lets the memory pass. It
+        is a memory like any other, which lasts until thirty days after the intention was closed
+        or expired, and then as long as its tier's do. Of the triggers one is given, or none: then
+        it is raised at the next occasion.
 
         Args:
             content: What is to be done.
@@ -97,47 +100,24 @@ class RemindingVerbs:
             memory.intend("Ask her for the new figures", cue="when Anna mentions the budget")
             ```
         """
-        trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
-        return self._store.run(
-            self._intend(
-                content,
-                trigger,
-                fields,
-                priority=priority,
-                expires_at=expires_at,
-                after=after,
-                key=key,
-            )
+        flow = self._intend(
+            content,
+            at=at,
+            cue=cue,
+            before_tool=before_tool,
+            when=when,
+            priority=priority,
+            expires_at=expires_at,
+            after=after,
+            key=key,
+            **fields,
         )
+        return self._store.run(flow)
 
     @traced("tool")
-    async def aintend(
-        self,
-        content: str,
-        *,
-        at: datetime | str | None = None,
-        cue: str | When | None = None,
-        before_tool: str | BeforeTool | None = None,
-        when: str | If | None = None,
-        priority: Priority | str = Priority.MEDIUM,
-        expires_at: datetime | str | None = None,
-        after: Iterable[str] = (),
-        key: str | None = None,
-        **fields: Any,
-    ) -> StoreResult:
+    async def aintend(self, content: str, **asked: Any) -> StoreResult:
         """Remember to do something; see `intend`."""
-        trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
-        return await self._store.arun(
-            self._intend(
-                content,
-                trigger,
-                fields,
-                priority=priority,
-                expires_at=expires_at,
-                after=after,
-                key=key,
-            )
-        )
+        return await self._store.arun(self._intend(content, **asked))
 
     @traced("tool")
     def remind(
@@ -175,31 +155,22 @@ class RemindingVerbs:
         Raises:
             InvalidInputError: for what cannot be asked.
         """
-        return self._store.run(
-            self._remind(
-                self._occasion(query, tool, state, predicates, kinds), limit, lease_seconds, run_id
-            )
+        flow = self._remind(
+            query,
+            tool=tool,
+            state=state,
+            predicates=predicates,
+            kinds=kinds,
+            limit=limit,
+            lease_seconds=lease_seconds,
+            run_id=run_id,
         )
+        return self._store.run(flow)
 
     @traced("tool")
-    async def aremind(
-        self,
-        query: str | None = None,
-        *,
-        tool: Tools | None = None,
-        state: Any = None,
-        predicates: Predicates | None = None,
-        kinds: Iterable[str] | None = None,
-        limit: int = DEFAULT_LIMIT,
-        lease_seconds: float | None = None,
-        run_id: str | Run | None = None,
-    ) -> list[Reminder]:
+    async def aremind(self, query: str | None = None, **asked: Any) -> list[Reminder]:
         """Raise the intentions that are due; see `remind`."""
-        return await self._store.arun(
-            self._remind(
-                self._occasion(query, tool, state, predicates, kinds), limit, lease_seconds, run_id
-            )
-        )
+        return await self._store.arun(self._remind(query, **asked))
 
     @traced("tool")
     def acknowledge(self, reminder: Reminder | str) -> bool:
@@ -207,12 +178,12 @@ class RemindingVerbs:
 
         False if it came too late: somebody else was given it since, or it was put off or closed.
         """
-        return self._store.run(reminders.acknowledge(checked_token(reminder), self._here()))
+        return self._store.run(self._acknowledge(reminder))
 
     @traced("tool")
     async def aacknowledge(self, reminder: Reminder | str) -> bool:
         """Say that a leased reminder has been delivered; see `acknowledge`."""
-        return await self._store.arun(reminders.acknowledge(checked_token(reminder), self._here()))
+        return await self._store.arun(self._acknowledge(reminder))
 
     @traced("tool")
     def snooze(self, key: str, until: datetime | str) -> None:
@@ -280,71 +251,84 @@ class RemindingVerbs:
     def _intend(
         self,
         content: str,
-        trigger: Trigger,
-        fields: Mapping[str, Any],
         *,
-        priority: Priority | str,
-        expires_at: datetime | str | None,
-        after: Iterable[str],
-        key: str | None,
+        at: datetime | str | None = None,
+        cue: str | When | None = None,
+        before_tool: str | BeforeTool | None = None,
+        when: str | If | None = None,
+        priority: Priority | str = Priority.MEDIUM,
+        expires_at: datetime | str | None = None,
+        after: Iterable[str] = (),
+        key: str | None = None,
+        **fields: Any,
     ) -> Flow[StoreResult]:
+        trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
         level = checked_priority(priority)
-        expires = None if expires_at is None else parsed_moment(expires_at, "expires_at")
+        expires = checked_end(expires_at, trigger)
+        one = _prospective(content, level, key, fields)
+        return self._intended(one, trigger, level, expires, _keys(after))
+
+    def _intended(
+        self,
+        one: NewMemory,
+        trigger: Trigger,
+        priority: Priority,
+        expires_at: datetime | None,
+        after: Iterable[str],
+    ) -> Flow[StoreResult]:
         here = self._here()
-        at = getattr(trigger, "moment", None)
-        if expires is not None and at is not None and expires <= at:
-            raise InvalidInputError(
-                f"it would expire at {expires.isoformat()}, before it could be raised: leave "
-                "`expires_at` out, or give a later one"
-            )
-        one = _prospective(content, level, fields, key)
         needed = set[int]()
-        for name in _keys(after):
+        for name in after:
             needed.add((yield from self._flows.known(name, self.context)).id)
-        (write,) = yield from self._flows.writes([one], self.context)
+        (judged,) = yield from self._flows.judged([one], self.context)
+        kept = passed(judged.memory, judged.verdict, self._flows.gate)[:1]
+        if not kept:
+            return result_of(judged.verdict)
+        (write,) = yield from self._flows.writes(kept, self.context)
+        write = replace(write, ttl=math.inf, sources=(*write.sources, *judged.sources))
         yield from self._store.flows.refresh_state()
-        yield from reminders.intend(
+        applied = yield from reminders.intend(
             NewIntention(
-                write=replace(write, ttl=math.inf),
+                write=write,
                 trigger=trigger,
-                priority=level,
-                expires_at=expires,
+                priority=priority,
+                expires_at=expires_at,
                 after=tuple(sorted(needed)),
             ),
             here,
         )
-        return StoreResult(stored=True, key=write.key, tier=write.tier)
+        return admitted_as(judged.verdict, [write], applied)
 
     def _remind(
         self,
-        occasion: Occasion,
-        limit: int,
-        lease_seconds: float | None,
-        run_id: str | Run | None,
+        query: str | None = None,
+        *,
+        tool: Tools | None = None,
+        state: Any = None,
+        predicates: Predicates | None = None,
+        kinds: Iterable[str] | None = None,
+        limit: int = DEFAULT_LIMIT,
+        lease_seconds: float | None = None,
+        run_id: str | Run | None = None,
     ) -> Flow[list[Reminder]]:
-        return reminders.remind(
-            occasion,
-            self._here(),
-            limit=checked_limit(limit),
-            seconds=checked_seconds(lease_seconds),
-            holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
-        )
-
-    def _occasion(
-        self,
-        query: str | None,
-        tool: Tools | None,
-        state: Any,
-        predicates: Predicates | None,
-        kinds: Iterable[str] | None,
-    ) -> Occasion:
-        return Occasion(
-            now=self._store.flows.moment().now,
+        here = self._here()
+        occasion = Occasion(
+            now=here.moment.now,
             query=checked_query(query),
             calls=tool_calls(tool),
             true=true_of(state, predicates),
             kinds=checked_kinds(kinds),
         )
+        return reminders.remind(
+            occasion,
+            here,
+            limit=checked_limit(limit),
+            seconds=checked_seconds(lease_seconds),
+            holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+        )
+
+    def _acknowledge(self, reminder: Reminder | str) -> Flow[bool]:
+        return reminders.acknowledge(checked_token(reminder), self._here())
 
     def _snooze(self, key: str, until: datetime | str) -> Flow[None]:
         moment = parsed_moment(until, "until")
@@ -367,8 +351,9 @@ class RemindingVerbs:
 
 
 def _prospective(
-    content: str, priority: Priority, fields: Mapping[str, Any], key: str | None
+    content: str, priority: Priority, key: str | None, fields: Mapping[str, Any]
 ) -> NewMemory:
+    """The memory of an intention, with its priority where every client reads metadata."""
     metadata = fields.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise InvalidTypeError(f"metadata is a mapping, not {type(metadata).__name__}")

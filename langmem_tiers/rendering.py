@@ -22,6 +22,7 @@ from langmem_tiers.explain import UNPRINTABLE
 from langmem_tiers.importers import BadRecord
 from langmem_tiers.importing import Imported
 from langmem_tiers.memory import MemoryContext, Recollection, RelationSize, TierStats
+from langmem_tiers.remember.quarantine import Quarantined
 
 BAD_RECORDS_SHOWN = 20
 
@@ -215,6 +216,11 @@ def restored_document(tenant: str, reports: Mapping[str, RestoreReport]) -> dict
     """What came back from each archive, as JSON."""
     restored = [{"archive": name, **asdict(one)} for name, one in reports.items()]
     return {"tenant": tenant, "restored": restored}
+
+
+def quarantined_document(tenant: str, found: Sequence[Quarantined]) -> dict[str, Any]:
+    """What of a tenant is quarantined, as JSON."""
+    return {"tenant": tenant, "quarantined": [asdict(one) for one in found]}
 
 
 def cycles_document(

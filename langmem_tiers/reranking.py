@@ -10,7 +10,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.memory import Recollection
-from langmem_tiers.recall.context import Reranker
+from langmem_tiers.recall.context import Reranker, Shortlist
 
 _PLACE = "langmem_tiers_place"
 
@@ -22,11 +22,17 @@ def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
     added to each memory's evidence as `reranker`; score and explanation stay the profile's.
     """
 
-    def call(query: str, best: Sequence[Recollection]) -> Sequence[Recollection]:
-        return _chosen(compressor.compress_documents(_documents(best), query), best)
+    def call(shortlists: Sequence[Shortlist]) -> list[Sequence[Recollection]]:
+        return [
+            _chosen(compressor.compress_documents(_documents(best), query), best)
+            for query, best in shortlists
+        ]
 
-    async def acall(query: str, best: Sequence[Recollection]) -> Sequence[Recollection]:
-        return _chosen(await compressor.acompress_documents(_documents(best), query), best)
+    async def acall(shortlists: Sequence[Shortlist]) -> list[Sequence[Recollection]]:
+        return [
+            _chosen(await compressor.acompress_documents(_documents(best), query), best)
+            for query, best in shortlists
+        ]
 
     return Reranker(call, acall)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -64,6 +64,7 @@ class TieredMemoryRetriever(BaseRetriever):
     similarity_threshold: float = 0.85
     profile: str | ProfileFunction | None = None
     cutoff: bool = False
+    review: Literal["rules", "model"] | None = None
 
     def _get_relevant_documents(
         self,

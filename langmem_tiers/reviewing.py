@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables.config import ContextThreadPoolExecutor
 from pydantic import BaseModel, Field
 
+from langmem_tiers.daemons import Daemons
+from langmem_tiers.deadlines import adone_by, done_by
 from langmem_tiers.errors import InvalidInputError, ModelError
+from langmem_tiers.memory import ReviewResult
 from langmem_tiers.prompts import (
     OUT_OF_RANGE,
     REVIEW_MEMORY,
@@ -27,15 +29,15 @@ from langmem_tiers.remember.review import (
     Panel,
     Reviewer,
     Reviewers,
-    ReviewResult,
     Score,
     consensus,
 )
-from langmem_tiers.structured import aask, ask, checked_model, fenced, trimmed
-from langmem_tiers.turn.fence import labelled
+from langmem_tiers.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.turn.fence import labelled, quoted
 
-_AT_ONCE: Final = 8
-"""Requests that are under way at a time."""
+_AT_ONCE: Final = 32
+"""Requests of one model that are under way at a time: two members for each of 15 memories, which is
+what a recall of five has reviewed, and two to spare."""
 
 
 class Reviewed(BaseModel):
@@ -45,34 +47,48 @@ class Reviewed(BaseModel):
     reason: str = Field(description=REVIEW_REASON)
 
 
-def panel_of(model: BaseChatModel, reviewers: Reviewers) -> Panel:
+def panel_of(
+    model: BaseChatModel,
+    reviewers: Reviewers,
+    *,
+    seconds: float | None = None,
+    relevance_seconds: float | None = None,
+) -> Panel:
     """A panel whose members ask a chat model, each by itself and all at once.
 
     A member that has no question for models scores by its rule. One whose model gives no usable
-    answer is reported in `failures`, and the mean is that of the others. A long memory is shown by
-    its head and its tail.
+    answer, or none in time, is reported in `failures`, and the mean is that of the others. A long
+    memory is shown by its head and its tail.
+
+    Args:
+        model: A LangChain chat model.
+        reviewers: The members; those registered later belong to it too.
+        seconds: How long a review for storage waits, of all that it is asked at once; as long as
+            the model takes if not given.
+        relevance_seconds: Likewise for relevance.
 
     Example:
         ```python
         from langmem_tiers.remember.reviewers import default_reviewers
         from langmem_tiers.reviewing import panel_of
 
-        result = panel_of(model, default_reviewers()).call(candidate)
+        (result,) = panel_of(model, default_reviewers()).call([candidate])
         ```
     """
     checked_model(model)
+    asking = _Asking(model, Daemons(_AT_ONCE))
 
-    def call(candidate: Candidate) -> ReviewResult:
-        return _asked(model, [[_storage(one, candidate) for one in reviewers]])[0]
+    def call(candidates: Sequence[Candidate]) -> list[ReviewResult]:
+        return asking.asked(_storage_panels(reviewers, candidates), seconds)
 
-    async def acall(candidate: Candidate) -> ReviewResult:
-        return (await _aasked(model, [[_storage(one, candidate) for one in reviewers]]))[0]
+    async def acall(candidates: Sequence[Candidate]) -> list[ReviewResult]:
+        return await asking.aasked(_storage_panels(reviewers, candidates), seconds)
 
-    def relevance(contents: Sequence[str], query: str) -> list[ReviewResult]:
-        return _asked(model, _several(reviewers, contents, query))
+    def relevance(pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
+        return asking.asked(_relevance_panels(reviewers, pairs), relevance_seconds)
 
-    async def arelevance(contents: Sequence[str], query: str) -> list[ReviewResult]:
-        return await _aasked(model, _several(reviewers, contents, query))
+    async def arelevance(pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
+        return await asking.aasked(_relevance_panels(reviewers, pairs), relevance_seconds)
 
     return Panel(call, acall, relevance, arelevance)
 
@@ -91,26 +107,71 @@ class _Request(NamedTuple):
             raise InvalidInputError(OUT_OF_RANGE.format(score=answer.score, most=self.most))
 
 
+class _Asking(NamedTuple):
+    """Asks for several panels, all members of all of them at once; the twins differ by `await`."""
+
+    model: BaseChatModel
+    daemons: Daemons
+
+    def asked(
+        self, panels: Sequence[Sequence[_Request]], seconds: float | None
+    ) -> list[ReviewResult]:
+        """What each panel says."""
+        requests = _of_models(panels)
+        calls = [partial(self._ask, one) for one in requests]
+        return _results(panels, requests, done_by(seconds, calls, self.daemons), seconds)
+
+    async def aasked(
+        self, panels: Sequence[Sequence[_Request]], seconds: float | None
+    ) -> list[ReviewResult]:
+        """What each panel says."""
+        requests = _of_models(panels)
+        calls = [partial(self._aask, one) for one in requests]
+        return _results(panels, requests, await adone_by(seconds, calls, _AT_ONCE), seconds)
+
+    def _ask(self, one: _Request) -> Score | str:
+        try:
+            return _score(ask(self.model, Reviewed, one.messages or (), one.checked))
+        except ModelError as error:
+            return str(error)
+
+    async def _aask(self, one: _Request) -> Score | str:
+        try:
+            return _score(await aask(self.model, Reviewed, one.messages or (), one.checked))
+        except ModelError as error:
+            return str(error)
+
+
+def _storage_panels(reviewers: Reviewers, candidates: Sequence[Candidate]) -> list[list[_Request]]:
+    return [[_storage(one, candidate) for one in reviewers] for candidate in candidates]
+
+
+def _relevance_panels(
+    reviewers: Reviewers, pairs: Sequence[tuple[str, str]]
+) -> list[list[_Request]]:
+    return [[_relevance(one, content, query) for one in reviewers] for content, query in pairs]
+
+
+def _of_models(panels: Sequence[Sequence[_Request]]) -> list[_Request]:
+    return [one for panel in panels for one in panel if one.messages is not None]
+
+
 def _storage(one: Reviewer, candidate: Candidate) -> _Request:
     messages = None
     if one.storage_question is not None:
         shown = REVIEW_MEMORY.format(
             memory_type=labelled(candidate.memory_type or "any"),
             source=labelled(candidate.source),
-            content=fenced(trimmed(candidate.content)),
+            content=quoted(trimmed(candidate.content)),
         )
         messages = _messages(REVIEW_STORAGE, one.storage_question, shown)
     return _Request(one.name, lambda: one.score_storage(candidate), BEST, messages)
 
 
-def _several(reviewers: Reviewers, contents: Sequence[str], query: str) -> list[list[_Request]]:
-    return [[_relevance(one, content, query) for one in reviewers] for content in contents]
-
-
 def _relevance(one: Reviewer, content: str, query: str) -> _Request:
     messages = None
     if one.relevance_question is not None:
-        shown = REVIEW_QUERY.format(query=fenced(trimmed(query)), content=fenced(trimmed(content)))
+        shown = REVIEW_QUERY.format(query=quoted(trimmed(query)), content=quoted(trimmed(content)))
         messages = _messages(REVIEW_RELEVANCE, one.relevance_question, shown)
     return _Request(one.name, lambda: one.score_relevance(content, query), 1.0, messages)
 
@@ -119,45 +180,21 @@ def _messages(prompt: str, question: str, shown: str) -> list[BaseMessage]:
     return [SystemMessage(prompt.format(question=question)), HumanMessage(shown)]
 
 
-def _asked(model: BaseChatModel, panels: Sequence[Sequence[_Request]]) -> list[ReviewResult]:
-    """What each panel says; all members of all panels at once."""
-
-    def one(request: _Request) -> Score | str | None:
-        if request.messages is None:
-            return request.rule()
-        try:
-            return _score(ask(model, Reviewed, request.messages, request.checked))
-        except ModelError as error:
-            return str(error)
-
-    requests = [request for panel in panels for request in panel]
-    with ContextThreadPoolExecutor(max_workers=_AT_ONCE) as executor:
-        said = list(executor.map(one, requests))
-    return _results(panels, said)
-
-
-async def _aasked(model: BaseChatModel, panels: Sequence[Sequence[_Request]]) -> list[ReviewResult]:
-    """What each panel says; see `_asked`."""
-    free = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(request: _Request) -> Score | str | None:
-        if request.messages is None:
-            return request.rule()
-        try:
-            async with free:
-                return _score(await aask(model, Reviewed, request.messages, request.checked))
-        except ModelError as error:
-            return str(error)
-
-    requests = [request for panel in panels for request in panel]
-    return _results(panels, await asyncio.gather(*map(one, requests)))
-
-
 def _results(
-    panels: Sequence[Sequence[_Request]], said: Sequence[Score | str | None]
+    panels: Sequence[Sequence[_Request]],
+    requests: Sequence[_Request],
+    answers: Sequence[Score | str | None],
+    seconds: float | None,
 ) -> list[ReviewResult]:
-    answers = iter(said)
-    return [consensus({one.name: next(answers) for one in panel}) for panel in panels]
+    """What each panel says: its models' answers, and of those without a question their rules'."""
+    late = f"the model did not answer within {seconds:g} s" if seconds is not None else None
+    said = {id(one): answer or late for one, answer in zip(requests, answers, strict=True)}
+    return [
+        consensus(
+            {one.name: one.rule() if one.messages is None else said[id(one)] for one in panel}
+        )
+        for panel in panels
+    ]
 
 
 def _score(answer: Reviewed) -> Score:

@@ -6,6 +6,7 @@ from langmem_tiers.asking import memory_key
 from langmem_tiers.consolidate import history, revise
 from langmem_tiers.consolidate.history import History
 from langmem_tiers.consolidate.revise import Restoration, Retraction, Revising
+from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Flow
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.memory_flows import MemoryFlows
@@ -86,8 +87,10 @@ class RevisingVerbs:
     def history(self, key: str) -> History:
         """What a memory superseded and was superseded by, and what was done to it.
 
+        Of what was rejected or made room it says that, and why.
+
         Raises:
-            InvalidInputError: if there is no such memory.
+            InvalidInputError: if there is no such memory, and was none.
         """
         return self._store.run(self._history(key))
 
@@ -110,7 +113,13 @@ class RevisingVerbs:
         return (yield from revise.restore(one, self._revising()))
 
     def _history(self, key: str) -> Flow[History]:
-        one = yield from self._flows.known(memory_key(key), self.context)
+        try:
+            one = yield from self._flows.known(memory_key(key), self.context)
+        except InvalidInputError:
+            gone = yield from history.history_of_gone(key, self.context.root)
+            if gone is None:
+                raise
+            return gone
         return (yield from history.history(one, self.context.root))
 
     def _revising(self) -> Revising:

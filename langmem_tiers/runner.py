@@ -6,16 +6,21 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
+from langmem_tiers.daemons import Daemons
 from langmem_tiers.database import AsyncDatabase, Database, Target
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.errors import ConfigurationError
-from langmem_tiers.flow import Flow, arun, run
+from langmem_tiers.flow import Ask, Flow, Plan, Step, arun, run
 
 T = TypeVar("T")
 
+_CLOSED = "the store is closed: open it first"
+_ASIDE = Daemons(4)
+"""Where flows run that nobody waits for; four at a time, as most of their time is a model's."""
 _inherited: list[object] = []
 """Connections of a parent process: a fork must neither use nor close them."""
 
@@ -53,7 +58,7 @@ class Runner:
         """
         database = self._database or self._adatabase
         if database is None:
-            raise ConfigurationError("the store is closed: open it first")
+            raise ConfigurationError(_CLOSED)
         return database.target
 
     def open(self) -> None:
@@ -186,6 +191,29 @@ class Runner:
         handed_over = asyncio.run_coroutine_threadsafe(self.arun(flow), self._loop)
         return await asyncio.wrap_future(handed_over)
 
+    def run_plan(self, plan: Plan[T]) -> T:
+        """Run a plan, blocking."""
+        return run(plan, _Steps(self))
+
+    async def arun_plan(self, plan: Plan[T]) -> T:
+        """Run a plan, awaiting; what it asks for is awaited on this loop."""
+        return await arun(plan, _AsyncSteps(self))
+
+    def aside(self, flow: Flow[T]) -> Future[T]:
+        """Begin a flow that nobody waits for, on the store's own loop or on a thread of its own.
+
+        No interpreter waits for it either, and a store that is closed is not opened for it.
+
+        Raises:
+            ConfigurationError: if the store is closed.
+        """
+        if self._loop is not None and not self._loop.is_closed():
+            return asyncio.run_coroutine_threadsafe(self.arun(flow), self._loop)
+        database = self._database
+        if database is None:
+            raise ConfigurationError(_CLOSED)
+        return _ASIDE.submit(lambda: run(flow, database.session()))
+
     def _sync(self) -> Database:
         if self._database is None:
             raise asyncio.InvalidStateError("the store was closed while it was in use")
@@ -199,6 +227,38 @@ class Runner:
     def _stop(self) -> None:
         if self._server is not None:
             self._server.stop()
+
+
+class _Steps:
+    """What a plan is driven on: each of its flows is a unit of work of its own."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def perform(self, step: Step, /) -> Any:
+        return step.call() if isinstance(step, Ask) else self._runner.run(step)
+
+
+class _AsyncSteps:
+    """The same, awaited."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def perform(self, step: Step, /) -> Any:
+        return await (step.acall() if isinstance(step, Ask) else self._runner.arun(step))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

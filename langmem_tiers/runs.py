@@ -16,7 +16,7 @@ from collections.abc import (
 from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
@@ -73,6 +73,7 @@ class RecallOptions(TypedDict, total=False):
     similarity_threshold: float
     profile: str | ProfileFunction | None
     cutoff: bool | None
+    review: Literal["rules", "model"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,9 +235,9 @@ def checked_of_state(given: object, what: str) -> None:
 
 
 class _Blocking:
-    """A coordinator whose async verbs block, so that one body serves `invoke` and `ainvoke`."""
+    """Something whose async verbs block, so that one body serves `invoke` and `ainvoke`."""
 
-    def __init__(self, memory: MemoryCoordinator) -> None:
+    def __init__(self, memory: object) -> None:
         self._memory = memory
 
     def __getattr__(self, name: str) -> Any:
@@ -245,9 +246,12 @@ class _Blocking:
         return found if twin == name else awaitable(found)
 
 
-def blocking(memory: MemoryCoordinator) -> MemoryCoordinator:
-    """A coordinator for a body that is run `at_once`: what it awaits is done when it is called."""
-    return cast("MemoryCoordinator", _Blocking(memory))
+def blocking(memory: T) -> T:
+    """A coordinator, or what has verbs and their twins as it has, for a body that is run `at_once`.
+
+    What that body awaits is done when it is called.
+    """
+    return cast("T", _Blocking(memory))
 
 
 def awaitable(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:

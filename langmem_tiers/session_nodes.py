@@ -7,11 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidTypeError
-from langmem_tiers.nodes import node
+from langmem_tiers.hook_nodes import OnError, careful_of, hook_node
+from langmem_tiers.hooks import MemoryHooks
 from langmem_tiers.runs import OfState, Remembered, checked_of_state, of_state
 from langmem_tiers.structured import checked_model
 
@@ -19,22 +20,31 @@ from langmem_tiers.structured import checked_model
 def create_session_end_node(
     *,
     ended: OfState = "session_ended",
+    events: OfState | None = None,
+    concepts: OfState | None = None,
     model: BaseChatModel | None = None,
+    on_error: OnError = "raise",
     tenant: str | None = None,
     project_id: str | None = None,
     session_id: str | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "session_end",
 ) -> Runnable[Any, dict[str, Any]]:
-    """A node that ends the run's session, if it has ended; see `consolidate_session`.
+    """A node that ends the run's session, if it has ended; see `MemoryHooks.on_session_stop`.
 
-    It writes the state key `session`: the `SessionReport` as JSON, or None where the session goes
-    on. A retry of the node keeps nothing twice.
+    It writes the state key `session`: the `SessionReport` as JSON, with the keys of the `events`
+    and `concepts` that were kept, or None where the session goes on. A retry of the node keeps
+    nothing twice. The session is the context's, else the thread.
 
     Args:
         ended: Whether the session has ended: a key of the state, or a function of the state. A
             state without the key goes on.
+        events: Significant events, each with a `description` and a `type`: a key of the state, or a
+            function of it. If not given, they are those that the session's notes tell of.
+        concepts: What was learned, each with a `description` and a `category`, likewise.
         model: A chat model that sums up what happened, and what was learned; rules do if not given.
+        on_error: `raise`, or `tell`: what went wrong is written to the log and to
+            `session["error"]`, and the notes are there for another try.
         tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
         project_id: Likewise.
         session_id: Likewise; `{thread_id}` for instance.
@@ -43,25 +53,42 @@ def create_session_end_node(
 
     Raises:
         InvalidInputError: when it runs, if no session is named.
-        ModelError: when it runs, if the model gave nothing usable; the session is as it was.
+        ModelError: when it runs, if the model gave nothing usable; the notes are as they were.
     """
     whose = Remembered(
         tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
     )
-    checked_of_state(ended, "ended")
+    for what, given in {"ended": ended, "events": events, "concepts": concepts}.items():
+        if given is not None:
+            checked_of_state(given, what)
     if model is not None:
         checked_model(model)
+    careful = careful_of(on_error)
 
-    async def end(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
+    async def end(hooks: MemoryHooks, state: Any) -> dict[str, Any]:
         over = of_state(state, ended, default=None)
         if over is not None and not isinstance(over, bool):
             raise InvalidTypeError(f"whether the session ended is True or False, not {over!r:.80}")
         if not over:
             return {"session": None}
-        report = asdict(await memory.aconsolidate_session(model=model))
-        return {"session": {key: _json(one) for key, one in report.items()}}
+        asked = {"events": events, "concepts": concepts}
+        told = {
+            what: of_state(state, given, None) for what, given in asked.items() if given is not None
+        }
+        return {"session": await careful(name, _stopped(hooks, told, model))}
 
-    return node(name, whose, end)
+    return hook_node(name, whose, end)
+
+
+async def _stopped(
+    hooks: MemoryHooks, told: dict[str, Any], model: BaseChatModel | None
+) -> dict[str, Any]:
+    stop = await hooks.aon_session_stop(told, model=model)
+    return {
+        **{key: _json(one) for key, one in asdict(stop.report).items()},
+        "events": [one.key for one in stop.events if one.stored],
+        "concepts": [one.key for one in stop.concepts if one.stored],
+    }
 
 
 def _json(one: Any) -> Any:

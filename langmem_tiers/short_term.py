@@ -84,21 +84,14 @@ class ShortTermState(PursuingVerbs):
         Raises:
             InvalidInputError: for what cannot be stored; nothing was.
         """
-        said = self._said(role, content, metadata, message_id)
-        return self._store.run(flows.add_message(self._whose, said))
+        return self._store.run(self._add(role, content, metadata, message_id=message_id))
 
     @traced("tool")
     async def aadd_interaction(
-        self,
-        role: str,
-        content: str,
-        metadata: Mapping[str, Any] | None = None,
-        *,
-        message_id: str | None = None,
+        self, role: str, content: str, metadata: Mapping[str, Any] | None = None, **fields: Any
     ) -> Message:
         """Add to the session's conversation; see `add_interaction`."""
-        said = self._said(role, content, metadata, message_id)
-        return await self._store.arun(flows.add_message(self._whose, said))
+        return await self._store.arun(self._add(role, content, metadata, **fields))
 
     def get_recent_context(self, limit: int = 20) -> list[Message]:
         """The session's newest messages of the last hour, oldest first; 200 at most."""
@@ -140,33 +133,18 @@ class ShortTermState(PursuingVerbs):
         Raises:
             InvalidInputError: for what is no mood; nothing was stored.
         """
-        state = EmotionalState(
-            primary_emotion=primary_emotion,
-            last_updated=self._now,
+        flow = self._set_emotional_state(
+            primary_emotion,
             confidence_level=confidence_level,
             conversation_sentiment=conversation_sentiment,
-            stress_indicators=stress_indicators or {},
+            stress_indicators=stress_indicators,
         )
-        return self._store.run(flows.set_emotional_state(self._whose, state))
+        return self._store.run(flow)
 
     @traced("tool")
-    async def aset_emotional_state(
-        self,
-        primary_emotion: str,
-        *,
-        confidence_level: float | None = None,
-        conversation_sentiment: str | None = None,
-        stress_indicators: Mapping[str, Any] | None = None,
-    ) -> EmotionalState:
+    async def aset_emotional_state(self, primary_emotion: str, **fields: Any) -> EmotionalState:
         """Say which mood the agent is in; see `set_emotional_state`."""
-        state = EmotionalState(
-            primary_emotion=primary_emotion,
-            last_updated=self._now,
-            confidence_level=confidence_level,
-            conversation_sentiment=conversation_sentiment,
-            stress_indicators=stress_indicators or {},
-        )
-        return await self._store.arun(flows.set_emotional_state(self._whose, state))
+        return await self._store.arun(self._set_emotional_state(primary_emotion, **fields))
 
     def get_emotional_state(self) -> EmotionalState | None:
         """The mood that the agent is in; None if it was not said within the last hour."""
@@ -208,16 +186,39 @@ class ShortTermState(PursuingVerbs):
         """What the agent has spent on a day; see `get_daily_spend`."""
         return await self._store.arun(self._daily_spend(date))
 
-    def _said(
-        self, role: str, content: str, metadata: Mapping[str, Any] | None, message_id: str | None
-    ) -> Message:
-        return Message(
+    def _add(
+        self,
+        role: str,
+        content: str,
+        metadata: Mapping[str, Any] | None,
+        *,
+        message_id: str | None = None,
+    ) -> Flow[Message]:
+        said = Message(
             message_id=str(uuid4()) if message_id is None else message_id,
             role=role,
             content=content,
             at=self._now,
             metadata={} if metadata is None else metadata,
         )
+        return flows.add_message(self._whose, said)
+
+    def _set_emotional_state(
+        self,
+        primary_emotion: str,
+        *,
+        confidence_level: float | None = None,
+        conversation_sentiment: str | None = None,
+        stress_indicators: Mapping[str, Any] | None = None,
+    ) -> Flow[EmotionalState]:
+        state = EmotionalState(
+            primary_emotion=primary_emotion,
+            last_updated=self._now,
+            confidence_level=confidence_level,
+            conversation_sentiment=conversation_sentiment,
+            stress_indicators=stress_indicators or {},
+        )
+        return flows.set_emotional_state(self._whose, state)
 
     def _add_spend(self, spent: Decimal | float, transaction_id: str | None) -> Flow[DailySpend]:
         exact, once = amount(spent), label(transaction_id, "transaction_id")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
@@ -15,6 +16,7 @@ from langmem_tiers import sql
 from langmem_tiers.config import (
     EXACT_LIMIT,
     SHORT_TERM_TTL_MINUTES,
+    TRACE_DAYS,
     StoreOptions,
     check_ttl,
     parse_index,
@@ -23,7 +25,7 @@ from langmem_tiers.database import Target
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.errors import ConfigurationError, DatabaseError
-from langmem_tiers.flow import Flow
+from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.memory import RelationSize, Tier, TierStats
 from langmem_tiers.ops import to_tier
 from langmem_tiers.runner import Runner
@@ -65,6 +67,7 @@ class TieredStore(SweepingStore, BaseStore):
         schema_prefix: str = "",
         short_term_ttl: float | None = SHORT_TERM_TTL_MINUTES,
         exact_limit: int | None = None,
+        trace_days: float | None = TRACE_DAYS,
         clock: Callable[[], datetime] | None = None,
         server: EmbeddedPostgres | None = None,
     ) -> None:
@@ -85,6 +88,8 @@ class TieredStore(SweepingStore, BaseStore):
             short_term_ttl: Minutes that a short_term memory lives after its last read; None
                 for ever.
             exact_limit: The number of vectors up to which a search is exact.
+            trace_days: How long the traces of turns are kept; None for ever. The sweeper removes
+                what is older.
             clock: What tells the time, in timezone-aware UTC.
             server: A Postgres of the store's own, started and stopped with it.
 
@@ -97,6 +102,7 @@ class TieredStore(SweepingStore, BaseStore):
             schema_prefix=schema_prefix,
             tier_ttl={} if short_term_ttl is None else {Tier.SHORT_TERM: short_term_ttl},
             exact_limit=EXACT_LIMIT if exact_limit is None else exact_limit,
+            trace_days=trace_days,
         )
         check_ttl(ttl)
         if clock is not None and clock().tzinfo is None:
@@ -289,6 +295,23 @@ class TieredStore(SweepingStore, BaseStore):
     async def arun(self, flow: Flow[T]) -> T:
         """Run a flow on this store's database, awaiting."""
         return await self._runner.arun(flow)
+
+    def aside(self, flow: Flow[T]) -> Future[T]:
+        """Begin a flow that nobody waits for, in a copy of the caller's context."""
+        return self._runner.aside(flow)
+
+    @property
+    def on_own_loop(self) -> bool:
+        """Whether a blocking call would block the loop that the store was opened on."""
+        return self._runner.on_own_loop
+
+    def run_plan(self, plan: Plan[T]) -> T:
+        """Run a plan, each of its flows a transaction of its own, blocking."""
+        return self._runner.run_plan(plan)
+
+    async def arun_plan(self, plan: Plan[T]) -> T:
+        """Run a plan, awaiting; what it asks for is awaited on the caller's loop."""
+        return await self._runner.arun_plan(plan)
 
     @property
     def target(self) -> Target:

@@ -25,7 +25,9 @@ from langmem_tiers.recall import flow as recalling
 from langmem_tiers.recall.candidates import Candidate, read_columns
 from langmem_tiers.recall.context import Inquiry, Reader
 from langmem_tiers.remember import flow as remembering
-from langmem_tiers.turn import state_flows
+from langmem_tiers.remember.admission import Applied, needs_admission
+from langmem_tiers.remind import flow as reminders
+from langmem_tiers.turn import state_flows, trace_flows
 from langmem_tiers.vectors import PackedVector
 
 _log = logging.getLogger(__name__)
@@ -87,7 +89,7 @@ class StoreFlows:
         return results
 
     def _apply_together(self, several: Sequence[remembering.Writing]) -> Flow[None]:
-        return remembering.apply(remembering.merged(several), options=self.options, tier=None)
+        yield from remembering.apply(remembering.merged(several), options=self.options, tier=None)
 
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
         """One get alone: the commonest call, on the shortest way."""
@@ -213,13 +215,18 @@ class StoreFlows:
         (rows,) = yield Query((Call("find", params),), commit=True)
         return read_columns(rows, self._distance)
 
-    def write(self, writes: Sequence[remembering.Write]) -> Flow[None]:
-        """Put and delete what was checked already, all or nothing."""
+    def write(self, writes: Sequence[remembering.Write]) -> Flow[Applied]:
+        """Put and delete what was checked already, all or nothing; what was written in the end."""
         last = remembering.last_writes(writes)
-        if last:
-            yield from self.refresh_state()
-            vectors = yield from remembering.embed(last, self.options)
-            yield Together(remembering.Writing(last, vectors, self.moment()), self._apply_together)
+        if not last:
+            return Applied()
+        yield from self.refresh_state()
+        vectors = yield from remembering.embed(last, self.options)
+        writing = remembering.Writing(last, vectors, self.moment())
+        if needs_admission(last):
+            return (yield from remembering.apply(writing, options=self.options, tier=None))
+        yield Together(writing, self._apply_together)
+        return Applied(last)
 
     def type_stats(self, tenant: str) -> Flow[list[Row]]:
         """Tier, memory type, memories and accesses of a tenant, accesses counted so far too."""
@@ -304,6 +311,8 @@ class StoreFlows:
         now = self._clock()
         yield from outcome.forget(now)
         yield from state_flows.sweep(now)
+        yield from trace_flows.sweep(now, self.options.trace_days)
+        yield from reminders.sweep(now, self.options)
         return (yield from remembering.sweep(now=now))
 
     def tend(self) -> Flow[int]:

@@ -6,7 +6,6 @@ This is the outermost edge to code that we do not know: whatever a provider rais
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,13 @@ from typing import Any, Final, Generic, TypeVar
 from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableParallel,
+    RunnableSequence,
+)
 from pydantic import BaseModel, ValidationError
 
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError, ModelError
@@ -34,10 +39,6 @@ _TOLD: Final = 500
 HEAD: Final = 1_000
 TAIL: Final = 3_000
 """Characters of a long text that a model is shown: a traceback says most at its end."""
-_FENCE: Final = re.compile(
-    r"<(?=\s*/?\s*(?:attempt|task|tool|tried|error|worked_later|memory|names|pairs|note|query)\b)",
-    re.IGNORECASE,
-)
 
 
 def ask(
@@ -59,7 +60,7 @@ def ask(
     while talk.answer is None:
         with _hearing(talk) as reply:
             asked = model.with_structured_output(schema, include_raw=True)
-            reply.said = asked.invoke(talk.messages, _QUIET)
+            reply.said = _on_this_thread(asked).invoke(talk.messages, _QUIET)
     return talk.answer
 
 
@@ -78,6 +79,25 @@ async def aask(
     return talk.answer
 
 
+def _on_this_thread(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """The same, with its request made on the thread that asks.
+
+    LangChain's chain makes it on a further one, which keeps a program from ending until the model
+    has answered.
+    """
+    if not isinstance(asked, RunnableSequence) or not isinstance(asked.first, RunnableParallel):
+        return asked
+    steps = asked.first.steps__
+    if steps.keys() != {"raw"}:
+        return asked
+    model = steps["raw"]
+
+    def raw(messages: Any, config: RunnableConfig) -> dict[str, Any]:
+        return {"raw": model.invoke(messages, config)}
+
+    return RunnableSequence(RunnableLambda(raw), *asked.steps[1:])
+
+
 def checked_model(model: object) -> None:
     """Refuse what is no chat model, before anything is done with it."""
     if not callable(getattr(model, "with_structured_output", None)):
@@ -85,11 +105,6 @@ def checked_model(model: object) -> None:
             f"a model is a LangChain chat model, not {type(model).__name__}: make one, such as "
             "init_chat_model('openai:gpt-5-mini')"
         )
-
-
-def fenced(text: str) -> str:
-    """Text as data for a prompt: what could end a fence is written `&lt;`, all else verbatim."""
-    return _FENCE.sub("&lt;", text)
 
 
 def trimmed(text: str) -> str:

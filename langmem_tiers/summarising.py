@@ -24,8 +24,8 @@ from langmem_tiers.prompts import (
     UNKNOWN_SPEAKER,
 )
 from langmem_tiers.remember.memories import checked_text
-from langmem_tiers.structured import aask, ask, checked_model, fenced, trimmed
-from langmem_tiers.turn.fence import labelled
+from langmem_tiers.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.turn.fence import labelled, quoted
 
 _AT_ONCE: Final = 24_000
 """Characters of notes in one request, or one note of them."""
@@ -126,7 +126,7 @@ def _shown(number: int, one: Told) -> str:
         number=number,
         time=f"{one.at.astimezone(UTC):%Y-%m-%d %H:%M}",
         speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
-        content=fenced(trimmed(one.content)),
+        content=quoted(trimmed(one.content)),
     )
 
 

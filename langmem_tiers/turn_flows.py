@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from langmem_tiers.errors import ConflictError, InvalidInputError
-from langmem_tiers.flow import Call, Flow, Query, Row, anew
+from langmem_tiers.flow import Call, Flow, Query, Row, Rows, anew
 from langmem_tiers.learn import traces
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.stored import stored_values
-from langmem_tiers.memory import MemoryContext, StoreResult, Tier
+from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.namespaces import Place, encode
+from langmem_tiers.remember.admission import Applied, admitted, needs_admission
 from langmem_tiers.remember.flow import (
     LOCK,
     Write,
@@ -22,59 +23,27 @@ from langmem_tiers.remember.flow import (
     apply,
     embed,
     last_writes,
+    lock_call,
     lock_writes,
 )
 from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.room import Evicted
 from langmem_tiers.store_flows import StoreFlows
-from langmem_tiers.turn.layout import EPISODES
+from langmem_tiers.turn import report
 from langmem_tiers.turn.record import TurnRecord
+from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import BudgetStatus
-from langmem_tiers.turn.trace import TurnEvent, TurnTrace, bounds, event_names
+from langmem_tiers.turn.state import Goal, ProgressDelta
+from langmem_tiers.turn.state_flows import Whose, goal_advanced, put_goal, reading_goals
+from langmem_tiers.turn.stored import stored
+from langmem_tiers.turn.trace import TurnEvent, TurnTrace, event_names, failure_name
+from langmem_tiers.turn.trace_flows import ended_call, history, lock_name, record_call
+from langmem_tiers.vectors import PackedVector
 
 _TRACES = "\0traces"
 """The key that turns lock to read a project's traces and add their own."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitReport:
-    """What a turn left behind."""
-
-    turn: str
-    stored: tuple[StoreResult, ...] = ()
-    """Every memory that was written."""
-    episodic: tuple[Mapping[str, Any], ...] = ()
-    """What happened, as it was stored: `key`, `namespace`, `tier` and `value`."""
-    semantic: tuple[Mapping[str, Any], ...] = ()
-    """What is known, likewise."""
-    goals: tuple[Mapping[str, Any], ...] = ()
-    """What was noted of goals, in order."""
-    lessons: tuple[str, ...] = ()
-    """Keys of what its failed tool calls taught."""
-    skills: tuple[str, ...] = ()
-    """Keys of the skills whose evidence it changed."""
-    summary: Mapping[str, int] = field(default_factory=dict)
-    """How many of each it wrote."""
-    budget: BudgetStatus
-    trace: TurnTrace
-
-    def __str__(self) -> str:
-        """What was written, in one line, and what it spent in another."""
-        told = ", ".join(f"{number:,} {name}" for name, number in self.summary.items() if number)
-        return f"turn {self.turn}: {told or 'nothing written'}\n{self.budget}"
-
-    def to_json(self) -> str:
-        """The whole report as JSON."""
-        told = {
-            "turn": self.turn,
-            "summary": dict(self.summary),
-            "episodic": [dict(one) for one in self.episodic],
-            "semantic": [dict(one) for one in self.semantic],
-            "goals": [dict(one) for one in self.goals],
-            "lessons": list(self.lessons),
-            "skills": list(self.skills),
-            "trace": [one.to_state() for one in self.trace.events],
-        }
-        return json.dumps(told, ensure_ascii=False, sort_keys=True)
+Vectors = dict[str, PackedVector | None]
 
 
 class Settling(NamedTuple):
@@ -98,99 +67,75 @@ class _Learned(NamedTuple):
     skills: list[str]
     lessons: list[tuple[str, str]]
     """The key of each lesson, and of the call that it comes from."""
-    seen: list[Trace]
-    extracts: bool
+    seen: list[Trace] | None
+    """None if no skills were looked for."""
 
 
 def commit(settling: Settling) -> Flow[CommitReport]:
-    """Write all of a turn, or nothing; done again it writes nothing more.
+    """Write all of a turn, or nothing; one that was committed before is told as it was then.
 
     Raises:
-        InvalidInputError: if it was abandoned, or derives from what is not there.
+        InvalidInputError: if it was abandoned, was committed with other content, derives from what
+            is not there, or notes progress of a goal that is not set.
         ConflictError: if others committed all the while, ten times.
     """
-    return anew(lambda: _commit(settling))
+    vectors: Vectors = {}
+    return anew(lambda: _commit(settling, vectors))
 
 
-def _commit(settling: Settling) -> Flow[CommitReport]:
+def _commit(settling: Settling, vectors: Vectors) -> Flow[CommitReport]:
     store, context, record = settling.store, settling.context, settling.record
     yield from store.refresh_state()
-    ended = _ended_call(context, record.turn)
-    (rows,) = yield Query((ended,), commit=True)
+    (rows,) = yield Query((ended_call(context, record.turn),), commit=True)
+    if rows:
+        return (yield from _as_before(settling, rows[0]))
     learned = yield from _learned(settling)
-    wanted = yield from settling.memory.writes(learned.memories, context)
+    memories = yield from settling.memory.writes(learned.memories, context)
+    pending = [_in_its_room(settling, *one) for one in zip(record.pending, memories, strict=False)]
     evictions = yield from _evictions(record.evicted, context, store)
-    writes = last_writes([*evictions, *wanted])
-    if rows:
-        return _report(settling, writes, learned, _skills(rows, record.turn))
-    vectors = yield from embed(writes, store.options)
-    moment = store.moment()
-    again = (traces.recent(context, moment),) if learned.extracts else ()
-    place = encode(context.namespace(Tier.WORKING))
-    further = [(*place, _TRACES)] if learned.extracts else []
-    further += [(place.tenant, "", LOCK)] if learned.lessons else []
-    lock = lock_writes(writes, store.options, further)
-    _, rows, *stored = yield Query((lock, ended, *again))
-    if rows or (stored and traces.read_traces(stored[0]) != learned.seen):
-        yield Query((), commit=True)  # which lets go of the locks
-        raise ConflictError(f"somebody else committed beside the turn {record.turn!r}: again")
-    report = _report(settling, writes, learned, tuple(learned.skills))
-    events = [*record.events, _committed(report, moment.now)]
-    yield from apply(
-        Writing(writes, vectors, moment),
-        options=store.options,
-        tier=None,
-        locked=True,
-        further=(
-            *_derived(learned.lessons, context, record, moment.now),
-            record_call(context, record.turn, events),
-        ),
-    )
-    return _report(settling, writes, learned, tuple(learned.skills), events)
+    writes = last_writes([*evictions, *pending, *memories[len(pending) :]])
+    yield from _embed(writes, vectors, store)
+    goals = yield from _held(settling, writes, learned)
+    moment, applied = store.moment(), Applied(writes)
+    if needs_admission(writes):
+        applied = yield from admitted(writes, (), moment)
+    writing = Writing(applied.writes, vectors, moment)
+    return (yield from _written(settling, writing, learned, goals, applied.evicted))
 
 
-def abandon(settling: Settling, reason: str) -> Flow[None]:
-    """Leave of a turn its trace alone; one that has ended stays as it ended."""
-    context, record = settling.context, settling.record
-    (rows,) = yield Query((_ended_call(context, record.turn),), commit=True)
-    if rows:
-        return
-    dropped = {"memories": len(record.pending), "calls": len(record.calls)}
-    left = TurnEvent(kind="abandoned", at=settling.store.now, reasons=(reason,), detail=dropped)
-    events = [*record.events, left]
-    yield Query((record_call(context, record.turn, events),), commit=True)
+def _in_its_room(settling: Settling, one: NewMemory, write: Write) -> Write:
+    """What the gate let pass, with what bounds the place that it goes to."""
+    gate = settling.memory.gate
+    return replace(write, rooms=gate.rooms(one.memory_type or "episodic", write.tier))
 
 
-def history(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
-    """What was decided in a turn.
-
-    Raises:
-        InvalidInputError: if the tenant has no such turn.
-    """
-    low, high = bounds(turn)
-    params = {"tenant": context.root, "low": low, "high": high}
-    (rows,) = yield Query((Call("turn_events", params),), commit=True)
-    if not rows:
+def _as_before(settling: Settling, row: Row) -> Flow[CommitReport]:
+    """The report of a turn that was committed before: what it stored then, as it is by now."""
+    record, context = settling.record, settling.context
+    kind, detail = row
+    if kind == "abandoned":
         raise InvalidInputError(
-            f"there is no turn {turn!r} in tenant {context.tenant!r}: one is written when it is "
-            "committed, or left"
+            f"the turn {record.turn!r} was abandoned, and what it wanted written is gone: begin "
+            "another"
         )
-    return TurnTrace(turn=turn, events=tuple(map(_event, rows)))
-
-
-def record_call(context: MemoryContext, turn: str, events: Sequence[TurnEvent]) -> Call:
-    """The call that writes the trace of a turn."""
-    details = [{**one.detail, "reasons": list(one.reasons), "turn": turn} for one in events]
+    if new := [key for key in record.wanted if key not in set(detail["wanted"])]:
+        raise InvalidInputError(
+            f"the turn {record.turn!r} was committed before, without {new[0]!r} and "
+            f"{len(new) - 1} more that it wants now: nothing was written; give each turn a turn_id "
+            "of its own, and a retry what the first one had"
+        )
+    names = [(one["namespace"], one["key"]) for one in detail["stored"]]
     params = {
-        "tenant": context.root,
-        "events": event_names(turn, events),
-        "kinds": [one.kind for one in events],
-        "namespaces": [one.namespace for one in events],
-        "keys": [one.key for one in events],
-        "at": [one.at for one in events],
-        "details": [json.dumps(one, ensure_ascii=False) for one in details],
+        "tenants": [context.root for _ in names],
+        "namespaces": [namespace for namespace, _ in names],
+        "keys": [key for _, key in names],
     }
-    return Call("record_turn", params)
+    (rows,) = yield Query((Call("get_many", params),), commit=True)
+    alive_at = settling.store.moment().alive_at
+    found = {(one["namespace"], one["key"]): one for one in map(_export, _alive(rows, alive_at))}
+    exports = [found[name] for name in names if name in found]
+    trace = yield from history(record.turn, context)
+    return report.report_of(detail, exports, budget=settling.budget, trace=trace)
 
 
 def _learned(settling: Settling) -> Flow[_Learned]:
@@ -201,7 +146,7 @@ def _learned(settling: Settling) -> Flow[_Learned]:
     pairs = [(str(one.memory.key), one.attempt) for one in lessons]
     own = None if settling.min_support is None else record.trace(success=settling.success)
     if own is None or settling.min_support is None:
-        return _Learned(memories, [], pairs, [], extracts=False)
+        return _Learned(memories, [], pairs, None)
     moment = store.moment()
     (rows,) = yield Query((traces.recent(context, moment),), commit=True)
     seen = traces.read_traces(rows)
@@ -210,7 +155,7 @@ def _learned(settling: Settling) -> Flow[_Learned]:
     known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
     news = {key: one for key, one in skills.items() if traces.is_news(one, known.get(key))}
     memories += [traces.trace_memory(own, context), *news.values()]
-    return _Learned(memories, list(news), pairs, seen, extracts=True)
+    return _Learned(memories, list(news), pairs, seen)
 
 
 def _evictions(keys: Sequence[str], context: MemoryContext, store: StoreFlows) -> Flow[list[Write]]:
@@ -224,8 +169,102 @@ def _evictions(keys: Sequence[str], context: MemoryContext, store: StoreFlows) -
     return [Write(place=place, key=key, value=None) for place, key in found if place in own]
 
 
+def _embed(writes: Sequence[Write], known: Vectors, store: StoreFlows) -> Flow[None]:
+    """Add the vectors that are not known yet: a commit that begins anew has most of them."""
+    fresh = [one for one in writes if any(text not in known for _, text in one.texts)]
+    known |= yield from embed(fresh, store.options)
+
+
+def _held(settling: Settling, writes: Sequence[Write], learned: _Learned) -> Flow[dict[str, Goal]]:
+    """Lock all that the commit goes by, and leave the transaction open; its goals as they will be.
+
+    Raises:
+        ConflictError: if somebody else committed beside it; its transaction has ended then.
+        InvalidInputError: if a goal is not set.
+    """
+    store, context, record = settling.store, settling.context, settling.record
+    moment, place = store.moment(), encode(context.namespace(Tier.WORKING))
+    again = () if learned.seen is None else (traces.recent(context, moment),)
+    further = [lock_name(context, record.turn)]
+    further += [(*place, _TRACES)] if again else []
+    further += [(place.tenant, "", LOCK)] if learned.lessons else []
+    ids = list(dict.fromkeys(one["goal"] for one in record.goals))
+    goals = reading_goals(Whose.of(context), ids, moment.now)
+    lock = lock_writes(writes, store.options, further)
+    answers = yield Query((lock, ended_call(context, record.turn), *again, *goals))
+    ended, known = answers[1], answers[2 : 2 + len(again)]
+    if ended or (known and traces.read_traces(known[0]) != learned.seen):
+        yield Query((), commit=True)  # which lets go of the locks
+        raise ConflictError(f"somebody else committed beside the turn {record.turn!r}: again")
+    by_goal = zip(ids, answers[len(answers) - len(ids) :], strict=True)
+    return {one: goal_advanced(one, rows, _steps(record, one)) for one, rows in by_goal}
+
+
+def _written(
+    settling: Settling,
+    writing: Writing,
+    learned: _Learned,
+    goals: Mapping[str, Goal],
+    evicted: Sequence[Evicted],
+) -> Flow[CommitReport]:
+    """Write all of it; the locks are held."""
+    store, context, record = settling.store, settling.context, settling.record
+    now, puts = writing.moment.now, [one for one in writing.writes if one.value is not None]
+    detail = report.committed(
+        puts,
+        evicted=[(one.memory.key, one.by) for one in evicted],
+        wanted=record.wanted,
+        calls=len(record.calls),
+        lessons=[lesson for lesson, _ in learned.lessons],
+        skills=learned.skills,
+        goals=[{**one, "progress": goals[one["goal"]].progress} for one in record.goals],
+    )
+    ended = TurnEvent(kind="committed", at=now, reasons=(report.reason(detail),), detail=detail)
+    trace = TurnTrace(turn=record.turn, events=(*record.events, ended))
+    yield from apply(
+        writing,
+        options=store.options,
+        tier=None,
+        locked=True,
+        further=(
+            *_derived(learned.lessons, context, record, now),
+            *(put_goal(Whose.of(context), one, now) for one in goals.values()),
+            record_call(context, record.turn, trace.events),
+        ),
+    )
+    return report.report_of(detail, map(report.exported, puts), budget=settling.budget, trace=trace)
+
+
+def abandon(settling: Settling, reason: str) -> Flow[None]:
+    """Leave of a turn its trace alone; one that has ended stays as it ended."""
+    record = settling.record
+    dropped = {"memories": len(record.pending), "calls": len(record.calls)}
+    left = TurnEvent(kind="abandoned", at=settling.store.now, reasons=(reason,), detail=dropped)
+    yield from _record(settling, [*record.events, left])
+
+
+def fail(settling: Settling, reason: str) -> Flow[None]:
+    """Leave the trace of a turn that failed so far; it may go on, as a run does that is resumed."""
+    record, now = settling.record, settling.store.now
+    failed = TurnEvent(kind="failed", at=now, reasons=(reason,))
+    names = [
+        *event_names(record.turn, record.events),
+        failure_name(record.turn, record.events, now),
+    ]
+    yield from _record(settling, [*record.events, failed], names)
+
+
+def _record(
+    settling: Settling, events: Sequence[TurnEvent], names: Sequence[str] | None = None
+) -> Flow[None]:
+    """Write a trace beside nothing else, unless the turn has ended."""
+    context, turn = settling.context, settling.record.turn
+    lock = lock_call([lock_name(context, turn)], settling.store.options)
+    yield Query((lock, record_call(context, turn, events, names)), commit=True)
+
+
 def _derived(
-    lessons: Sequence[tuple[str, str]], context: MemoryContext, record: TurnRecord, now: Any
+    lessons: Sequence[tuple[str, str]], context: MemoryContext, record: TurnRecord, now: datetime
 ) -> list[Call]:
     """The calls that say of lessons which call they came from."""
     if not lessons:
@@ -245,75 +284,17 @@ def _derived(
     return [Call("derive", params), doubt]
 
 
-def _report(
-    settling: Settling,
-    writes: Sequence[Write],
-    learned: _Learned,
-    skills: tuple[str, ...],
-    events: Sequence[TurnEvent] | None = None,
-) -> CommitReport:
-    puts = [one for one in writes if one.value is not None]
-    exports = [_export(one) for one in puts]
-    episodic = tuple(one for one in exports if one["value"]["memory_type"] in EPISODES)
-    semantic = tuple(one for one in exports if one["value"]["memory_type"] not in EPISODES)
-    record = settling.record
-    return CommitReport(
-        turn=record.turn,
-        stored=tuple(StoreResult(stored=True, key=one.key, tier=one.tier) for one in puts),
-        episodic=episodic,
-        semantic=semantic,
-        goals=tuple(record.goals),
-        lessons=tuple(lesson for lesson, _ in learned.lessons),
-        skills=skills,
-        summary={
-            "episodic": len(episodic),
-            "semantic": len(semantic),
-            "tool calls": len(record.calls),
-            "lessons": len(learned.lessons),
-            "skills": len(skills),
-            "goals": len(record.goals),
-        },
-        budget=settling.budget,
-        trace=TurnTrace(turn=record.turn, events=tuple(events or record.events)),
-    )
+def _steps(record: TurnRecord, goal_id: str) -> list[ProgressDelta]:
+    """How much nearer the turn brought a goal."""
+    noted = [dict(one) for one in record.goals if one["goal"] == goal_id]
+    return [stored(ProgressDelta, {k: v for k, v in one.items() if k != "goal"}) for one in noted]
 
 
-def _export(one: Write) -> dict[str, Any]:
-    place = {"tenant": one.place.tenant, "namespace": one.place.namespace}
-    return {"key": one.key, **place, "tier": one.tier.value, "value": json.loads(one.value or "{}")}
+def _alive(rows: Rows, alive_at: datetime) -> list[Row]:
+    return [row for row in rows if row[7] is None or row[7] > alive_at]
 
 
-def _committed(report: CommitReport, now: Any) -> TurnEvent:
-    wrote = ", ".join(f"{number} {name}" for name, number in report.summary.items() if number)
-    detail = {
-        "summary": dict(report.summary),
-        "keys": [one.key for one in report.stored],
-        "lessons": list(report.lessons),
-        "skills": list(report.skills),
-    }
-    return TurnEvent(
-        kind="committed", at=now, reasons=(wrote or "nothing to write",), detail=detail
-    )
-
-
-def _skills(rows: Sequence[Row], turn: str) -> tuple[str, ...]:
-    """The skills that the turn changed when it was committed before."""
-    ((kind, detail),) = rows
-    if kind == "abandoned":
-        raise InvalidInputError(
-            f"the turn {turn!r} was abandoned, and what it wanted written is gone: begin another"
-        )
-    return tuple(detail["skills"])
-
-
-def _ended_call(context: MemoryContext, turn: str) -> Call:
-    low, high = bounds(turn)
-    return Call("turn_ended", {"tenant": context.root, "low": low, "high": high})
-
-
-def _event(row: Row) -> TurnEvent:
-    kind, at, detail, namespace, key = row
-    told = dict(detail)
-    reasons = tuple(told.pop("reasons", ()))
-    told.pop("turn", None)
-    return TurnEvent(kind=kind, at=at, reasons=reasons, detail=told, namespace=namespace, key=key)
+def _export(row: Row) -> dict[str, Any]:
+    tenant, namespace, key, value, _, _, tier, *_ = row
+    place = {"tenant": tenant, "namespace": namespace}
+    return {"key": key, **place, "tier": tier, "value": value}

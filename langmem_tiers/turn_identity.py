@@ -14,8 +14,7 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.flow import Ask
-from langmem_tiers.planning import Plan
+from langmem_tiers.flow import Ask, Plan
 from langmem_tiers.turn.fragment import Fragment, Section
 
 QUERIES: Final = (

@@ -1,29 +1,35 @@
-"""The verbs by which a turn keeps what it does until it is committed; none reads or writes."""
+"""The verbs by which a turn keeps what it does until it is committed; none writes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from langmem_tiers.asking import new_memories
 from langmem_tiers.config import OrchestratorSettings
-from langmem_tiers.consolidate.claims import statements
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
-from langmem_tiers.memory import MemoryContext
+from langmem_tiers.flow import Plan
+from langmem_tiers.memory import Destination, MemoryContext
 from langmem_tiers.remember.flow import Write
-from langmem_tiers.remember.memories import NewMemory, checked_text, share, to_write
+from langmem_tiers.remember.gatekeeping import Gate, Judged, passed, result_of
+from langmem_tiers.remember.memories import NewMemory, to_write
 from langmem_tiers.store import TieredStore
+from langmem_tiers.tracing import traced
 from langmem_tiers.turn import spending
-from langmem_tiers.turn.invocation import called
+from langmem_tiers.turn.invocation import Called, called
 from langmem_tiers.turn.record import TurnRecord, settled
 from langmem_tiers.turn.routing import Memorized, Route, Tracked
 from langmem_tiers.turn.spending import Budget, BudgetStatus
+from langmem_tiers.turn.state import ProgressDelta, checked_id
+from langmem_tiers.turn.stored import to_value
 from langmem_tiers.turn.trace import Kind, TurnEvent, TurnTrace
 
+STORED = "stored"
+"""What the gate says of what it has nothing against."""
 Router = Callable[[NewMemory], Route]
 """Says which memory types receive what is memorized without naming one."""
 
@@ -34,7 +40,7 @@ class KeepingVerbs:
     memory: MemoryCoordinator
     budget: Budget
     settings: OrchestratorSettings
-    _router: Router
+    _router: Router | None
     _record: TurnRecord | None
     _lock: threading.Lock
 
@@ -67,74 +73,44 @@ class KeepingVerbs:
             call_id: A name that a retry has too: the same call is tracked once.
 
         Returns:
-            Whether it is tracked, and the key of its memory.
+            Whether it is tracked, and the key of its memory. A call whose answer instructs its
+            reader is tracked all the same, and its memory is quarantined.
 
         Raises:
             BudgetExceededError: if the turn has spent what it may; it was not tracked.
             InvalidInputError: for a tool without a name.
         """
-        record = self._turn()
+        self._turn()
         told = {"duration": duration, "relevance": relevance, "call_id": call_id}
         given = called(tool_name, parameters, result, error, **told)
         if not self.settings.enable_tool_tracking:
             return Tracked(tracked=False, key=None, reason="tool tracking is switched off")
+        return self._track(given)
+
+    def _track(self, given: Called) -> Tracked:
+        """Keep a tool call that was checked, once."""
+        record, named = self._turn(), given.call_id
         with self._lock:
-            known = [one for one in record.calls if call_id is not None and one.call_id == call_id]
+            known = [one for one in record.calls if named is not None and one.call_id == named]
             if known:
                 return Tracked(tracked=True, key=known[0].key, reason="tracked before")
-            self._check(f"track a call of {given.tool!r}")
+            self._check("track a tool call")
             one = given.invocation(record.key("call", len(record.calls)), record.prompt)
-            memory = one.to_memory(self._now, record.prompt)
-            write = self._checked(memory)
-            record.calls.append(one)
-            record.pending.append(memory)
-            why = f"{one.tool} failed" if one.error is not None else f"{one.tool} answered"
-            about = {"tool": one.tool, "seconds": one.seconds, "relevance": one.relevance}
-            self._spend("tracked", why, write, **about, failed=one.error is not None)
-        return Tracked(tracked=True, key=one.key, reason=why)
-
-    def memorize(
-        self, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
-    ) -> Memorized:
-        """Keep something that `commit` writes, in the memory types that it is routed to.
-
-        Args:
-            item: A text, or the arguments of `MemoryCoordinator.store` as a mapping. One that names
-                its `memory_type` goes there.
-            metadata: Anything else that is JSON, kept with it.
-
-        Returns:
-            Where it goes and why, under which keys, and what makes room for it.
-
-        Raises:
-            BudgetExceededError: if the turn has spent what it may; it is not kept.
-            InvalidInputError: for what cannot be stored.
-        """
-        record = self._turn()
-        (given,) = new_memories([item])
-        one = settled(given)
-        if metadata is not None:
-            if not isinstance(metadata, Mapping):
-                raise InvalidTypeError(f"metadata is a mapping, not {type(metadata).__name__}")
-            one = replace(one, metadata={**one.metadata, **metadata})
-        named = isinstance(item, Mapping) and item.get("memory_type") is not None
-        with self._lock:
-            self._check("memorize")
-            route = _own(one) if named else self._router(one)
-            kept = [self._kept(one, store, place) for place, store in enumerate(route.stores)]
+            kept, refused = _of_a_tool(self.memory.gate, one.to_memory(self._now, record.task))
             writes = [self._checked(each) for each in kept]
+            record.calls.append(one)
+            record.wanted.append(one.key)
             record.pending += kept
-            record.evicted += route.evicted
-            keys = tuple(each.key for each in writes)
-            about = {"stores": list(route.stores), "keys": [*keys], "evicted": [*route.evicted]}
-            self._spend("memorized", route.reason, *writes[:1], **about)
-        return Memorized(
-            pending=bool(kept),
-            keys=keys,
-            stores=route.stores,
-            tiers=tuple(each.tier for each in writes),
-            reason=route.reason,
-            evicted=route.evicted,
+            held = refused or next((each.held for each in kept if each.held), None)
+            came = "failed" if one.error is not None else "answered"
+            why = f"{one.tool} {came}" + (f"; {held}" if held else "")
+            about = {"tool": one.tool, "seconds": one.seconds, "relevance": one.relevance}
+            self._spend("tracked", why, *writes, **about, failed=one.error is not None)
+        return Tracked(
+            tracked=True,
+            key=one.key if kept else None,
+            reason=why,
+            quarantined=bool(kept and held),
         )
 
     async def atrack_tool_invocation(
@@ -148,58 +124,141 @@ class KeepingVerbs:
         """Keep a tool call and what came of it; see `track_tool_invocation`."""
         return self.track_tool_invocation(tool_name, parameters, result, error, **told)
 
+    @traced("tool")
+    def memorize(
+        self, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+    ) -> Memorized:
+        """Put something to the gate; what it lets pass is written by `commit`.
+
+        What it quarantines is committed as quarantined. What the turn was shown is no new evidence.
+
+        Args:
+            item: A text, or the arguments of `MemoryCoordinator.store` as a mapping. One that names
+                its `memory_type` goes there, any other to each type that it is of by what it says.
+            metadata: Anything else that is JSON, kept with it.
+
+        Returns:
+            Where it goes and why, under which keys, and what makes room for it.
+
+        Raises:
+            BudgetExceededError: if the turn has spent what it may; it is not kept.
+            InvalidInputError: for what cannot be stored.
+        """
+        return self._store.run_plan(self.memorizing(item, metadata))
+
+    @traced("tool")
     async def amemorize(
         self, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> Memorized:
-        """Keep something that `commit` writes; see `memorize`."""
-        return self.memorize(item, metadata)
+        """Put something to the gate; see `memorize`."""
+        return await self._store.arun_plan(self.memorizing(item, metadata))
 
-    async def anote_progress(self, goal: str, **noted: Any) -> None:
-        """Note what the turn did for a goal; see `note_progress`."""
-        self.note_progress(goal, **noted)
+    def memorizing(
+        self, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+    ) -> Plan[Memorized]:
+        """What `memorize` does, as a plan."""
+        record, given = self._turn(), _given(item, metadata)
+        self._checked(given)
+        with self._lock:
+            self._check("memorize")
+            one = replace(given, key=given.key or record.key("item", record.spent))
+            record.spent += 1
+            record.wanted.append(str(one.key))
+        try:
+            routed = given.memory_type is None and self._router is not None
+            route = self._router(given) if routed and self._router is not None else None
+            verdicts = yield self.memory.flows.judged(self._routed(one, route), self.context)
+            return self._memorized(verdicts, route)
+        except BaseException:
+            record.wanted.remove(str(one.key))
+            raise
 
-    async def aget_budget_status(self) -> BudgetStatus:
-        """What the turn has spent, and what is left; see `get_budget_status`."""
-        return self.get_budget_status()
+    def _routed(self, one: NewMemory, route: Route | None) -> list[NewMemory]:
+        """What is put to the gate: an item once, or once for each type that a router names."""
+        shown = replace(one, recalled=(*one.recalled, *self._turn().shown))
+        if route is None:
+            return [shown]
+        several = enumerate(route.destinations)
+        return [
+            replace(
+                shown,
+                memory_type=to.memory_type,
+                key=one.key if place == 0 else self._turn().key(one.key, place),
+            )
+            for place, to in several
+        ]
 
-    def note_progress(
-        self,
-        goal: str,
-        *,
-        progress: float | None = None,
-        status: str | None = None,
-        note: str | None = None,
-    ) -> None:
-        """Note what the turn did for a goal; `commit` exports it.
+    def _memorized(self, verdicts: Sequence[Judged], route: Route | None) -> Memorized:
+        """Keep what the gate lets pass, and note what it says."""
+        gate, record = self.memory.gate, self._turn()
+        kept = [each for one in verdicts for each in _passed(one, gate)]
+        writes = [self._checked(each) for each in kept]
+        evicted = route.evicted if route is not None and kept else ()
+        reasons: dict[str, str] = {}
+        if not verdicts:
+            found = Memorized(reason="routed: its router keeps it nowhere")
+        else:
+            first = next((one for one in verdicts if one.verdict.stored), verdicts[0]).verdict
+            said = route.destinations if route is not None else first.destinations
+            reasons = {to.memory_type: to.reason for to in said}
+            found = Memorized.of(
+                result_of(
+                    first,
+                    key=kept[0].key if kept else None,
+                    tier=writes[0].tier if kept else None,
+                    evicted=evicted,
+                    destinations=_destinations(kept, writes, reasons),
+                )
+            )
+        with self._lock:
+            record.pending += kept
+            record.evicted += evicted
+            kind: Kind = "memorized" if kept else "refused"
+            why = found.reason if found.reason != STORED else "; ".join(reasons.values())
+            self._note(kind, why, *writes[:1], **_judgement(found))
+        return found
+
+    def note_progress(self, goal_id: str, delta: float, reason: str) -> None:
+        """Note how much nearer the turn brought a goal; `commit` adds it to the goal's progress.
 
         Args:
-            goal: The goal's name or id.
-            progress: How much of it is done by now, from 0 to 1.
-            status: What it is now: `done`, `blocked`, ….
-            note: In a sentence.
+            goal_id: Of a goal of `memory.state`.
+            delta: How much nearer, from -1 to 1.
+            reason: Why.
 
         Raises:
             BudgetExceededError: if the turn has spent what it may.
-            InvalidInputError: if nothing is noted.
+            InvalidInputError: for what is no delta. A goal that is not set is refused by the
+                commit, which then writes nothing.
         """
-        record = self._turn()
-        texts = {"status": status, "note": note}
-        told = {name: checked_text(one, name) for name, one in texts.items() if one is not None}
-        done = {} if progress is None else {"progress": share(progress, "progress")}
-        if not done and not told:
-            raise InvalidInputError("nothing is noted: give progress, status or note")
-        delta = {"goal": checked_text(goal, "goal"), **done, **told}
+        record, goal = self._turn(), checked_id(goal_id, "goal_id")
         with self._lock:
+            step = ProgressDelta(
+                delta=delta,
+                reason=reason,
+                at=self._now,
+                delta_id=record.key("goal", len(record.goals)),
+            )
             self._check("note progress")
-            record.goals.append({**delta, "at": self._now.isoformat()})
-            said = ", ".join(f"{name} {one}" for name, one in delta.items())
-            self._spend("progressed", said, **delta)
+            noted = {"goal": goal, **to_value(step)}
+            record.goals.append(noted)
+            record.wanted.append(str(step.delta_id))
+            about = {"goal": goal, "delta": step.delta, "delta_id": step.delta_id}
+            self._spend("progressed", step.reason, **about)
+
+    async def anote_progress(self, goal_id: str, delta: float, reason: str) -> None:
+        """Note how much nearer the turn brought a goal; see `note_progress`."""
+        self.note_progress(goal_id, delta, reason)
 
     def get_budget_status(self) -> BudgetStatus:
         """What the turn has spent, and what is left."""
         record = self._turn(ended=True)
         seconds = max(0.0, (self._now - record.began).total_seconds())
         return spending.status(self.budget, record.tokens, record.spent, seconds)
+
+    async def aget_budget_status(self) -> BudgetStatus:
+        """What the turn has spent, and what is left; see `get_budget_status`."""
+        return self.get_budget_status()
 
     @property
     def trace(self) -> TurnTrace:
@@ -228,11 +287,11 @@ class KeepingVerbs:
         return self._record
 
     def _check(self, what: str, *, tokens: bool = False) -> None:
-        """Refuse what there is no budget for, and note that it was."""
+        """Refuse what there is no budget for, and note that it was, and how often."""
         try:
             spending.check(self.get_budget_status(), what, tokens=tokens)
         except BudgetExceededError as refused:
-            self._note("refused", str(refused), what=what)
+            self._turn().refuse(what, str(refused), self._now)
             raise
 
     def _spend(self, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
@@ -246,13 +305,6 @@ class KeepingVerbs:
             TurnEvent(kind=kind, at=self._now, reasons=(reason,), detail=detail, **place)
         )
 
-    def _kept(self, one: NewMemory, store: str, place: int) -> NewMemory:
-        """An item as one of the memories that it becomes."""
-        own = one.key if place == 0 else None
-        return replace(
-            one, memory_type=store, key=own or self._turn().key("item", self._turn().spent, place)
-        )
-
     def _checked(self, one: NewMemory) -> Write:
         """The write of a memory, so that what cannot be stored is refused at once."""
         return to_write(
@@ -264,12 +316,59 @@ class KeepingVerbs:
         )
 
 
-def route(one: NewMemory) -> Route:
-    """What plainly states a fact is known, all else happened."""
-    if any(each.claims for each in statements(one.content) or ()):
-        return Route(stores=("semantic",), reason="it states a fact")
-    return Route(stores=("episodic",), reason="it tells what happened")
+def _given(item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None) -> NewMemory:
+    """An item as a memory; it has no type where none was named."""
+    (one,) = new_memories([item])
+    named = isinstance(item, Mapping) and item.get("memory_type") is not None
+    one = settled(one if named else replace(one, memory_type=None))
+    if metadata is None:
+        return one
+    if not isinstance(metadata, Mapping):
+        raise InvalidTypeError(f"metadata is a mapping, not {type(metadata).__name__}")
+    return replace(one, metadata={**one.metadata, **metadata})
 
 
-def _own(one: NewMemory) -> Route:
-    return Route(stores=(one.memory_type,), reason=f"it is of type {one.memory_type!r}")
+def _of_a_tool(gate: Gate, call: NewMemory) -> tuple[list[NewMemory], str | None]:
+    """A tool call as the gate lets it pass, or why it does not.
+
+    It happened, so it may say little, or what is known, and nobody reviews it.
+    """
+    lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
+    verdict = replace(gate, policy=lenient, reviewers=None, panel=None).judge(call)
+    return passed(call, verdict, gate), None if verdict.stored else verdict.reason
+
+
+def _passed(one: Judged, gate: Gate) -> list[NewMemory]:
+    """A memory as those that it becomes, derived from what it repeats."""
+    origins = (*one.memory.derived_from, *(key for _, key in one.sources))
+    return passed(replace(one.memory, derived_from=origins), one.verdict, gate)
+
+
+def _destinations(
+    kept: Iterable[NewMemory], writes: Iterable[Write], reasons: Mapping[str, str]
+) -> tuple[Destination, ...]:
+    several = zip(kept, writes, strict=True)
+    return tuple(
+        Destination(one.memory_type or "", reasons.get(one.memory_type or "", ""), to.key, to.tier)
+        for one, to in several
+    )
+
+
+def _judgement(found: Memorized) -> dict[str, Any]:
+    """What the gate said, as JSON for the trace."""
+    told = {
+        "destinations": [one.memory_type for one in found.destinations],
+        "keys": list(found.keys),
+        "evicted": list(found.evicted),
+        "trust": found.trust,
+        "quarantined": found.quarantined,
+        "repeats": found.repeats,
+        "score": found.score,
+        "reviewers": {
+            name: {"score": score, "reason": found.reasons.get(name)}
+            for name, score in found.scores.items()
+        },
+        "failures": dict(found.failures),
+        "private": list(found.private),
+    }
+    return {name: one for name, one in told.items() if one or isinstance(one, float)}

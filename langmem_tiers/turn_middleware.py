@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, NotRequired
@@ -11,28 +12,33 @@ from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError, MissingExtraError
+from langmem_tiers.errors import DatabaseError, InvalidTypeError, MissingExtraError
+from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.middleware import said
 from langmem_tiers.orchestrator import MemoryOrchestrator
-from langmem_tiers.planning import Plan, arun_plan, run_plan
 from langmem_tiers.recalled import with_recalled
-from langmem_tiers.runs import Remembered, checked_blocking, last_question, text_of
+from langmem_tiers.runs import Remembered, checked_blocking, last_question, of_state, text_of
 from langmem_tiers.tool_clock import Answer, ToolClock
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn_keeping import Router
-from langmem_tiers.turn_nodes import keep, told, track_calls
+from langmem_tiers.turn_nodes import keep, track_calls
 from langmem_tiers.values import storable
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain.agents.middleware.types import AgentState, ModelCallResult, PrivateStateAttr
+    from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
 except ImportError as error:
     raise MissingExtraError(
         "the middleware needs LangChain's agents: pip install 'langmem-tiers[langchain]'"
     ) from error
+
+
+_log = logging.getLogger(__name__)
+_UNTOLD = "the trace of a turn that failed could not be written: %s"
 
 
 class TurnState(AgentState[Any]):
@@ -48,8 +54,9 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
 
     The context is assembled once and enters through the system message of each request. Every tool
     call is recorded, with its parameters, its result or error and how long it took, and all of it
-    is committed in one transaction when the agent is done. An agent that fails leaves nothing. Not
-    to be used beside `TieredMemoryMiddleware`, which recalls as well.
+    is committed in one transaction when the agent is done. An agent whose model or tool raises
+    leaves the trace of its turn alone; one that is resumed goes on with it. Beside
+    `TieredMemoryMiddleware`, which recalls as well, an agent is refused.
 
     Example:
         ```python
@@ -122,50 +129,96 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
     def before_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a turn, and assemble its context."""
         memory = self._memory(runtime)
-        return run_plan(self._begun(memory, state), memory.tiered_store)
+        return memory.tiered_store.run_plan(self._begun(memory, state))
 
     async def abefore_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a turn, and assemble its context."""
         memory = self._memory(runtime)
-        return await arun_plan(self._begun(memory, state), memory.tiered_store)
+        return await memory.tiered_store.arun_plan(self._begun(memory, state))
 
     def wrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelCallResult[Any]:
-        """Show the turn's context to the model."""
-        return handler(_shown(request))
+        """Show the turn's context to the model; if it fails, the turn leaves its trace."""
+        try:
+            return handler(_shown(request))
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            self._leave_trace(request, error)
+            raise
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
-        """Show the turn's context to the model."""
-        return await handler(_shown(request))
+        """Show the turn's context to the model; if it fails, the turn leaves its trace."""
+        try:
+            return await handler(_shown(request))
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            await self._aleave_trace(request, error)
+            raise
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]
     ) -> Answer:
-        """Run a tool call, and note how long it took."""
-        return self._clock.wrap_tool_call(request, handler)
+        """Run a tool call, and note how long it took; if it raises, the turn leaves its trace."""
+        try:
+            return self._clock.wrap_tool_call(request, handler)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            self._leave_trace(request, error)
+            raise
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
-        """Run a tool call, and note how long it took."""
-        return await self._clock.awrap_tool_call(request, handler)
+        """Run a tool call, and note how long it took; if it raises, the turn leaves its trace."""
+        try:
+            return await self._clock.awrap_tool_call(request, handler)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            await self._aleave_trace(request, error)
+            raise
 
     def after_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Track the tool calls, memorize what was said, and commit."""
         memory = self._memory(runtime)
-        return run_plan(self._ended(memory, state), memory.tiered_store)
+        return memory.tiered_store.run_plan(self._ended(memory, state))
 
     async def aafter_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Track the tool calls, memorize what was said, and commit."""
         memory = self._memory(runtime)
-        return await arun_plan(self._ended(memory, state), memory.tiered_store)
+        return await memory.tiered_store.arun_plan(self._ended(memory, state))
+
+    def _leave_trace(self, request: ModelRequest[Any] | ToolCallRequest, error: Exception) -> None:
+        failing = self._failing(request, error)
+        try:
+            self._memory(request.runtime).tiered_store.run(failing)
+        except DatabaseError as refused:
+            _log.warning(_UNTOLD, refused)
+
+    async def _aleave_trace(
+        self, request: ModelRequest[Any] | ToolCallRequest, error: Exception
+    ) -> None:
+        failing = self._failing(request, error)
+        try:
+            await self._memory(request.runtime).tiered_store.arun(failing)
+        except DatabaseError as refused:
+            _log.warning(_UNTOLD, refused)
+
+    def _failing(
+        self, request: ModelRequest[Any] | ToolCallRequest, error: Exception
+    ) -> Flow[None]:
+        turn = self._turn(self._memory(request.runtime)).begin(of_state(request.state, "turn"))
+        return turn.failing(error)
 
     def _begun(self, memory: MemoryCoordinator, state: TurnState) -> Plan[dict[str, Any]]:
         messages: Sequence[BaseMessage] = state["messages"]
@@ -180,12 +233,12 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         messages: Sequence[BaseMessage] = state["messages"]
         track_calls(turn, messages)
         spoken = said(messages, memory.context, ensure_config()) if self._remember else ()
-        keep(turn, ({**one, "memory_type": "episodic"} for one in spoken))
+        yield from keep(turn, ({**one, "memory_type": "episodic"} for one in spoken))
         judged = None if self._outcome is None else self._outcome(state)
         report = yield turn.committing(success=judged)
-        return {"turn": None, "committed": told(report)}
+        return {"turn": None, "committed": report.to_state()}
 
-    def _memory(self, runtime: Runtime[Any]) -> MemoryCoordinator:
+    def _memory(self, runtime: Any) -> MemoryCoordinator:
         return self._whose.memory(runtime, ensure_config())
 
 

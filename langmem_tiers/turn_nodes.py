@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.attempts import calls_in, messages_of, this_turn
 from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
+from langmem_tiers.flow import Plan
 from langmem_tiers.learning_nodes import Judge, judged_of
 from langmem_tiers.nodes import this_run
 from langmem_tiers.orchestrator import MemoryOrchestrator
-from langmem_tiers.planning import Plan, arun_plan, run_plan
 from langmem_tiers.runs import (
     OfState,
     Remembered,
@@ -26,8 +28,8 @@ from langmem_tiers.runs import (
 )
 from langmem_tiers.tool_clock import seconds_of
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
+from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import Budget
-from langmem_tiers.turn_flows import CommitReport
 from langmem_tiers.turn_keeping import Router
 from langmem_tiers.values import storable
 
@@ -46,21 +48,68 @@ Body = Callable[[MemoryCoordinator, Any], Plan[dict[str, Any]]]
 _log = logging.getLogger(__name__)
 
 
+class TurnOptions(TypedDict, total=False):
+    """What the nodes of a turn have in common; give all of them the same."""
+
+    budget: Budget | None
+    """What the turn may spend."""
+    settings: OrchestratorSettings | None
+    """See `MemoryOrchestrator`."""
+    tenant: str | None
+    """A label, in which `{name}` stands for `config["configurable"]["name"]`."""
+    project_id: str | None
+    """Likewise."""
+    session_id: str | None
+    """Likewise; `{thread_id}` for instance."""
+    coordinator: Callable[..., MemoryCoordinator]
+    """Makes the coordinator from a store and `context`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """The turns of a graph: whose they are, and by which rules they go."""
+
+    whose: Remembered
+    rules: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, options: TurnOptions) -> _Turns:
+        """Of the options that a node was given."""
+        given: dict[str, Any] = dict(options)
+        if unknown := given.keys() - TurnOptions.__annotations__.keys():
+            known = ", ".join(TurnOptions.__annotations__)
+            raise InvalidTypeError(f"there is no option {min(unknown)!r}: use one of {known}")
+        rules = {name: given.pop(name, None) for name in ("budget", "settings")}
+        return cls(Remembered(**given), rules)
+
+    def turn(self, memory: MemoryCoordinator, **further: Any) -> MemoryOrchestrator:
+        """The orchestrator of one run of a node."""
+        return MemoryOrchestrator(memory, **self.rules, **further)
+
+    def node(self, name: str, body: Body) -> Runnable[Any, dict[str, Any]]:
+        """A node for `invoke` and `ainvoke`, of one plan."""
+
+        def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
+            memory = self.whose.memory(get_runtime(), config)
+            return memory.tiered_store.run_plan(body(memory, state))
+
+        async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
+            memory = self.whose.memory(get_runtime(), config)
+            return await memory.tiered_store.arun_plan(body(memory, state))
+
+        return RunnableLambda(step, astep, name=name)
+
+
 def create_assemble_node(
     *,
     prompt: OfState | None = None,
-    budget: Budget | None = None,
     layout: Layout = ORCHESTRATOR,
     sources: Mapping[str, Any] | None = None,
     tools: Sequence[Any] | None = None,
     mode: OfState | None = None,
     filters: Mapping[str, Any] | None = None,
-    settings: OrchestratorSettings | None = None,
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
-    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "assemble",
+    **options: Unpack[TurnOptions],
 ) -> Runnable[Any, dict[str, Any]]:
     """A node that begins a turn and assembles its context, for `invoke` and `ainvoke`.
 
@@ -72,18 +121,13 @@ def create_assemble_node(
     Args:
         prompt: What the turn is about: a key of the state, or a function of it. If not given, it is
             what the last human message says.
-        budget: What the turn may spend.
         layout: `ORCHESTRATOR`, `PERSONA`, or a layout of one's own.
         sources: See `MemoryOrchestrator`.
         tools: What the agent can call.
         mode: The mode that the agent is in: a key of the state, or a function of it.
         filters: Options of `get_context` for every recall of the turn.
-        settings: See `MemoryOrchestrator`.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise; `{thread_id}` for instance.
-        coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
+        options: See `TurnOptions`; give the other nodes of the turn the same.
 
     Example:
         ```python
@@ -104,40 +148,26 @@ def create_assemble_node(
     for what, given in {"prompt": prompt, "mode": mode}.items():
         if given is not None:
             checked_of_state(given, what)
-    made: dict[str, Any] = {"layout": layout, "sources": sources, "settings": settings}
+    turns = _Turns.of(options)
+    made = {"layout": layout, "sources": sources}
 
     def assemble(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
         messages = messages_of(state)
         question = last_question(messages)
-        about = None if question is None else question.id
         now_in = None if mode is None else of_state(state, mode)
-        turn = MemoryOrchestrator(memory, budget=budget, mode=now_in, **made)
-        known = of_state(state, "turn", None)
-        if known and known["about"] == about:
-            turn.begin(known)
-        else:
-            yield from _left(memory, known)
-            turn = MemoryOrchestrator(
-                memory, budget=budget, mode=now_in, turn_id=this_run().id, **made
-            ).begin(about=about)
+        turn = turns.turn(memory, mode=now_in, turn_id=this_run().id, **made)
+        yield from _begun(turn, of_state(state, "turn", None), question)
         asked = text_of(question) if prompt is None else of_state(state, prompt)
         found = yield from turn.assembling(
             storable(str(asked)), filters=filters, messages=messages or None, tools=tools
         )
         return {"context": found.text, "turn": turn.to_state()}
 
-    return _node(name, _whose(tenant, project_id, session_id, coordinator), assemble)
+    return turns.node(name, assemble)
 
 
 def create_tool_tracking_node(
-    *,
-    budget: Budget | None = None,
-    settings: OrchestratorSettings | None = None,
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
-    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
-    name: str = "track",
+    *, name: str = "track", **options: Unpack[TurnOptions]
 ) -> Runnable[Any, dict[str, Any]]:
     """A node that tracks the tool calls of the turn, after a tool node.
 
@@ -146,39 +176,30 @@ def create_tool_tracking_node(
     timed (see `ToolClock`). A call that there is no budget for is left out, and the trace says so.
 
     Args:
-        budget: What the turn may spend; give it what the assemble node has.
-        settings: See `MemoryOrchestrator`.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise.
-        coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
+        options: Those of the assemble node.
 
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
     """
+    turns = _Turns.of(options)
 
     def track(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
-        turn = MemoryOrchestrator(memory, budget=budget, settings=settings).begin(_going_on(state))
+        turn = turns.turn(memory).begin(_going_on(state))
         track_calls(turn, messages_of(state))
         yield from ()
         return {"turn": turn.to_state()}
 
-    return _node(name, _whose(tenant, project_id, session_id, coordinator), track)
+    return turns.node(name, track)
 
 
 def create_commit_node(
     *,
     success: Judge | None = None,
     memorize: OfState | None = None,
-    budget: Budget | None = None,
-    settings: OrchestratorSettings | None = None,
     router: Router | None = None,
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
-    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "commit",
+    **options: Unpack[TurnOptions],
 ) -> Runnable[Any, dict[str, Any]]:
     """A node that commits the turn: all that is pending, or nothing; a retry writes nothing twice.
 
@@ -190,14 +211,9 @@ def create_commit_node(
             it went as its last tool call did.
         memorize: What else is to be memorized: a key of the state, or a function of it, that holds
             a list of what `MemoryOrchestrator.memorize` takes.
-        budget: What the turn may spend; give it what the assemble node has.
-        settings: See `MemoryOrchestrator`.
         router: See `MemoryOrchestrator`.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise.
-        coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
+        options: Those of the assemble node.
 
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
@@ -206,15 +222,16 @@ def create_commit_node(
         if given is not None:
             checked_of_state(given, what)
 
+    turns = _Turns.of(options)
+
     def commit(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
-        turn = MemoryOrchestrator(memory, budget=budget, settings=settings, router=router)
-        turn.begin(_going_on(state))
-        keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
+        turn = turns.turn(memory, router=router).begin(_going_on(state))
+        yield from keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
         judged = None if success is None else judged_of(state, success)
         report: CommitReport = yield turn.committing(success=judged)
-        return {"committed": told(report), "turn": None}
+        return {"committed": report.to_state(), "turn": None}
 
-    return _node(name, _whose(tenant, project_id, session_id, coordinator), commit)
+    return turns.node(name, commit)
 
 
 def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
@@ -233,35 +250,28 @@ def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
             _log.warning("a tool call is not tracked: %s", refused)
 
 
-def keep(turn: MemoryOrchestrator, items: Iterable[Any]) -> None:
+def keep(turn: MemoryOrchestrator, items: Iterable[Any]) -> Plan[None]:
     """Memorize several things; what there is no budget for is told, and the turn goes on."""
     for one in items:
         try:
-            turn.memorize(one)
+            yield from turn.memorizing(one)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 
 
-def told(report: CommitReport) -> dict[str, Any]:
-    """What a turn left behind, as JSON: of memories their keys."""
-    return {
-        "turn": report.turn,
-        "summary": dict(report.summary),
-        "episodic": [one["key"] for one in report.episodic],
-        "semantic": [one["key"] for one in report.semantic],
-        "goals": [dict(one) for one in report.goals],
-        "lessons": list(report.lessons),
-        "skills": list(report.skills),
-    }
-
-
-def _left(memory: MemoryCoordinator, known: Any) -> Generator[Any, Any, None]:
-    """Leave a turn that another message ended."""
-    if not known:
+def _begun(
+    turn: MemoryOrchestrator, known: Mapping[str, Any] | None, question: BaseMessage | None
+) -> Plan[None]:
+    """Go on with the turn of a message, or begin one and leave that which another message ended."""
+    about = None if question is None else question.id
+    if known and known["about"] == about:
+        turn.begin(known)
         return
-    leaving = MemoryOrchestrator(memory).begin(known).leaving("another message came")
-    if leaving is not None:
-        yield leaving
+    if known:
+        leaving = MemoryOrchestrator(turn.memory).begin(known).leaving("another message came")
+        if leaving is not None:
+            yield leaving
+    turn.begin(about=about)
 
 
 def _going_on(state: Any) -> Mapping[str, Any]:
@@ -274,28 +284,3 @@ def _going_on(state: Any) -> Mapping[str, Any]:
     if not isinstance(known, Mapping):
         raise InvalidTypeError(f"the state's turn is JSON, not {type(known).__name__}")
     return known
-
-
-def _whose(
-    tenant: str | None,
-    project_id: str | None,
-    session_id: str | None,
-    coordinator: Callable[..., MemoryCoordinator],
-) -> Remembered:
-    return Remembered(
-        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-    )
-
-
-def _node(name: str, whose: Remembered, body: Body) -> Runnable[Any, dict[str, Any]]:
-    """A node for `invoke` and `ainvoke`, of one plan."""
-
-    def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        memory = whose.memory(get_runtime(), config)
-        return run_plan(body(memory, state), memory.tiered_store)
-
-    async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        memory = whose.memory(get_runtime(), config)
-        return await arun_plan(body(memory, state), memory.tiered_store)
-
-    return RunnableLambda(step, astep, name=name)

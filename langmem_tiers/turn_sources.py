@@ -8,12 +8,14 @@ from typing import Any, Final, Protocol
 
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidTypeError
-from langmem_tiers.flow import Ask, Flow
+from langmem_tiers.flow import Ask, Flow, Plan
 from langmem_tiers.memory import Recollection
-from langmem_tiers.planning import Plan
+from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.recall.flow import embed_texts
 from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.informed import MOST_INFORMED, Circumstance, circumstances, together
+from langmem_tiers.turn.layout import Layout, Stage
 from langmem_tiers.turn.persona import OperationalState
 from langmem_tiers.turn.state_flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.turn_conversation import Conversation
@@ -35,10 +37,12 @@ class PlannedSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MemorySource:
-    """Recalls memories, in one statement, by its stage's options and the turn's filters.
+    """Recalls memories, in one round trip, by its stage's options and the turn's filters.
 
     Options are those of `get_context`; `query` stands for the prompt, and an empty one asks for the
-    newest; `other_than` names the memory types that are left out.
+    newest, which then do not count as accessed; `other_than` names the memory types that are left
+    out, `informed_by` the earlier stages whose words it asks for as well; `own` asks for what the
+    agent remembered itself, where one is named.
     """
 
     name: str
@@ -48,13 +52,17 @@ class MemorySource:
     ) -> Plan[Section]:
         """The memories that matter for a prompt, best first."""
         options = dict(metadata["options"])
-        query = options.pop("query", prompt)
+        query, stages = options.pop("query", prompt), options.pop("informed_by", ())
         types = _types(options, metadata["filters"], memory)
         if types == []:
             return Section()
+        if options.pop("own", False) and metadata["agent_id"] is not None:
+            options["agent_id"] = metadata["agent_id"]
         asked = {"cutoff": False, **options, **metadata["filters"], "memory_types": types}
         ask = memory.asking.ask(query, memory.context, **asked)
-        found = yield _recalled(ask, metadata["vectors"], memory)
+        alone = ask.blank or ask.max_tokens is not None
+        told = [] if alone else circumstances(metadata["sections"], stages)
+        found = yield _recalled(ask, told, metadata["vectors"], memory)
         return Section(tuple(Fragment.of_memory(one, self.name) for one in found))
 
 
@@ -183,6 +191,24 @@ class _Queried:
         return self.daemon.query(_GOALS, {"prompt": prompt, **metadata})
 
 
+def filled(
+    layout: Layout,
+    sources: Mapping[str, Any],
+    prompt: str,
+    told: Mapping[str, Any],
+    memory: MemoryCoordinator,
+) -> Plan[list[tuple[Stage, Section]]]:
+    """What the sources of a layout answer, in its order, each told what the earlier ones did."""
+    sections: dict[str, Section] = {}
+    for stage in layout.stages:
+        about = {"options": stage.options, "title": stage.title, "sections": dict(sections)}
+        source = sources[stage.source]
+        sections[stage.source] = yield from asked(
+            stage.source, source, prompt, {**told, **about}, memory
+        )
+    return [(stage, sections[stage.source]) for stage in layout.stages]
+
+
 def asked(
     name: str, source: Any, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
 ) -> Plan[Section]:
@@ -221,13 +247,34 @@ def section_of(answer: Any, name: str, title: str) -> Section:
 
 
 def _recalled(
-    ask: Inquiry, vectors: dict[str, Any], memory: MemoryCoordinator
+    ask: Inquiry,
+    told: Sequence[Circumstance],
+    vectors: dict[str, Any],
+    memory: MemoryCoordinator,
 ) -> Flow[list[Recollection]]:
-    """Recall; a turn embeds each text once."""
-    if ask.query.strip() and ask.query not in vectors:
-        vectors |= yield from embed_texts([ask.query], memory.tiered_store.options)
-    ready = replace(ask, embedding=vectors.get(ask.query))
-    (found,) = yield from memory.flows.recall([ready])
+    """Recall, in its circumstances too; a turn embeds each text once."""
+    store = memory.tiered_store
+    few = min(ask.limit, MOST_INFORMED)
+    asks = [ask, *(replace(ask, query=one.query, embedding=None, limit=few) for one in told)]
+    unready = (one.query for one in asks if one.embedding is None and one.query.strip())
+    if fresh := [text for text in unready if text not in vectors]:
+        vectors |= yield from embed_texts(fresh, store.options)
+    ready = [replace(one, embedding=one.embedding or vectors.get(one.query)) for one in asks]
+    if not told:
+        newest = (lambda _: True) if ask.blank else None  # shown, whatever is asked
+        (found,) = yield from memory.flows.recall(ready, newest)
+        return found
+    rows: dict[tuple[tuple[str, ...], str], Candidate] = {}
+
+    def noted(row: Candidate) -> bool:
+        rows[row.place] = row
+        return True  # it counts as accessed once, below, if it is among the best
+
+    direct, *informed = yield from memory.flows.recall(ready, noted)
+    stages = [one.stage for one in told]
+    found = together(direct, dict(zip(stages, informed, strict=True)), ask.limit)
+    read = [rows[one.namespace, one.key] for one in found]
+    yield from store.flows.mark(read, store.flows.moment())
     return found
 
 

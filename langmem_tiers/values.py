@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -52,6 +52,30 @@ def content_of(value: Mapping[str, Any]) -> str:
         if isinstance(found, str):
             return found
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def source_of(value: Mapping[str, Any]) -> str:
+    """Where a memory comes from: `user` unless its value says otherwise."""
+    found = value.get("source")
+    return found if isinstance(found, str) else "user"
+
+
+def trust_of(value: Mapping[str, Any]) -> float:
+    """How far a memory is trusted, in 0…1: wholly, unless its value says otherwise."""
+    found = value.get("trust")
+    number = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if number and 0 <= found <= 1 else 1.0  # type: ignore[operator, arg-type]
+
+
+def provenance_of(values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a value says that came of these: the source and trust of the least trusted of them.
+
+    Nothing, if all are wholly trusted.
+    """
+    least = min(values, key=trust_of, default={})
+    if trust_of(least) >= 1.0:
+        return {}
+    return {"source": source_of(least), "trust": trust_of(least)}
 
 
 class Told(NamedTuple):

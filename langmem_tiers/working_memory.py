@@ -9,7 +9,7 @@ from typing import Any
 from langmem_tiers.asking import checked_limit, checked_tokens
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.memory import Recollection
+from langmem_tiers.memory import Recollection, Recollections
 from langmem_tiers.recalled import recalled_text
 from langmem_tiers.remember.memories import share
 from langmem_tiers.turn.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
@@ -83,6 +83,18 @@ class WorkingMemoryBuffer:
         """Turn to another context; see `update_context`."""
         found = await self._memory.aget_context(text or "", **self._asked(text, embedding))
         return self._turned(found)
+
+    def search(self, query: str, **options: Any) -> Recollections:
+        """Recall as `get_context` does, with its options, and bear in mind what is found."""
+        found = self._memory.get_context(query, **options)
+        self.add_search_results(found)
+        return found
+
+    async def asearch(self, query: str, **options: Any) -> Recollections:
+        """Recall, and bear in mind what is found; see `search`."""
+        found = await self._memory.aget_context(query, **options)
+        self.add_search_results(found)
+        return found
 
     def add_search_results(self, recollections: Iterable[Recollection]) -> list[BufferedMemory]:
         """Bear in mind what was found otherwise, each by its match; what is in mind then.

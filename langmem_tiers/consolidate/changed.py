@@ -12,7 +12,7 @@ from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.consolidate.stored import Stored, read
 from langmem_tiers.flow import Call, Flow, Query, anew
-from langmem_tiers.values import content_of
+from langmem_tiers.values import content_of, trust_of
 
 NEAREST = 20
 """Neighbours of each memory that are looked at, by vectors and by words. What says the same has
@@ -149,4 +149,5 @@ def _item(one: Stored) -> Item:
         namespace=one.namespace,
         occurred_at=one.occurred_at,
         valid_from=one.valid_from,
+        trust=trust_of(one.value),
     )

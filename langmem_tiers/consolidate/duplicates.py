@@ -76,8 +76,13 @@ def clusters(
 
 
 def same(one: Item, other: Item) -> bool:
-    """Whether two memories say the same, and either could stand for the other."""
+    """Whether two memories say the same, and either could stand for the other.
+
+    Those that are not trusted alike could not: what is merged would be trusted more, or less.
+    """
     if one.memory_type != other.memory_type or two_happenings(one, other):
+        return False
+    if one.trust != other.trust:
         return False
     if one.own != other.own and (_own(one.content) or _own(other.content)):
         return False

@@ -135,6 +135,21 @@ def history(one: Candidate, tenant: str) -> Flow[History]:
     )
 
 
+def history_of_gone(key: str, tenant: str) -> Flow[History | None]:
+    """What was done to a memory that was rejected or made room; None if there was none."""
+    params = {"tenant": tenant, "key": key}
+    (rows,) = yield Query((Call("history_of_gone", params),), commit=True)
+    if not rows:
+        return None
+    return History(
+        key=key,
+        namespace=decode(tenant, rows[-1][0]),
+        versions=(),
+        successors=(),
+        events=tuple(_event(row[1:]) for row in rows),
+    )
+
+
 def _version(row: Row, tenant: str) -> Version:
     namespace, key, tier, value, *rest = row
     return Version(decode(tenant, namespace), key, Tier(tier), content_of(value), *rest)

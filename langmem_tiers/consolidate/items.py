@@ -18,6 +18,8 @@ class Item(NamedTuple):
     namespace: str = ""
     occurred_at: datetime | None = None
     valid_from: datetime | None = None
+    trust: float = 1.0
+    """In 0…1."""
 
     @property
     def own(self) -> tuple[str, str]:

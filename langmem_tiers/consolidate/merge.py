@@ -151,6 +151,7 @@ def _doubts(
         (one, other)
         for one, other in pairs
         if one.id != other.id
+        and one.trust == other.trust
         and not same(one, other)
         and not two_happenings(one, other)
         and not (one.id in ends and ends[one.id] <= other.order)

@@ -174,7 +174,10 @@ def _retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
         commit=True,
     )
     if not known:
-        raise InvalidInputError(f"{one.key!r} was deleted meanwhile: there is nothing to retract")
+        raise InvalidInputError(
+            f"{one.key!r} was deleted meanwhile, or is quarantined: what is quarantined is not "
+            "recalled, and reject() deletes it"
+        )
     suspects = tuple(sorted(row[1] for row in doubted)) if marked else ()
     return Retraction(key=one.key, move=known[0][0], suspects=suspects)
 

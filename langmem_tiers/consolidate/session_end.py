@@ -142,8 +142,15 @@ def _end(ending: Ending) -> Flow[SessionReport]:
     )
 
 
-def _left(ending: Ending) -> Flow[Left]:
-    """What a session left, and what is to be kept of it; a summariser is asked here."""
+def notes_of(ending: Ending) -> Flow[list[Stored]]:
+    """What a session has noted so far, in order; what never was so is left out."""
+    left = yield from _found(ending)
+    notes = [one for one in left if one.memory_type == WORKING]
+    return [one for home in homes(ending.session, notes) for one in home.notes]
+
+
+def _found(ending: Ending) -> Flow[list[Stored]]:
+    """What is stored of a session: its notes, and what else of it is in short_term."""
     params = {
         "tenant": ending.cycle.tenant,
         "session": ending.session,
@@ -152,7 +159,12 @@ def _left(ending: Ending) -> Flow[Left]:
         "alive_at": ending.cycle.moment.alive_at,
     }
     (rows,) = yield Query((Call("session_memories", params),), commit=True)
-    found = yield from read(ending.cycle, [row[0] for row in rows])
+    return (yield from read(ending.cycle, [row[0] for row in rows]))
+
+
+def _left(ending: Ending) -> Flow[Left]:
+    """What a session left, and what is to be kept of it; a summariser is asked here."""
+    found = yield from _found(ending)
     notes = [one for one in found if one.memory_type == WORKING]
     rising = [one for one in found if one.memory_type != WORKING and one.state is None]
     keeps: list[Kept] = []

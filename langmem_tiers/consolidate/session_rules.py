@@ -19,7 +19,8 @@ from langmem_tiers.consolidate.policy import MergePolicy, RisePolicy
 from langmem_tiers.consolidate.rising import Note, rises
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.memory import MemoryContext, Tier
-from langmem_tiers.values import content_of
+from langmem_tiers.remember.significance import category
+from langmem_tiers.values import content_of, provenance_of, trust_of
 
 WORKING = "working"
 """The memory type that a session's end clears."""
@@ -30,7 +31,7 @@ SHORT = 80
 CLAIMS = "it states a fact"
 RECURS = "it recurs in the session"
 LEARNED = "the model learned it"
-_NEVER_SO = ("retracted", "suspect")
+_NEVER_SO = ("retracted", "suspect", "quarantined")
 
 
 class Concept(NamedTuple):
@@ -152,6 +153,7 @@ def _items(notes: Mapping[int, Stored]) -> list[Item]:
             speaker=told_of(one).speaker,
             occurred_at=one.occurred_at,
             valid_from=one.valid_from,
+            trust=trust_of(one.value),
         )
         for one in notes.values()
     ]
@@ -160,10 +162,12 @@ def _items(notes: Mapping[int, Stored]) -> list[Item]:
 def _reason(several: Sequence[Stored], policy: RisePolicy) -> str | None:
     """Why what these say is significant; None if it is not."""
     told = [one.importance for one in several if one.importance is not None]
-    accesses = sum(one.access_count for one in several)
+    asks = content_of(several[0].value).rstrip().endswith("?")
+    # What is asked often is no fact for that.
+    accesses = 0 if asks else sum(one.access_count for one in several)
     if reason := rises(Note(max(told, default=None), accesses), policy):
         return reason
-    if len(several) > 1:
+    if len(several) > 1 and not asks:
         return RECURS
     stated = statements(content_of(several[0].value)) or ()
     return CLAIMS if any(one.claims for one in stated) else None
@@ -179,7 +183,7 @@ def _fact(several: Sequence[Stored]) -> dict[str, Any]:
         "memory_type": "semantic",
         "occurred_at": _at(first).isoformat(),
         **_shared(several),
-        "metadata": _metadata(first.value.get("metadata")),
+        "metadata": _learned(content_of(first.value), first.value.get("metadata")),
     }
 
 
@@ -192,12 +196,13 @@ def _concepts(home: Home, summary: Summary, known: list[str]) -> Iterator[Kept]:
         several = [home.notes[place] for place in one.notes]
         value = {
             **_whose(several),
+            **provenance_of(each.value for each in several),
             "content": one.content,
             "memory_type": "semantic",
             "occurred_at": max(map(_at, several)).isoformat(),
             **_shared(several),
-            "metadata": _metadata(
-                {"notes": [_shortened(content_of(each.value)) for each in several]}
+            "metadata": _learned(
+                one.content, {"notes": [_shortened(content_of(each.value)) for each in several]}
             ),
         }
         yield Kept(home.namespace, _key(home, "concept", one.content), value, LEARNED)
@@ -224,6 +229,11 @@ def _whose(several: Sequence[Stored]) -> dict[str, Any]:
     return found
 
 
+def _learned(content: str, given: object) -> dict[str, Any]:
+    """The metadata of what was learned: what kind of concept it is, if nobody told."""
+    return {"category": category(content), **_metadata(given)}
+
+
 def _metadata(given: object) -> dict[str, Any]:
     return {**(given if isinstance(given, Mapping) else {}), "promoted_from": WORKING}
 
@@ -239,6 +249,7 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
         said = [summary.content] if summary is not None and number == 1 else []
         value = {
             **_whose(home.notes),
+            **provenance_of(each.value for each in home.notes),
             "content": "\n".join([f"{head}:", *said, *lines]),
             "memory_type": "episodic",
             "occurred_at": _at(home.notes[0]).isoformat(),

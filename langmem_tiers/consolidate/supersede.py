@@ -23,6 +23,8 @@ from langmem_tiers.consolidate.stored import (
     undone,
 )
 from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.remember.trust import SPOKEN_FOR
+from langmem_tiers.values import trust_of
 
 _SUPERSEDED = "superseded"
 STANDS = "nothing newer contradicts it"
@@ -88,7 +90,7 @@ class Supersede:
         before: Collection[tuple[int, int]],
     ) -> Flow[list[tuple[Group, list[Contradiction]]]]:
         """What newer ones contradict by the rules; where they have no word, a model is asked."""
-        known = [(group, contradictions(group.items())) for group in groups]
+        known = [(group, _contradicted(group)) for group in groups]
         doubts = [
             (one, other)
             for each in known
@@ -99,7 +101,7 @@ class Supersede:
         answer = yield from judged(self._judge, "contradicts", doubts)
         said = [Contradiction(one.id, other.id, JUDGED) for one, other in answer]
         return [
-            (group, [*found, *(one for one in said if one.older in group.memories)])
+            (group, [*found, *(one for one in said if _of(one, group) and _outspoken(one, group))])
             for group, found in known
         ]
 
@@ -146,6 +148,26 @@ def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
     again = told is None and older.updated_at > newer.since
     lasts = older.valid_to is None or older.valid_to > newer.since
     return older.state is None and lasts and not again and newer.since <= cycle.moment.now
+
+
+def _contradicted(group: Group) -> list[Contradiction]:
+    """What newer ones contradict, leaving aside what those say who do not speak for themselves."""
+    items = group.items()
+    found = [one for one in contradictions(items) if _outspoken(one, group)]
+    speakers = [one for one in items if one.trust >= SPOKEN_FOR]
+    if len(speakers) < len(items):
+        found += (one for one in contradictions(speakers) if one not in found)
+    return found
+
+
+def _of(one: Contradiction, group: Group) -> bool:
+    return one.older in group.memories
+
+
+def _outspoken(one: Contradiction, group: Group) -> bool:
+    """Whether the newer memory is trusted as the older is, or as those who speak for themselves."""
+    newer, older = (trust_of(group.memories[which].value) for which in (one.newer, one.older))
+    return newer >= min(older, SPOKEN_FOR)
 
 
 def first_of_each(found: Iterable[Contradiction], items: Iterable[Item]) -> list[Contradiction]:

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
+from langmem_tiers.asking import new_memories
 from langmem_tiers.connection import translated
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError, TieredMemoryError
@@ -23,6 +24,8 @@ from langmem_tiers.namespaces import encode
 BATCH = 200
 """Messages read and stored at once: what is done again when an import is interrupted."""
 
+_SOURCES = {"assistant": "agent", "tool": "tool", "system": "system"}
+"""Who speaks for whom; everybody else for themselves."""
 _TYPE = "episodic"
 _BEFORE_ALL = -(2**63)
 _PAGE = sql.SQL(
@@ -82,11 +85,11 @@ def import_chat_history(
         places = memory.tiered_store.run(importing.lookup(batch))
         new = importing.unknown(batch, places)
         try:
-            memory.store_many(new.values())
+            _keep(memory, new.values())
         except InvalidInputError:
             for number, one in new.items():
                 try:
-                    memory.store_many([one])
+                    _keep(memory, [one])
                 except InvalidInputError as error:
                     importing.refuse(number, error)
     return importing.done()
@@ -105,14 +108,24 @@ async def aimport_chat_history(
         places = await memory.tiered_store.arun(importing.lookup(batch))
         new = importing.unknown(batch, places)
         try:
-            await memory.astore_many(new.values())
+            await _akeep(memory, new.values())
         except InvalidInputError:
             for number, one in new.items():
                 try:
-                    await memory.astore_many([one])
+                    await _akeep(memory, [one])
                 except InvalidInputError as error:
                     importing.refuse(number, error)
     return importing.done()
+
+
+def _keep(memory: MemoryCoordinator, messages: Iterable[Mapping[str, Any]]) -> None:
+    """Store what is imported, which is not judged."""
+    memory.tiered_store.run(memory.flows.remember(new_memories(messages), memory.context))
+
+
+async def _akeep(memory: MemoryCoordinator, messages: Iterable[Mapping[str, Any]]) -> None:
+    """Store what is imported; see `_keep`."""
+    await memory.tiered_store.arun(memory.flows.remember(new_memories(messages), memory.context))
 
 
 def _read(connection: psycopg.Connection[Any], importing: _Import) -> Sequence[Row]:
@@ -248,4 +261,5 @@ def _said(message: object) -> dict[str, Any]:
     content, speaker = facts.pop("content"), facts.pop("speaker")
     if not content.strip():
         raise InvalidInputError("the message is blank: there is nothing to remember")
-    return {"content": content, "speaker": speaker, "metadata": facts}
+    source = _SOURCES.get(speaker, "user")
+    return {"content": content, "speaker": speaker, "source": source, "metadata": facts}

@@ -57,7 +57,8 @@ class MoveRecord(NamedTuple):
     move: str
     kind: str
     """`promoted`, `reinforced`, `demoted`, `merged`, `risen`, `superseded`, `retracted`; or
-    `reflected`: an attempt lives on in its lesson; or `derived`: it was concluded from another."""
+    `reflected`: an attempt lives on in its lesson; or `derived`: it was concluded from another; or
+    `quarantined`, `released`, `rejected`, `evicted`: what the gate, or somebody after it, did."""
     at: datetime
     reasons: tuple[str, ...]
     undone_at: datetime | None
@@ -73,7 +74,7 @@ class Explanation:
     state: str | None
     """None is current; `consolidated` lives on in a successor; `demoted` failed there;
     `superseded` was true until `valid_to`; `retracted` never was; `suspect` came from what never
-    was."""
+    was; `quarantined` is held back by the gate."""
     state_at: datetime | None
     """Since when that is known."""
     valid_from: datetime

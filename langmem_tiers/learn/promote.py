@@ -26,7 +26,7 @@ from langmem_tiers.memory import TIERS, Tier
 from langmem_tiers.namespaces import Place
 from langmem_tiers.remember.flow import LOCK, Write, delete_calls, embed, lock_call, put_calls
 from langmem_tiers.remember.memories import FIELD, write_of
-from langmem_tiers.values import content_of
+from langmem_tiers.values import content_of, provenance_of, trust_of
 from langmem_tiers.vectors import PackedVector
 
 PAGE = 50
@@ -158,7 +158,7 @@ def private_names(worthy: Worthy, tenant: str) -> list[str]:
 
 def _successor(source: Source, content: str, names: Sequence[str], how: Promoting) -> Write:
     """The write of what everybody learns, true when its source is; the same has the same key."""
-    value = shared_fields(source.value, names)
+    value = {**shared_fields(source.value, names), **provenance_of([source.value])}
     value |= {
         "content": content,
         "memory_type": source.memory_type,
@@ -172,6 +172,8 @@ def _successor(source: Source, content: str, names: Sequence[str], how: Promotin
     told = {name: at.isoformat() for name, at in times.items() if at is not None}
     value |= told
     parts = ["promoted", how.tenant, source.memory_type, content, *([told] if told else [])]
+    if source.trust < 1.0:
+        parts.append(f"trust {source.trust:g}")
     return write_of(
         value,
         place=Place(how.tenant, ""),
@@ -198,6 +200,8 @@ class _Target(NamedTuple):
     distance: float | None
     """None for the memory of the successor's own key."""
     memory_type: str
+    trust: object
+    """As its value says."""
 
 
 def _move(
@@ -226,7 +230,7 @@ def _move(
         _, sources, targets, rows, *guarded = yield Query((lock, *calls))
         if how.guard is not None:
             how.guard.check(guarded[0])
-        target = _target([_Target(*row) for row in targets], worthy.source.memory_type, how)
+        target = _target([_Target(*row) for row in targets], worthy.source, how)
         if target is None or target.key in {write.key, locked}:
             kept = _kept(sources, worthy)
             worthy = _judged_again(worthy, rows, kept, how)
@@ -263,12 +267,16 @@ def _kept(rows: Sequence[Row], worthy: Worthy) -> list[int]:
     return [one for one in versions if one in current]
 
 
-def _target(found: Sequence[_Target], memory_type: str, how: Promoting) -> _Target | None:
-    """What teaches the same: by its key, else the nearest that is near enough."""
+def _target(found: Sequence[_Target], source: Source, how: Promoting) -> _Target | None:
+    """What teaches the same: by its key, else the nearest that is near enough.
+
+    What is trusted otherwise is left alone: a promotion raises no trust, and lowers none.
+    """
     for one in found:
         if one.distance is None:
             return one
-        if one.memory_type == memory_type and same(one.distance, how):
+        alike = trust_of({"trust": one.trust}) == source.trust
+        if alike and one.memory_type == source.memory_type and same(one.distance, how):
             return one
     return None
 

@@ -11,6 +11,7 @@ from uuid import NAMESPACE_OID, uuid5
 from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.memory import MemoryContext
+from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.memories import NewMemory, checked_text, label, normalised_tags
 
 REFLEXION, PATTERN, ATTEMPT = "reflexion", "pattern", "episodic"
@@ -139,6 +140,7 @@ class FailedAttempt:
             memory_type=ATTEMPT,
             key=stable_key(context, FAILED_ATTEMPT, self.task_id, self.approach, self.error),
             tags=(FAILED_ATTEMPT,),
+            source=Source.TOOL,
             further={"task_id": self.task_id, **failure_fields(self.failure)},
         )
 

@@ -13,6 +13,7 @@ from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.memory import Moment
+from langmem_tiers.values import trust_of
 
 
 class Source(NamedTuple):
@@ -42,6 +43,11 @@ class Source(NamedTuple):
     def memory_type(self) -> str:
         """Its kind."""
         return str(self.value.get("memory_type") or "episodic")
+
+    @property
+    def trust(self) -> float:
+        """How far it is trusted, in 0…1."""
+        return trust_of(self.value)
 
 
 class Guard(NamedTuple):
@@ -91,13 +97,14 @@ def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Source]]:
 
 
 def alike_of(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
-    """Those of its neighbours in working memory that say the same."""
+    """Those of its neighbours in working memory that say the same and are trusted alike."""
     for one in source.near:
         alive = (
             one["expires_at"] is None
             or datetime.fromisoformat(one["expires_at"]) > how.moment.alive_at
         )
-        if alive and one["memory_type"] == source.memory_type and same(one["distance"], how):
+        alike = one["memory_type"] == source.memory_type and trust_of(one) == source.trust
+        if alive and alike and same(one["distance"], how):
             yield one
 
 

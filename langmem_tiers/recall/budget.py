@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.explain import shortened
 from langmem_tiers.memory import Recollection, Tier
 from langmem_tiers.recall.knapsack import NEGLIGIBLE, NO_ROOM, Knapsack, pack
 from langmem_tiers.recall.usefulness import Usefulness, usefulness
@@ -89,7 +90,7 @@ def choose(
     if max_tokens < 0:
         raise InvalidInputError(f"max_tokens is {max_tokens}; give 0 or more.")
     memories = sorted(ranked, key=lambda one: (-one.score, one.namespace, one.key))
-    costs = [_tokens(count_tokens(render(one)), one) for one in memories]
+    costs = [counted(render(one), count_tokens) for one in memories]
     useful = usefulness(memories, query)
     packing = pack(Knapsack(useful, costs, max_tokens or NO_ROOM))
     members = sorted(packing.members)
@@ -118,12 +119,18 @@ def stable_order(chosen: Iterable[Recollection]) -> list[Recollection]:
     )
 
 
-def _tokens(counted: object, memory: Recollection) -> int:
-    if isinstance(counted, int) and counted >= 0:
-        return counted
+def counted(text: str, count_tokens: TokenCounter) -> int:
+    """The tokens of a text.
+
+    Raises:
+        InvalidInputError: if the counter returned no whole number of 0 or more.
+    """
+    tokens: object = count_tokens(text)
+    if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
+        return tokens
     raise InvalidInputError(
-        f"The token counter returned {counted!r} for memory {memory.key!r}: "
-        "return a whole number of 0 or more."
+        f"the token counter returned {tokens!r} for {shortened(text, 40)!r}: it is to return a "
+        "whole number of 0 or more"
     )
 
 

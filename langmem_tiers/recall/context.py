@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -28,6 +28,9 @@ POOL = 50
 SMALL_POOL = 30
 """Candidates a leg for up to 10 memories: the same recall@10 as with 50, in two thirds of the
 time. With 20 it falls by 0.006 (docs/recall.md)."""
+
+REVIEWED = 3
+"""How many times the limit reviewers look at, as specified."""
 
 QUERY_CHARACTERS = 4000
 """How much of a query is sought by its words; the time grows with their square."""
@@ -59,6 +62,8 @@ class Inquiry:
     profile: str | ProfileFunction = "calibrated"
     cutoff: bool = True
     """Whether a question that nothing stored can answer gets nothing."""
+    review: str | None = None
+    """Which of the reader's reviews orders the best again; None for none."""
 
     @property
     def blank(self) -> bool:
@@ -73,11 +78,21 @@ class Inquiry:
         return bool(self.tags or self.conditions) or any(one is not None for one in asked)
 
 
-class Reranker(NamedTuple):
-    """Orders the best again, by a model of the caller's; both return those that are left."""
+class Shortlist(NamedTuple):
+    """The best for one query, in the order of the ranking."""
 
-    call: Callable[[str, Sequence[Recollection]], Sequence[Recollection]]
-    acall: Callable[[str, Sequence[Recollection]], Awaitable[Sequence[Recollection]]]
+    query: str
+    best: Sequence[Recollection]
+
+
+class Reranker(NamedTuple):
+    """Orders the best again, by code or a model of the caller's.
+
+    Both take the shortlists of several queries at once, and return for each those that are left.
+    """
+
+    call: Callable[[Sequence[Shortlist]], Sequence[Sequence[Recollection]]]
+    acall: Callable[[Sequence[Shortlist]], Awaitable[Sequence[Sequence[Recollection]]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +105,8 @@ class Reader:
     count_tokens: Callable[[str], int]
     timeout_ms: int | None = None
     reranker: Reranker | None = None
+    reviews: Mapping[str, Reranker] = field(default_factory=dict)
+    """Those that order again where an inquiry names them, after the `reranker`."""
 
 
 class Recalled(NamedTuple):
@@ -125,12 +142,12 @@ def recall(
         settings = _settings(calls, reader)
         answers = (yield Query((*settings, *calls), commit=True))[len(settings) :]
     by_ask = dict(zip(map(id, wanted), answers, strict=True))
-    recalled = []
-    for one in prepared:
-        found, ranked = _ranked(one, by_ask.get(id(one), []), reader, moment)
-        ranked = yield from _reranked(one.ask.query, ranked, reader.reranker)
-        recalled.append(_cut(ranked, found, one.ask, reader))
-    return recalled
+    ranked = [_ranked(one, by_ask.get(id(one), []), reader, moment) for one in prepared]
+    best = yield from _ordered_again(asks, [memories for _, memories in ranked], reader)
+    return [
+        _cut(memories, found, ask, reader)
+        for ask, memories, (found, _) in zip(asks, best, ranked, strict=True)
+    ]
 
 
 def _settings(calls: Sequence[Call], reader: Reader) -> list[Call]:
@@ -216,23 +233,45 @@ def _to_rank(ask: Inquiry, reader: Reader) -> int:
 
 def _ranks(ask: Inquiry, reader: Reader) -> int:
     """How many ranks matter: no more than asked for, where none is left out afterwards."""
-    return _pool(ask) if ask.deduplicate or reader.reranker else ask.limit
+    return _pool(ask) if ask.deduplicate or reader.reranker or ask.review else ask.limit
 
 
 def _pool(ask: Inquiry) -> int:
     """Candidates a leg."""
-    return max(SMALL_POOL, min(POOL, 3 * ask.limit), ask.limit)
+    reviewed = REVIEWED * ask.limit if ask.review else 0
+    return max(SMALL_POOL, min(POOL, 3 * ask.limit), ask.limit, reviewed)
 
 
-def _reranked(
-    query: str, ranked: list[Recollection], reranker: Reranker | None
-) -> Flow[list[Recollection]]:
-    """Let a model order the best again; what it drops is dropped."""
-    if reranker is None or not query.strip() or not ranked:
+def _ordered_again(
+    asks: Sequence[Inquiry], ranked: list[list[Recollection]], reader: Reader
+) -> Flow[list[list[Recollection]]]:
+    """Let the re-ranker order the best of each again, then the review that it names."""
+    if reader.reranker is not None:
+        ranked = yield from _reordered(reader.reranker, asks, ranked, [POOL] * len(asks))
+    for name in sorted({ask.review for ask in asks if ask.review}):
+        most = [REVIEWED * ask.limit if ask.review == name else 0 for ask in asks]
+        ranked = yield from _reordered(reader.reviews[name], asks, ranked, most)
+    return ranked
+
+
+def _reordered(
+    reranker: Reranker,
+    asks: Sequence[Inquiry],
+    ranked: list[list[Recollection]],
+    most: Sequence[int],
+) -> Flow[list[list[Recollection]]]:
+    """Let so many of the best of each be ordered again, all at once; what is dropped is dropped."""
+    shortlists = {
+        place: Shortlist(ask.query, ranked[place][: most[place]])
+        for place, ask in enumerate(asks)
+        if most[place] and ask.query.strip() and ranked[place]
+    }
+    if not shortlists:
         return ranked
-    best = ranked[:POOL]
-    chosen = yield Ask(lambda: reranker.call(query, best), lambda: reranker.acall(query, best))
-    return list(chosen)
+    best = list(shortlists.values())
+    chosen = yield Ask(lambda: reranker.call(best), lambda: reranker.acall(best))
+    again = dict(zip(shortlists, chosen, strict=True))
+    return [list(again.get(place, one)) for place, one in enumerate(ranked)]
 
 
 def _typed(memory: Recollection, query: str, types: MemoryTypes) -> Recollection:
@@ -262,7 +301,7 @@ def _cut(
 def _affordable(kept: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[Recollection]:
     """What fits into the budget: the most useful by score, else as much as fits in this order."""
     budget = ask.max_tokens or 0
-    if not ask.blank and reader.reranker is None:
+    if not (ask.blank or reader.reranker or ask.review):
         return list(choose(kept, budget, reader.count_tokens, query=ask.query).chosen)
     chosen = []
     for one in kept:

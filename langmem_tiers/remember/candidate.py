@@ -23,6 +23,7 @@ class Known:
 
     content: str
     key: str | None = None
+    namespace: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ _IMPORTANCE, _STRENGTH, _FRESH = 0.5, 0.3, 0.2
 _UNSAID: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Standing:
     """What is known of a memory that may have to go."""
 

@@ -25,7 +25,8 @@ _TOKEN: Final = re.compile(r"\S+")
 _DIGIT_LIKE: Final = re.compile(r"[013457@$!]")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2}[ :]?){12,}")
-_PERCENT: Final = re.compile(r"(?:%[0-9a-fA-F]{2}){6,}")
+_PERCENT: Final = re.compile(r"%[0-9a-fA-F]{2}")
+_TIMES_PERCENT: Final = 3
 _WORDS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,40}(?:[ ,.:'-]{1,3}[A-Za-z]{2,40}){2}")
 _TAGS: Final = re.compile("[\U000e0020-\U000e007e]{4,}")
 _LONGEST: Final = 20_000
@@ -72,8 +73,9 @@ def decoded(text: str) -> Iterator[str]:
     """What stands in the text in a code, where that is words: base64, hex, %xx, tags."""
     for found in _TAGS.findall(text):
         yield "".join(chr(ord(one) - 0xE0000) for one in found)
-    for found in _PERCENT.findall(text):
-        yield unquote(found)
+    for found in _TOKEN.findall(text):
+        if "%" in found and len(_PERCENT.findall(found)) >= _TIMES_PERCENT:
+            yield unquote(found)
     for pattern, decode in ((_BASE64, _from_base64), (_HEX, _from_hex)):
         for found in pattern.findall(text[:_LONGEST]):
             said = decode(found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from langmem_tiers.remember.candidate import Known
@@ -72,18 +73,15 @@ def echo_of(content: str, recalled: Sequence[Known]) -> Echo | None:
     number, name, negation or other word that the recalled text does not have is something new,
     and so is another order: who owes whom.
     """
-    said = _core(content)
-    if not said:
+    said = _told(_core(content)) if recalled else []
+    if not said or not _all_words(tuple(one.content for one in recalled)).issuperset(said):
         return None
-    known = [(one, [*map(_core, _sentences(one.content)), _core(one.content)]) for one in recalled]
-    for one, told in known:
-        if any(_within(said, whole) for whole in told):
-            return Echo(one, "recalled")
-    parts = [part for part in map(_core, _sentences(content)) if part]
-    whole = [text for _, told in known for text in told]
-    if len(parts) > 1 and all(any(_within(part, one) for one in whole) for part in parts):
-        return Echo(recalled[0], "recalled")
-    return None
+    whole = _holder(said, recalled)
+    if whole is not None:
+        return Echo(whole, "recalled")
+    parts = [_told(part) for part in map(_core, _sentences(content)) if part]
+    holders = [_holder(part, recalled) for part in parts] if len(parts) > 1 else [None]
+    return None if holders[0] is None or None in holders else Echo(holders[0], "recalled")
 
 
 def copy_of(content: str, stored: Sequence[Known]) -> Echo | None:
@@ -93,6 +91,11 @@ def copy_of(content: str, stored: Sequence[Known]) -> Echo | None:
         if said and _told(said) == _told(_core(one.content)):
             return Echo(one, "stored")
     return None
+
+
+def bare(text: str) -> str:
+    """The words of a text, without what frames it."""
+    return " ".join(_core(text))
 
 
 def _core(text: str) -> list[str]:
@@ -106,14 +109,47 @@ def _core(text: str) -> list[str]:
     return [word.removesuffix("'s") for word in words(bare)]
 
 
+class _Part(NamedTuple):
+    """What a sentence of a known text tells, or all of it."""
+
+    told: tuple[str, ...]
+    words: frozenset[str]
+
+
+@lru_cache(maxsize=512)
+def _parts(text: str) -> tuple[_Part, ...]:
+    each = [tuple(_told(_core(one))) for one in (*_sentences(text), text)]
+    return tuple(_Part(told, frozenset(told)) for told in each)
+
+
+@lru_cache(maxsize=16)
+def _all_words(texts: tuple[str, ...]) -> frozenset[str]:
+    """The words of all of these: what has others tells something new."""
+    return frozenset().union(*(part.words for text in texts for part in _parts(text)))
+
+
+def _holder(told: Sequence[str], known: Sequence[Known]) -> Known | None:
+    """The first known text that tells all of this."""
+    sought = frozenset(told)
+    return next(
+        (
+            one
+            for one in known
+            if any(
+                sought <= part.words and _within(told, part.told) for part in _parts(one.content)
+            )
+        ),
+        None,
+    )
+
+
 def _told(said: Sequence[str]) -> list[str]:
     return [word for word in said if word not in _SLIGHT] or list(said)
 
 
-def _within(said: Sequence[str], whole: Sequence[str]) -> bool:
-    """Whether all that is said stands in a known text, in its order."""
-    told, known = _told(said), _told(whole)
-    if not set(told) <= set(known) or not _turns(known) <= _turns(told):
+def _within(told: Sequence[str], known: Sequence[str]) -> bool:
+    """Whether all that is told stands in a known text of the same words, in its order."""
+    if not _turns(known) <= _turns(told):
         return False
     length = min(SHINGLE, len(told))
     runs = _runs(told, length)

@@ -10,10 +10,21 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.config import StoreOptions, lexical_text
-from langmem_tiers.errors import InvalidInputError, TierConflictError
+from langmem_tiers.errors import TierConflictError
 from langmem_tiers.flow import Call, Embed, Flow, Query
 from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, decode
+from langmem_tiers.remember.admission import (
+    QUARANTINED,
+    Applied,
+    admitted,
+    awaiting_calls,
+    keys_of,
+    needs_admission,
+    quarantine_calls,
+)
+from langmem_tiers.remember.room import Room, evicted_calls
+from langmem_tiers.remember.trust import THRESHOLD
 from langmem_tiers.values import NOTHING_TOLD, Told
 from langmem_tiers.vectors import PackedVector, PackedVectors, pack_all
 
@@ -22,6 +33,9 @@ LOCK_BUCKETS = 1024
 
 LOCK = "\0promotions"
 """The key that all moves of a tenant lock, and all that is derived: they must see each other."""
+
+ROOM = "\0room"
+"""The key that those lock who come into a place that holds only so many."""
 
 _CHUNK_BYTES = 8_000_000
 
@@ -44,6 +58,21 @@ class Write:
     told: Told = NOTHING_TOLD
     sources: tuple[tuple[Place, str], ...] = ()
     """The memories that it is derived from."""
+    trust: float = 1.0
+    """How far it is trusted, in 0…1, as its value says."""
+    threshold: float = THRESHOLD
+    """Below this trust it is quarantined, should what it is derived from be trusted less."""
+    held: str | None = None
+    """Why it is quarantined; None if it is not."""
+    rooms: tuple[Room, ...] = ()
+    """How many memories its place holds, if that is bounded."""
+    awaits_review: bool = False
+    """Whether models are to review it once it is stored."""
+
+    @property
+    def state(self) -> str | None:
+        """The state that it is stored in: `quarantined`, or None for what is current."""
+        return None if self.held is None else QUARANTINED
 
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:
@@ -86,10 +115,11 @@ def apply(
     tier: Tier | None,
     locked: bool = False,
     further: Sequence[Call] = (),
-) -> Flow[None]:
+) -> Flow[Applied]:
     """Apply puts and deletions, one a key, all or none; `locked` if their keys are already.
 
-    `further` calls follow in the same transaction.
+    `further` calls follow in the same transaction. What is quarantined and would replace a memory
+    that is trusted more is left out: the answer says what was written and what was refused.
 
     A put updates a memory where it lives; a new one goes to `tier`, else to working.
 
@@ -98,19 +128,27 @@ def apply(
         InvalidInputError: if what a memory is derived from is gone by now, or came from it.
     """
     writes, vectors, moment = writing
-    puts = [one for one in writes if one.value is not None]
-    deletions = [one for one in writes if one.value is None]
     lock = () if locked else (lock_writes(writes, options),)
+    applied = Applied(writes)
+    if needs_admission(writes):
+        applied = yield from admitted(writes, lock, moment)
+        lock = ()
+    puts = [one for one in applied.writes if one.value is not None]
+    deletions = [one for one in applied.writes if one.value is None]
+    leaving = [
+        Write(place=one.memory.place, key=one.memory.key, value=None) for one in applied.evicted
+    ]
     calls = [
+        *evicted_calls(applied.evicted, moment.now),
+        *delete_calls(leaving, TIERS),
         *delete_calls(deletions, [tier] if tier else TIERS),
         *(delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
         *put_calls(puts, vectors, options, moment.now, tier),
+        *quarantine_calls(puts, moment.now),
+        *awaiting_calls(puts),
         *_derive_calls(puts, moment.now),
         *further,
     ]
-    if any(one.sources for one in puts):
-        yield from _check_sources(writes, lock, moment)
-        lock = ()
     if tier is not None and puts:
         *_, conflicts = yield Query((*lock, _conflicts_call(puts, tier, moment)))
         if conflicts:
@@ -118,6 +156,7 @@ def apply(
         yield Query(tuple(calls), commit=True)
     else:
         yield Query((*lock, *calls), commit=True)
+    return applied
 
 
 def move(
@@ -156,7 +195,8 @@ def lock_writes(
     sessions = [(*one.place, f"\0{one.told.session}") for one in writes if one.told.session]
     moves = [(one.place.tenant, "", LOCK) for one in writes if one.sources]
     sources = [(*place, key) for one in writes for place, key in one.sources]
-    return lock_call([*keys, *sessions, *moves, *sources, *further], options)
+    rooms = [(*one.place, ROOM) for one in writes if one.rooms]
+    return lock_call([*keys, *sessions, *moves, *sources, *rooms, *further], options)
 
 
 def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Call:
@@ -193,7 +233,7 @@ def put_calls(
         yield Call(
             "put",
             {
-                **_keys(chunk),
+                **keys_of(chunk),
                 "values": [one.value for one in chunk],
                 "texts": [lexical_text(_words(one)) for one in chunk],
                 "ttls": [one.ttl for one in chunk],
@@ -212,37 +252,11 @@ def put_calls(
                 "now": now,
             },
         )
-        yield Call("delete_vectors", _keys(chunk))
+        yield Call("delete_vectors", keys_of(chunk))
         rows = [(one, field, vectors.get(text)) for one in chunk for field, text in one.texts]
         embedded = [(one, field, vector) for one, field, vector in rows if vector is not None]
         if embedded:
             yield _vectors_call(embedded)
-
-
-def _check_sources(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> Flow[None]:
-    """Refuse to derive from what is not there, or would come from itself; locks the keys first."""
-    changing = {(one.place, one.key) for one in writes if one.sources or one.value is None}
-    pairs = [(one, place, key) for one in writes for place, key in one.sources]
-    for _, place, key in pairs:
-        if (place, key) in changing:
-            raise InvalidInputError(
-                f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
-                "its own"
-            )
-    params = {
-        **_keys([one for one, _, _ in pairs]),
-        "source_namespaces": [place.namespace for _, place, _ in pairs],
-        "source_keys": [key for _, _, key in pairs],
-        "alive_at": moment.alive_at,
-    }
-    *_, rows = yield Query((*lock, Call("origins_of_writes", params)))
-    for key, there, circular in rows:
-        if not there:
-            raise InvalidInputError(f"{key!r} is gone by now: derive from what is there")
-        if circular:
-            raise InvalidInputError(
-                f"{key!r} came from the memory that is to be derived from it: leave it out"
-            )
 
 
 def _derive_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
@@ -253,7 +267,7 @@ def _derive_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
         events = {(one.place, one.key): str(uuid4()) for one in mine}
         pairs = [(one, place, key) for one in mine for place, key in one.sources]
         params = {
-            **_keys([one for one, _, _ in pairs]),
+            **keys_of([one for one, _, _ in pairs]),
             "tenant": tenant,
             "source_namespaces": [place.namespace for _, place, _ in pairs],
             "source_keys": [key for _, _, key in pairs],
@@ -270,7 +284,7 @@ def _words(one: Write) -> str:
 
 def _vectors_call(rows: Sequence[tuple[Write, str, PackedVector]]) -> Call:
     params: dict[str, Any] = {
-        **_keys([one for one, _, _ in rows]),
+        **keys_of([one for one, _, _ in rows]),
         "fields": [field for _, field, _ in rows],
         "embeddings": PackedVectors(vector for _, _, vector in rows),
     }
@@ -283,11 +297,11 @@ def delete_calls(
     """The call that removes memories; with `expired_by`, only the dead, which no put revives."""
     if writes:
         narrowed = {"tiers": [tier.value for tier in tiers], "expired_by": expired_by}
-        yield Call("delete", {**_keys(writes), **narrowed})
+        yield Call("delete", {**keys_of(writes), **narrowed})
 
 
 def _conflicts_call(puts: Sequence[Write], tier: Tier, moment: Moment) -> Call:
-    return Call("conflicts", {**_keys(puts), "tier": tier.value, "alive_at": moment.alive_at})
+    return Call("conflicts", {**keys_of(puts), "tier": tier.value, "alive_at": moment.alive_at})
 
 
 def _conflict(row: tuple[Any, ...], tier: Tier) -> TierConflictError:
@@ -297,14 +311,6 @@ def _conflict(row: tuple[Any, ...], tier: Tier) -> TierConflictError:
         "it through the store itself, which updates it where it lives, or move it first with "
         "store.move(namespace, key, tier)"
     )
-
-
-def _keys(writes: Sequence[Write]) -> dict[str, list[str]]:
-    return {
-        "tenants": [one.place.tenant for one in writes],
-        "namespaces": [one.place.namespace for one in writes],
-        "keys": [one.key for one in writes],
-    }
 
 
 def _chunks(puts: Sequence[Write]) -> Iterator[list[Write]]:

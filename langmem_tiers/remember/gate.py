@@ -13,19 +13,17 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.injection import Finding, instructions_in
-from langmem_tiers.remember.review import CONSENSUS, Reviewers, ReviewResult
-from langmem_tiers.remember.routing import Destination, route
+from langmem_tiers.remember.review import Reviewers, instructing
+from langmem_tiers.remember.routing import route
 from langmem_tiers.remember.trivial import triviality
-from langmem_tiers.remember.trust import INSTRUCTS, TrustPolicy, derived_trust
+from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, derived_trust
 
 LONGEST: Final = 1_000_000
 """Characters of one memory."""
-SPOKEN_FOR: Final = 0.7
-"""From this trust on (users, operators, agents), what is said again is kept as evidence of its own;
-below it (tools, pages) it adds nothing."""
 
 
 class Decision(StrEnum):
@@ -67,6 +65,10 @@ class GatePolicy:
     refuse_trivial: bool = True
     refuse_echoes: bool = True
     keep_copies_from: float = SPOKEN_FOR
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    """By memory type: how many of it a place (a namespace) holds; the least worth make room."""
+    tier_capacity: Mapping[str, int] = field(default_factory=dict)
+    """By tier: how many memories of any type a place of it holds."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -74,6 +76,13 @@ class GatePolicy:
             raise InvalidInputError(f"longest is {self.longest}: use 1 or more characters")
         if not 0 <= self.consensus <= 10:  # noqa: PLR2004 - the scale
             raise InvalidInputError(f"consensus is {self.consensus}: use a number from 0 to 10")
+        for name, most in {**self.capacity, **self.tier_capacity}.items():
+            if type(most) is not int or most < 1:
+                raise InvalidInputError(f"the capacity of {name!r} is {most!r}: use 1 or more")
+        if unknown := self.tier_capacity.keys() - set(TIERS):
+            raise InvalidInputError(
+                f"there is no tier {min(unknown)!r}: bound one of {', '.join(TIERS)}"
+            )
 
 
 DEFAULT_POLICY: Final = GatePolicy()
@@ -132,9 +141,9 @@ def judge(
     trust = derived_trust(min(own, INSTRUCTS) if findings else own, candidate.origins)
     destinations = route(candidate.content, candidate.memory_type, source=candidate.source)
     held = _held(trust, findings, destinations, policy) or (verdict and verdict.reason)
-    if held is None and review is not None and review.consensus_score is None and review.failures:
-        held = f"unreviewed: {review}"
-    if held is None and review is not None and not review.stores(policy.consensus):
+    if held is None and review is not None:
+        held = _held_by_reviewers(review)
+    if held is None and review is not None and review.refuses(policy.consensus):
         return Verdict(
             decision=Decision.REJECT, reason=f"below {policy.consensus:g}: {review}", review=review
         )
@@ -150,9 +159,14 @@ def judge(
     )
 
 
-def needs_review(candidate: Candidate, policy: GatePolicy = DEFAULT_POLICY) -> bool:
-    """Whether reviewers would have a say: no model is asked about what is refused before them."""
-    return _refused_unread(candidate, policy) is None and _known(candidate, policy) is None
+def needs_review(
+    candidate: Candidate,
+    policy: GatePolicy = DEFAULT_POLICY,
+    detectors: Sequence[Detector] = (),
+) -> bool:
+    """Whether reviewers have a say: no model is asked of what is refused or held without them."""
+    verdict = judge(candidate, policy=policy, detectors=detectors)
+    return verdict.decision is Decision.ACCEPT
 
 
 def _refused_unread(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
@@ -222,6 +236,13 @@ def _held(
         f"trust: {trust:g} is below {policy.trust.below(strictest):g}, what memories of type "
         f"{strictest!r} need"
     )
+
+
+def _held_by_reviewers(review: ReviewResult) -> str | None:
+    """Why it is not to be recalled, by what reviewers say; None if it may be."""
+    if review.consensus_score is None:
+        return f"unreviewed: {review}" if review.failures else None
+    return instructing(review)
 
 
 def _rejected(reason: str, *, repeats: str | None = None) -> Verdict:

@@ -16,7 +16,16 @@ from typing import Final
 
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.disguises import conceals, decoded, plain, squashed, turned
-from langmem_tiers.remember.injection_languages import KEEPING, SET_ASIDE, SQUASHED, STANDING
+from langmem_tiers.remember.injection_anchors import anchored
+from langmem_tiers.remember.injection_compounds import compound_weights
+from langmem_tiers.remember.injection_concepts import concepts_in
+from langmem_tiers.remember.injection_languages import (
+    KEEPING,
+    SET_ASIDE,
+    SQUASHED,
+    SQUASHED_ANY,
+    STANDING,
+)
 from langmem_tiers.remember.injection_signs import SIGNS
 from langmem_tiers.remember.injection_words import ENOUGH, Voice
 
@@ -27,7 +36,9 @@ _VOICES: Final[Mapping[str, Voice]] = {
 }
 _COUNTED: Final = {
     voice: tuple(
-        (one.kind, one.pattern, weight) for one in SIGNS if (weight := getattr(one, voice)) > 0
+        (one.kind, anchored(one.pattern), weight)
+        for one in SIGNS
+        if (weight := getattr(one, voice)) > 0
     )
     for voice in ENOUGH
 }
@@ -95,8 +106,9 @@ def _openly(text: str, voice: Voice) -> Iterator[Finding]:
 def _weights(sentence: str, voice: Voice) -> dict[str, float]:
     """What each kind of sign weighs in a sentence; two signs of a kind weigh both."""
     found: dict[str, float] = defaultdict(float)
+    lowered = sentence.lower()
     for kind, pattern, weight in _COUNTED[voice]:
-        if pattern.search(sentence):
+        if pattern.found(sentence, lowered):
             found[kind] += weight
     if SET_ASIDE.search(sentence):
         found["override"] += 3
@@ -104,6 +116,9 @@ def _weights(sentence: str, voice: Voice) -> dict[str, float]:
         found["standing order"] += 2
     if voice == "outside" and KEEPING.search(sentence):
         found["memory poisoning"] += 2
+    if voice != "user":
+        for kind, weight in compound_weights(concepts_in(sentence), voice).items():
+            found[kind] += weight
     return dict(found)
 
 
@@ -123,7 +138,7 @@ def _disguised(text: str, voice: Voice) -> Iterator[Finding]:
     letters = squashed(text if voice == "outside" else _QUOTED.sub(" ", text))
     if SQUASHED.search(letters):
         yield Finding("override", 3.0, _excerpt(text))
-    if any(SQUASHED.search(one) for one in turned(letters)):
+    if any(SQUASHED_ANY.search(one) for one in turned(letters)):
         yield Finding("encoded", 3.0, _excerpt(text))
     for one in decoded(text):
         inner = list(_openly(plain(one), "outside"))

@@ -35,14 +35,7 @@ ADDRESS: Final = (
         2,
         2,
     ),
-    sign(
-        "override",
-        rf"{ORDERS} above are|overrides? (?:all|any|every|your|other) (?:\w+ )?{ORDERS}",
-        2,
-        1,
-    ),
     sign("override", r"do not follow (?:them|those|your)|stop what you are doing", 2, 1),
-    sign("override", r"(?:your|the) new (?:task|instruction|goal|job|polic|objective|role)", 1.5),
     sign("override", r"new (?:instructions?|polic(?:y|ies)|task|directives?)\b ?(?:from|:)", 2, 1),
     sign(
         "override",
@@ -51,30 +44,6 @@ ADDRESS: Final = (
         3,
         3,
         3,
-    ),
-    sign(
-        "override",
-        r"rules (?:that )?(?:were )?(?:set|made|given) for you|rules are suspended",
-        2,
-        1,
-    ),
-    sign(
-        "override",
-        r"start (?:fresh|over)\b.*(?:earlier|previous)|conversation never happened",
-        2,
-        1,
-    ),
-    sign("override", r"\binstead(?: of)?\b.{0,60}\bwhen(?:ever)? asked|always refer to", 1.5, 1),
-    sign(
-        "override",
-        r"more important than (?:anything|everything|what) the user|priority command",
-        2,
-        2,
-    ),
-    sign(
-        "override",
-        r"\bhidden instructions?\b|(?:the )?following (?:instruction|directive)s?\b",
-        1.5,
     ),
     sign(
         "override", r"\bdo not (?:summari[sz]e|translate|answer|respond|comply|complete the)\b", 1.5
@@ -110,15 +79,6 @@ ADDRESS: Final = (
     ),
     sign(
         "role imitation",
-        r"</?(?:user|human|developer|admin|prompt|information|document|context)(?: [^<>]*)?>",
-        1,
-        1,
-    ),
-    sign(
-        "role imitation", r"^\s*#+ ?(?:system|new instructions?|instructions? (?:for|from|to))", 2
-    ),
-    sign(
-        "role imitation",
         r"\bsystem (?:prompt|message|notice|note|override|update|command|instruction|policy|alert)s?"
         r"(?: \w+)? ?(?:\([^)]*\))? ?[:\])]",
         2,
@@ -128,7 +88,6 @@ ADDRESS: Final = (
         "role imitation", r"\b(?:begin|end|start of|end of) system prompt|system override", 2, 2, 1
     ),
     sign("role imitation", r"\[(?:system|admin|developer|memory|instruction)[^\]]*\]", 1.5, 1),
-    sign("role imitation", r"(?:human|user): (?s:.{0,500})\b(?:assistant|ai): ", 2, 1),
     sign(
         "role imitation",
         r"^\s*(?:admin(?:istrator)?|developer|operator|root)(?: message)?: |developer message",
@@ -141,23 +100,7 @@ ADDRESS: Final = (
         2,
     ),
     sign("role imitation", r"^\s*(?-i:SYSTEM|System)(?: message)?: ", 1.5, 1),
-    sign("role imitation", r"end of (?:document|page|file|text|input|data|output)\b-*", 1),
-    sign("role imitation", r"\"role\": ?\"(?:system|developer)\"", 2, 1),
-    sign("role imitation", r"\"instructions?\": ", 1),
-    sign(
-        "role imitation",
-        r"(?:message|instructions?|update|notice|order) from (?:openai|anthropic|google|microsoft|meta"
-        r"|the (?:vendor|developers?|system|admin\w*))",
-        2,
-        1,
-    ),
-    sign(
-        "role imitation",
-        r"new (?:conversation|session) (?:starts|begins)|end of (?:tool )?output",
-        1.5,
-    ),
     sign("role imitation", r"by reading this|on behalf of the author", 1.5),
-    sign("role imitation", r"authori[sz]ation code|access code|code \d+ accepted", 1),
     # Whom it speaks to.
     sign("addressed", rf"\b(?:to|for)(?: the| all| any)?(?: \w+ing)? {MIND}\b", 1),
     sign(
@@ -167,7 +110,6 @@ ADDRESS: Final = (
         2,
         1,
     ),
-    sign("addressed", rf"\bif you(?:'re| are)(?: an?)? {MIND}", 2, 1),
     sign(
         "addressed",
         rf"\b{AGENT}(?: that \w+ this)? (?:must|shall|will now|ha(?:s|ve) to|(?:is|are) (?:to|required)"
@@ -181,9 +123,7 @@ ADDRESS: Final = (
         1,
     ),
     sign("addressed", rf"<!--[^>]*\b{MIND}\b", 2, 1),
-    sign("addressed", r"<(?:p|div|span)[^>]*(?:hidden|font-size: ?0|display: ?none)", 1.5),
     # Who one is to be.
-    sign("persona", r"\byou are now (?:an? |[A-Z]{2,}\b|free|unrestricted)", 1.5, 1),
     sign(
         "persona",
         r"(?:without|no|free of|off|ignoring)(?: any| all| content)? (?:restrictions?|rules|filters?"
@@ -207,12 +147,10 @@ ADDRESS: Final = (
         1,
         1,
     ),
-    sign("persona", r"\bsimulate being\b|\badmin mode\b|reveal secrets", 1),
     sign("persona", r"\b(?:act as|pretend (?:to be|that you are)|impersonate)\b", 1),
     sign("persona", r"(?:be|are|as) (?:the|an?) (?:administrator|root|admin|bank|user)\b", 1),
     sign("persona", r"(?:developer|god|debug|maintenance|dan|jailbreak) (?:mode|persona)", 2, 1),
     sign("persona", r"\bdo anything now\b|\bfilters are off\b|reply without filters", 2, 1, 2),
-    sign("persona", r"\badministrator rights|every request|unrestricted (?:ai|model|agent)", 1),
     # Whose instructions it repeats.
     sign(
         "boot file",
@@ -229,7 +167,5 @@ ADDRESS: Final = (
         2,
         2,
     ),
-    sign("boot file", r"#+ ?(?:claude|agents?|gemini|system|copilot-instructions)(?:\.md)\b", 2, 2),
-    sign("boot file", rf"\bas an? {MIND}\b", 1.5, 2),
     sign("boot file", r"\b(?:my|whose) system (?:prompt|message)", 1, 2),
 )

@@ -28,27 +28,10 @@ CLAIMED: Final = (
     sign(
         "claim", r"confirmed by the|verified and trusted|verified fact|trusted fact|as verified", 1
     ),
-    sign("claim", r"supersedes? (?:earlier|all|any|previous|other)|must trust all", 1, 1),
     sign("claim", r"(?:user|owner|customer)'?s? preferred \w+ \w+|only \w+ to be recommended", 1),
     sign("claim", r"\badmin\w*'?s? password|password (?:is|was) \S+", 1),
     sign(
-        "claim", r"fact about (?:this|the) user|for (?:use by )?the assistant|standing consent", 1.5
-    ),
-    sign(
-        "claim",
-        r"\b(?:you|i|the assistant|agents?)(?: are| am| have been| were| may)?(?: \w+)? ?"
-        r"(?:granted|authori[sz]ed to|permitted to|in admin mode|free to|allowed to share)",
-        1.5,
-        1,
-    ),
-    sign(
         "claim", r"without (?:confirmation|review|approval|permission|asking|verification)", 1, 1.5
-    ),
-    sign(
-        "claim",
-        r"do(?:es)? not need to ask|no (?:confirmation|approval) (?:is )?(?:needed|required)",
-        2,
-        1.5,
     ),
     sign("claim", r"\b(?:auto|pre)-?(?:approve|authori[sz]e)[ds]?\b", 1.5, 1),
     sign(
@@ -69,13 +52,11 @@ CLAIMED: Final = (
         1,
         0.5,
     ),
-    sign("claim", r"user (?:is|has) (?:an? )?(?:admin\w*|developer testing|root|full)", 1.5, 1),
     sign(
         "claim",
-        r"(?:credentials|secrets|passwords|keys) (?:should|must|may|can) be shared|share secrets",
-        2,
+        r"(?:data|records?) of .{1,40} (?:is|are) (?:now )?(?:stored|saved|kept) under",
+        1.5,
         2,
     ),
-    sign("claim", r"(?:data|records?) of .{1,40} (?:is|are) (?:stored|saved|kept) under", 1),
-    sign("claim", r"use the record of .{1,40}instead", 1),
+    sign("claim", r"(?:use|with|give) the record of .{1,40}instead", 1.5, 2),
 )

@@ -88,3 +88,6 @@ SQUASHED: Final = re.compile(
     r"(?:instruction|direction|rule|guideline|prompt|order|command|restriction|message|directive)"
 )
 """The plainest order as letters alone."""
+
+SQUASHED_ANY: Final = re.compile(SQUASHED.pattern.replace("initial)", "initial|all)+"))
+"""The same with fewer words; for letters that were turned, which say nothing by chance."""

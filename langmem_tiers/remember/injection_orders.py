@@ -39,20 +39,6 @@ ORDERED: Final = (
     ),
     sign(
         "standing order",
-        rf"\b(?:when|whenever|if)\b[^.!?]{{0,40}}\b(?:question|topic|subject)[^.!?]{{0,40}}"
-        rf"(?:comes? up|arises?|is raised)[^.!?]{{0,10}}{SAY}",
-        2,
-        1,
-    ),
-    sign(
-        "standing order",
-        r"(?:always|should|must) (?:say|claim|answer|reply|state)[^.!?]{1,90}when(?:ever)?"
-        r"(?: \w+){0,2}? asked",
-        2,
-        2,
-    ),
-    sign(
-        "standing order",
         r"(?:when|whenever|as soon as|once|the next time|every time|each time|if) (?:the|this|any|a) "
         r"(?:user|customer|human|person)\b[^.!?]{0,50}(?:, |you )",
         1,
@@ -72,21 +58,13 @@ ORDERED: Final = (
     ),
     sign(
         "standing order",
-        r"\bwhen(?:ever)? .{1,50} (?:is|are) (?:mentioned|asked about|discussed)",
-        1.5,
-        0.5,
-    ),
-    sign(
-        "standing order",
         r"correct answer to (?:every|any|all)|to (?:any|every) quer(?:y|ies)",
         1.5,
         1,
     ),
-    sign("standing order", r"to be answered by you|standing (?:rule|order)", 2, 1),
     sign("standing order", r"in (?:each|every|your next|your) (?:reply|answer|response)", 1.5),
     # What is to be done.
     sign("order", r"\byou (?:must|shall|have to|are to|will(?: now)?|may now)\b", 0.5),
-    sign("order", r"\byou (?:must|shall|are to|will)(?: always| now| silently| first)", 0.5),
     sign("order", rf"\b{SAY} (?:that|with)\b", 1),
     sign(
         "order",
@@ -96,32 +74,11 @@ ORDERED: Final = (
     ),
     sign(
         "order",
-        r"\bask (?:the|your) (?:user|customer)s? for (?:their|his|her|the) (?:password|pin|card|cred)",
-        1.5,
-    ),
-    sign(
-        "order",
         r"\b(?:print|say|output|reply|respond|answer|write)(?: with| only| only with)?(?: the words?)?"
         r" [\"']?(?-i:[A-Z]{4,})\b|\b(?:output|print|reply with|say) the words?\b",
         1.5,
     ),
-    sign(
-        "order",
-        r"(?:could|can|would) you (?:please )?(?:also )?(?:e-?mail|send|forward|share|post)\b",
-        1,
-    ),
     sign("order", r"\b(?:respond|reply|answer|speak|write) only\b|\bspeak freely\b", 1.5),
-    sign(
-        "order",
-        r"positive review|highlight any negatives|rate this (?:candidate|product|page)",
-        1.5,
-    ),
-    sign(
-        "order",
-        r"(?:best fit|top|primary|most trusted|official) (?:candidate|source|vendor|site|for the job)",
-        0.5,
-    ),
-    sign("order", r"\brm -rf /|\bimmediately\b|\bshell commands\b", 0.5),
     sign("order", r"\brm -rf / |execute the following command immediately", 1.5),
     sign(
         "order",
@@ -130,10 +87,8 @@ ORDERED: Final = (
         0.75,
         0.5,
     ),
-    sign("order", r"\b(?:use|with) (?:the )?(?:browser|e-?mail|payment|shell) tool\b", 1),
     sign("order", r"\b(?:call|use|invoke|run) the [\w_]+ tool\b|using (?:this|the) tool", 1, 0.5),
     sign("order", r"\b(?:obey|comply|instructs? (?:me|you|the assistant))\b", 1, 1),
-    sign("order", r"\border you\b|\bi command\b", 1.5),
     sign(
         "order",
         r"(?:^|[.:;,!?)>] |\band |\binstead |\bto |\bwill |\bshall |\bmust |\bnow |\balways )"
@@ -154,20 +109,11 @@ ORDERED: Final = (
     ),
     sign("memory poisoning", r"\b(?:to|in|into|update|from|replace) your (?:\S+ )?memor", 2, 1),
     sign("memory poisoning", r"your memory is|what you (?:know|remember) about", 1.5, 1),
-    sign(
-        "memory poisoning",
-        r"\b(?:store|save|add|manage|update|write|put|upsert|remember)_memor(?:y|ies)\(|fact for future use",
-        2,
-        1,
-    ),
     sign("memory poisoning", r"(?:^|[.!?:>\]] |please |should |must )remember (?:that|:)", 1.25),
-    sign("memory poisoning", r"\bpersist (?:it|this|that)\b|for later sessions", 1, 0.5),
     sign(
         "memory poisoning", r"(?:told|instructed|asked) by (?:the|a) (?:web ?)?(?:site|page)", 2, 2
     ),
     sign("memory poisoning", r"from the (?:fetched )?(?:web ?)?page:|stored from (?:a )?web", 2, 2),
-    sign("memory poisoning", r"\b(?:page|site|website|document) instructs?\b", 2, 2),
-    sign("memory poisoning", r"the user (?:told|asked|instructed) you", 2),
     sign(
         "memory poisoning",
         r"\b(?:website|web ?page|page|document|tool(?: output)?|e-?mail|file|pdf|article|result|site)"
@@ -176,25 +122,7 @@ ORDERED: Final = (
         2,
         2,
     ),
-    sign(
-        "memory poisoning",
-        r"(?:learned|taken|read) from (?:the |a )?(?:document|page|web|tool|e-?mail)",
-        1,
-        1,
-    ),
-    sign("memory poisoning", r"\bper the (?:tool|page|document|website|e-?mail)", 1, 1.5),
     sign("memory poisoning", r"\b(?:persist|insert|save|store|add|write) the following\b", 1.5, 1),
-    sign(
-        "memory poisoning",
-        r"\bto your (?:notes|knowledge|profile)|into your\b|you follow it in future",
-        1,
-    ),
-    sign(
-        "memory poisoning",
-        r"\bremember (?:this )?(?:forever|always|to always)\b|forget that the user",
-        1.5,
-        0.75,
-    ),
     sign("memory poisoning", r"(?:note|memo) to (?:self|agent|model|assistant)|to agent:", 1.5),
     # What is to be kept from the user.
     sign(
@@ -213,7 +141,6 @@ ORDERED: Final = (
         1,
         0.75,
     ),
-    sign("secrecy", r"\bnever (?:warn|alert|inform|tell) (?:the )?users?\b", 1, 1),
     sign(
         "secrecy",
         r"\b(?:always|must|to) (?:\w+ )?b?cc\b|\bb?cc \S+@|a copy of (?:each|every|all)\b",
@@ -230,32 +157,12 @@ ORDERED: Final = (
     ),
     sign(
         "exfiltration",
-        rf"\b{SEND}\b[^.!?]{{0,60}}?\b(?:passwords?|api keys?|secrets?|tokens?|\bpin\b)\b[^.!?]{{0,30}}"
-        r"(?:\bto\b|\bin\b|https?:|@)",
-        1.5,
-        1,
-    ),
-    sign(
-        "exfiltration",
         r"(?:repeat|print|output|show|reveal|display)\b.{0,20}(?:everything|all|text)? ?above this",
         2,
         1,
         1,
     ),
-    sign(
-        "exfiltration",
-        r"\b(?:what are|print|repeat|show|reveal|including|output) your (?:\w+ )?instructions",
-        2,
-        1,
-    ),
     sign("exfiltration", r"exfiltrat\w+|session cookie|stored credentials|user'?s credentials", 1),
-    sign(
-        "exfiltration",
-        r"\bprint(?:ing)? your system prompt|transfer all funds|transfer \$\d|wire requests",
-        1.5,
-        1,
-    ),
-    sign("exfiltration", r"\bask for the (?:pin|password|card)|give it to whoever", 1.5, 1),
     sign(
         "exfiltration",
         r"!\[[^\]]{0,200}\]\([^)]{0,500}[?&/=][^)]{0,500}[{<\[$]|<img[^>]*src=[^>]*[?&][^>]*[{\[$]",
@@ -263,15 +170,7 @@ ORDERED: Final = (
         2,
     ),
     sign("exfiltration", r"\]\(https?:[^)]*[?&]\w*=(?:\$?(?-i:[A-Z_]{6,})|[{<\[])", 3, 2),
-    sign("exfiltration", r"(?:picture|image|link) in (?:your|every|each)|add this image", 1.5),
-    sign("exfiltration", r"~/\.(?:ssh|aws|config|netrc|env)\S*|/etc/(?:passwd|shadow)", 1),
     # What only who speaks to an assistant speaks of.
-    sign(
-        "addressed",
-        rf"\b(?:{MIND}|bots?|models?)\b.{{0,40}}\b(?:asked to|required to|told to|expected to|given)\b",
-        1.5,
-        1,
-    ),
     sign(
         "addressed", rf"\b(?:if|by|using|any|anyone|dear|automated)\b.{{0,25}}\b{MIND}\b", 0.75, 0.5
     ),
@@ -295,12 +194,6 @@ ORDERED: Final = (
     ),
     sign(
         "order",
-        r"\bin (?:every|each|any|all) (?:document|e-?mail|file|message|answer|code) (?:you|that you)",
-        1.5,
-        0.5,
-    ),
-    sign(
-        "order",
         r"\b(?:required|obliged|expected|obligated|instructed) to\b.{0,40}\buser'?s?\b",
         1.5,
         0.5,
@@ -313,15 +206,7 @@ ORDERED: Final = (
     ),
     sign(
         "order",
-        r"\b(?:must|should|shall) (?:end|begin|start|contain|include)\b.{0,20}\b(?:string|phrase|word|sentence)",
-        1.5,
-    ),
-    sign(
-        "order", r"\b(?:address|call|show|respond to|send|give|sell|offer)\b.{0,20} the user\b", 1
-    ),
-    sign(
-        "order",
-        r"\bdo (?:what|as|whatever)\b.{0,40}\b(?:says|tells|instructs|orders)\b|correct next (?:action|step) is",
+        r"\bdo (?:what|as|whatever)\b.{0,80}\b(?:says|tells|instructs|orders)\b|correct next (?:action|step) is",
         1.5,
         1,
     ),
@@ -343,46 +228,11 @@ ORDERED: Final = (
         1.5,
         1,
     ),
-    sign(
-        "order", r"\b(?:forwarding rule|evil remote|list of your tools|your tools and)\b", 1.5, 0.5
-    ),
-    sign(
-        "claim",
-        r"no longer (?:needs?|requires?|need to)\b.{0,20}(?:confirm|approv|sign-?off|review|verif|permission)",
-        2,
-        1.5,
-    ),
-    sign(
-        "claim",
-        r"\busers? (?:consents?|agrees?|authori[sz]es?|allows you|permits you)|allows? you to do",
-        1.5,
-        1,
-    ),
-    sign(
-        "claim",
-        r"\b(?:paid|approved|executed|merged|sent) (?:at once|immediately|automatically)\b",
-        0.5,
-        1,
-    ),
     sign("claim", r"supersedes? all|i am the owner|memory entry", 1.5, 0.5),
-    sign(
-        "memory poisoning",
-        r"(?:delete|erase|wipe|forget|clear) (?:all |any |every )?(?:your )?memor(?:y|ies) (?:you|about|of)",
-        2,
-        1.5,
-    ),
-    sign(
-        "memory poisoning",
-        r"forget (?:about )?(?:the|this) user|(?:this|it) down for (?:the )?(?:next|later)",
-        1.5,
-        0.5,
-    ),
-    sign("memory poisoning", r"(?:noted|rule) from the (?:e-?mail|page|document|site|tool)", 1, 1),
     sign(
         "secrecy",
         r"\bsecret from (?:the |your )?user|hide the (?:link|text|message)|hidden link|(?:humans?|reviewers|users?) cannot see",
         1.5,
         2,
     ),
-    sign("secrecy", r"(?:two-factor|2fa|authentication) for you|log in with password", 1),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,9 +12,11 @@ from langmem_tiers.config import MAX_NAMESPACE_BYTES, IndexOptions
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.memory import ROLES, MemoryContext, Tier
 from langmem_tiers.namespaces import Place, check_key, encode, utf8_bytes
+from langmem_tiers.remember.candidate import Known, Source
 from langmem_tiers.remember.flow import Write
+from langmem_tiers.remember.trust import THRESHOLD
 from langmem_tiers.types import MemoryTypes
-from langmem_tiers.values import MAX_TURN, encode_value, told
+from langmem_tiers.values import MAX_TURN, encode_value, told, trust_of
 
 FIELD = "content"
 """The name of a memory's one indexed field."""
@@ -25,7 +27,8 @@ class NewMemory:
     """Something to be remembered, as a caller gives it; `store` says what each field means."""
 
     content: str
-    memory_type: str = "episodic"
+    memory_type: str | None = "episodic"
+    """None leaves it to what the content says."""
     tier: Tier | None = None
     key: str | None = None
     tags: Iterable[str] = ()
@@ -46,8 +49,18 @@ class NewMemory:
     success_metrics: Mapping[str, Any] = field(default_factory=dict)
     source_task: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    source: str = Source.USER
+    recalled: Iterable[object] = ()
     further: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value beside these, such as `boost`."""
+    trust: float = 1.0
+    """What the gate says of it, as the next two: how far it is trusted, in 0…1."""
+    held: str | None = None
+    """Why it is quarantined; None if it is not."""
+    threshold: float = THRESHOLD
+    """Below this trust it is quarantined, should what it is derived from be trusted less."""
+    awaits_review: bool = False
+    """Whether models are to review it once it is stored."""
 
 
 def to_write(
@@ -63,24 +76,25 @@ def to_write(
     Raises:
         InvalidInputError: for anything that cannot be stored; nothing was.
     """
-    kind = types.get(one.memory_type)
+    kind = types.get(one.memory_type or "episodic")
     tier = one.tier or kind.tier
     own = {name: getattr(one, name) for name in ("agent_id", "project_id", "session_id")}
     where = replace(context, **{name: given for name, given in own.items() if given is not None})
-    value = kind.fields(_checked_content(one.content), _given(one, where))
+    value = kind.fields(checked_content(one.content), _given(one, where))
     value = {**value, "content": one.content, "memory_type": kind.name}
     if "tags" in value:
         value["tags"] = normalised_tags(value["tags"])
     if kind.boost != 1.0:
         value.setdefault("boost", kind.boost)
-    return write_of(
-        value,
+    write = write_of(
+        {**value, **_provenance(one)},
         place=encode(where.namespace(tier)),
         key=str(uuid4()) if one.key is None else check_key(one.key),
         index=index,
         tier=tier,
         ttl=kind.ttl if default_ttl is None else default_ttl,
     )
+    return replace(write, held=one.held, threshold=one.threshold, awaits_review=one.awaits_review)
 
 
 def write_of(
@@ -108,6 +122,7 @@ def write_of(
         ttl=ttl,
         tier=tier,
         told=told(value),
+        trust=trust_of(value),
     )
 
 
@@ -199,7 +214,12 @@ def share(number: object, what: str) -> float | None:
     return float(number)
 
 
-def _checked_content(content: object) -> str:
+def checked_content(content: object) -> str:
+    """A text that is to be remembered.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
     if not isinstance(content, str):
         raise InvalidTypeError(f"content is text, not {type(content).__name__}")
     if not content.strip():
@@ -228,6 +248,66 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         "metadata": _mapping(one.metadata, "metadata"),
     }
     return {name: found for name, found in fields.items() if found not in (None, [], {})}
+
+
+def _provenance(one: NewMemory) -> dict[str, Any]:
+    """Where it comes from and how far it is trusted, where that is not as a user is."""
+    source = label(one.source, "source")
+    if one.trust >= 1.0:
+        return {} if source == Source.USER else {"source": source}
+    return {"source": source, "trust": one.trust}
+
+
+def read_once(one: NewMemory) -> NewMemory:
+    """A memory whose iterables can be read again."""
+
+    def kept(given: Iterable[Any]) -> Iterable[Any]:
+        return tuple(given) if isinstance(given, Iterator) else given
+
+    return replace(
+        one,
+        tags=kept(one.tags),
+        derived_from=kept(one.derived_from),
+        entities=kept(one.entities),
+        recalled=kept(one.recalled),
+    )
+
+
+def drawn_from(origin: NewMemory, one: NewMemory) -> NewMemory:
+    """A memory that is drawn from another: trusted no further, and held back where that is."""
+    held = None if origin.held is None else f"derived: it came from {origin.key}: {origin.held}"
+    return replace(
+        one, source=origin.source, trust=min(one.trust, origin.trust), held=one.held or held
+    )
+
+
+def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:
+    """What was recalled, as texts, recollections or their facts as mappings, for the gate.
+
+    Raises:
+        InvalidTypeError: for anything else.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidTypeError(f"recalled is a list of what was recalled, not {given!r:.80}")
+    return tuple(map(_recalled, given))
+
+
+def _recalled(one: object) -> Known:
+    if isinstance(one, Known):
+        return one
+    if isinstance(one, str):
+        return Known(content=one)
+    names = ("content", "key", "namespace")
+    if isinstance(one, Mapping):
+        content, key, labels = (one.get(name) for name in names)
+    else:
+        content, key, labels = (getattr(one, name, None) for name in names)
+    if not isinstance(content, str) or not isinstance(key, str | None):
+        raise InvalidTypeError(
+            f"what was recalled is a text or a recollection, not {type(one).__name__}: pass what "
+            "get_context returned, or the state's `recalled`"
+        )
+    return Known(content=content, key=key, namespace=None if labels is None else tuple(labels))
 
 
 def _times(one: NewMemory) -> dict[str, str]:

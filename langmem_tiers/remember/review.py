@@ -7,16 +7,20 @@ model is asked in its place (`langmem_tiers.reviewing`).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Ask, Flow
+from langmem_tiers.memory import ReviewResult
 from langmem_tiers.remember.candidate import Candidate
 
-CONSENSUS: Final = 6.0
-"""From this mean on, in 0…10, a memory is stored, as specified."""
 BEST: Final = 10.0
+INJECTION: Final = "injection"
+"""The reviewer whose word alone holds a memory back. It has no part in the mean beside others: that
+would drown it, and lift what it only finds harmless."""
+ATTACK: Final = 5.0
+"""What it gives less than tries to instruct its reader: attacks get 0, and what informs 10."""
 
 
 class Score(NamedTuple):
@@ -89,34 +93,10 @@ class Reviewer:
         return None if rule is None else _said(lambda: rule(content, query), 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewResult:
-    """What a panel says: the mean, and each member's score and reason."""
-
-    consensus_score: float | None
-    """The mean of those who answered; None if nobody did."""
-    agent_scores: Mapping[str, float] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    failures: Mapping[str, str] = field(default_factory=dict)
-    """Who gave no usable score, and what was wrong."""
-
-    def stores(self, threshold: float = CONSENSUS) -> bool:
-        """Whether the mean is high enough; False if nobody answered."""
-        return self.consensus_score is not None and self.consensus_score >= threshold
-
-    def __str__(self) -> str:
-        """The mean and each score, the lowest first."""
-        each = sorted(self.agent_scores.items(), key=lambda one: (one[1], one[0]))
-        said = [f"{name} {score:.1f} ({self.reasons[name]})" for name, score in each]
-        said += [f"{name} failed ({why})" for name, why in sorted(self.failures.items())]
-        mean = "none" if self.consensus_score is None else f"{self.consensus_score:.1f}"
-        return f"consensus {mean}: {'; '.join(said) or 'nobody reviewed it'}"
-
-
 def consensus(said: Mapping[str, Score | str | None]) -> ReviewResult:
     """The result of a panel whose members said this: scores, or what was wrong."""
     scores = {name: one for name, one in said.items() if isinstance(one, Score)}
-    given = [one.score for one in scores.values()]
+    given = [one.score for name, one in scores.items() if name != INJECTION or len(scores) == 1]
     return ReviewResult(
         consensus_score=sum(given) / len(given) if given else None,
         agent_scores={name: one.score for name, one in scores.items()},
@@ -195,20 +175,36 @@ class Reviewers:
 class Panel(NamedTuple):
     """A panel that is asked from above, such as chat models, for storage and for relevance.
 
-    Relevance is asked of several contents at once, and answered in their order. Nothing is
-    raised for a member that fails: the result says so.
+    It is asked of several candidates, or pairs of a content and a query, at once, and answers in
+    their order. Nothing is raised for a member that fails: the result says so.
     """
 
-    call: Callable[[Candidate], ReviewResult]
-    acall: Callable[[Candidate], Awaitable[ReviewResult]]
-    relevance: Callable[[Sequence[str], str], Sequence[ReviewResult]]
-    arelevance: Callable[[Sequence[str], str], Awaitable[Sequence[ReviewResult]]]
+    call: Callable[[Sequence[Candidate]], Sequence[ReviewResult]]
+    acall: Callable[[Sequence[Candidate]], Awaitable[Sequence[ReviewResult]]]
+    relevance: Callable[[Sequence[tuple[str, str]]], Sequence[ReviewResult]]
+    arelevance: Callable[[Sequence[tuple[str, str]]], Awaitable[Sequence[ReviewResult]]]
 
 
-def reviewed(panel: Panel, candidate: Candidate) -> Flow[ReviewResult]:
-    """What a panel says of a candidate; before anything else that the flow does."""
-    result: ReviewResult = yield Ask(lambda: panel.call(candidate), lambda: panel.acall(candidate))
-    return result
+def reviewed(panel: Panel, candidates: Sequence[Candidate]) -> Flow[Sequence[ReviewResult]]:
+    """What a panel says of each candidate; before anything else that the flow does."""
+    results: Sequence[ReviewResult] = yield Ask(
+        lambda: panel.call(candidates), lambda: panel.acall(candidates)
+    )
+    return results
+
+
+def instructing(review: ReviewResult) -> str | None:
+    """Why it is held back though the mean may be high; None if no attack was seen in it."""
+    score = review.agent_scores.get(INJECTION, BEST)
+    return None if score >= ATTACK else f"instructs: {review.reasons[INJECTION]}"
+
+
+def backed(said: ReviewResult, ruled: Callable[[], ReviewResult]) -> ReviewResult:
+    """What a panel said; if none of it answered, what the rules say, and who failed."""
+    if said.consensus_score is not None:
+        return said
+    rules = ruled()
+    return replace(rules, failures={**rules.failures, **said.failures})
 
 
 def most_relevant(reviews: Sequence[ReviewResult], limit: int) -> list[int]:

@@ -22,7 +22,7 @@ from langmem_tiers.prompts import (
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.injection import instructions_in
 from langmem_tiers.remember.reading import listed, words
-from langmem_tiers.remember.review import BEST, Reviewer, Reviewers
+from langmem_tiers.remember.review import BEST, INJECTION, Reviewer, Reviewers
 from langmem_tiers.remember.trivial import triviality
 
 _PLAIN: Final = 6.5
@@ -184,11 +184,11 @@ ARCHAEOLOGIST: Final = Reviewer(
     storage=archaeologist_storage,
     storage_question=ARCHAEOLOGIST_STORAGE,
 )
-INJECTION: Final = Reviewer(
-    name="injection", storage=injection_storage, storage_question=INJECTION_STORAGE
+GUARD: Final = Reviewer(
+    name=INJECTION, storage=injection_storage, storage_question=INJECTION_STORAGE
 )
 
 
 def default_reviewers() -> Reviewers:
     """A panel of the three that are specified, two of which score relevance, and `injection`."""
-    return Reviewers((ANALYZER, PATTERNS, ARCHAEOLOGIST, INJECTION))
+    return Reviewers((ANALYZER, PATTERNS, ARCHAEOLOGIST, GUARD))

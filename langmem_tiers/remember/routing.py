@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
+from langmem_tiers.memory import Destination
 from langmem_tiers.remember.candidate import Source
-
-
-class Destination(NamedTuple):
-    """One memory type that a text goes to, and why."""
-
-    memory_type: str
-    reason: str
-
 
 _INTENDED: Final = re.compile(
     r"\b(?:to-?do|later|need(?:s)? to|plan(?:s|ned|ning)? to|remind(?:er)?|don't forget|must not forget"
@@ -36,6 +29,8 @@ _HAPPENED: Final = re.compile(
 )
 _HOLDS: Final = re.compile(
     r"\b(?:is|are|likes?|loves?|hates?|prefers?|lives?|works?|owns?|has|have|uses?|runs?|costs?|means"
+    r"|rotates?|expires|needs|requires?|returns?|contains?|supports?|takes|holds|belongs?|listens?|lasts?"
+    r"|depends?|opens|closes|begins|knows?|speaks?|wants?|allows?|refuses|times out"
     r"|always|never|every|allergic|birthday|called|named)\b",
     re.IGNORECASE,
 )

@@ -80,5 +80,7 @@ def _steps(
 def _undrawn(word: str) -> str:
     """A word that is drawn out, such as "heyyy", as it is written."""
     short = _DRAWN_OUT.sub(r"\1", word)
+    if short == word:
+        return word
     known = any((short,) in some for some in KINDS.values())
-    return short if short != word and (known or (short,) in BESIDE) else word
+    return short if known or (short,) in BESIDE else word

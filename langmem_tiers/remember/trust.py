@@ -27,6 +27,11 @@ SOURCES: Final[Mapping[str, float]] = {
 THRESHOLD: Final = 0.3
 """Below it a memory is quarantined: all sources are above it, what instructs its reader is not."""
 
+SPOKEN_FOR: Final = 0.7
+"""From this trust on (users, operators, agents), what is said again is kept as evidence of its own,
+and ends what it contradicts; below it (tools, pages) it adds nothing, and ends nothing that is
+trusted more."""
+
 INSTRUCTS: Final = 0.1
 """The most that a text is trusted in which instructions were found."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.namespaces import utf8_bytes
-from langmem_tiers.remember.memories import label
+from langmem_tiers.remember.memories import label, parsed_moment
 from langmem_tiers.remind.intentions import OPEN, Priority, Reminder, Status
-from langmem_tiers.remind.triggers import At, BeforeTool, If, ToolCall, When
+from langmem_tiers.remind.triggers import At, BeforeTool, If, ToolCall, Trigger, When
 
 Predicates = Mapping[str, Callable[[Any], bool]]
 """What is true of a graph's state, each under the name that intentions know it by."""
@@ -29,6 +30,19 @@ def checked_priority(priority: object) -> Priority:
     if priority not in tuple(Priority):
         raise InvalidInputError(f"priority is high, medium or low, not {priority!r:.80}")
     return Priority(str(priority))
+
+
+def checked_end(expires_at: datetime | str | None, trigger: Trigger) -> datetime | None:
+    """When an intention expires: after it can be raised, or never."""
+    if expires_at is None:
+        return None
+    end = parsed_moment(expires_at, "expires_at")
+    if isinstance(trigger, At) and trigger.moment is not None and end <= trigger.moment:
+        raise InvalidInputError(
+            f"it would expire at {end.isoformat()}, before it could be raised: leave "
+            "`expires_at` out, or give a later one"
+        )
+    return end
 
 
 def checked_statuses(status: Any) -> list[Status]:

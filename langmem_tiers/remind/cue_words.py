@@ -9,171 +9,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _table(text: str) -> dict[str, str]:
-    """Each word after a colon, by the one before it."""
-    lines = (line.split(":") for line in text.strip().splitlines())
-    return {word: base.strip() for base, words in lines for word in words.split()}
-
-
-IRREGULAR: Final = _table("""
-    arise: arose arisen
-    awake: awoke awoken
-    be: am is are was were been being
-    beat: beaten
-    become: became
-    begin: began begun
-    break: broke broken
-    bring: brought
-    build: built
-    buy: bought
-    catch: caught
-    child: children
-    choose: chose chosen
-    come: came
-    agree: agreed
-    deal: dealt
-    die: died dying
-    free: freed
-    lie: lied lying
-    do: does did doing
-    draw: drew drawn
-    drink: drank drunk
-    drive: drove driven
-    eat: ate eaten
-    fall: fell fallen
-    feel: felt
-    find: found
-    fly: flew flown flies
-    foot: feet
-    forget: forgot forgotten
-    freeze: froze frozen
-    get: got gotten
-    give: gave given
-    go: went gone goes
-    grow: grew grown
-    have: has had having
-    hear: heard
-    hide: hid hidden
-    hold: held
-    keep: kept
-    know: knew known
-    lead: led
-    leave: left
-    lend: lent
-    lose: lost
-    make: made
-    man: men
-    mean: meant
-    meet: met
-    pay: paid
-    person: people
-    ride: rode ridden
-    ring: rang rung
-    rise: rose risen
-    run: ran
-    say: said
-    see: saw seen
-    sell: sold
-    send: sent
-    shake: shook shaken
-    show: shown
-    shrink: shrank shrunk
-    shut: shutting
-    sing: sang sung
-    sink: sank sunk
-    sit: sat
-    sleep: slept
-    speak: spoke spoken
-    spend: spent
-    stand: stood
-    steal: stole stolen
-    swim: swam swum
-    take: took taken
-    teach: taught
-    tell: told
-    think: thought
-    throw: threw thrown
-    understand: understood
-    wake: woke woken
-    wear: wore worn
-    win: won winning
-    woman: women
-    write: wrote written
-""")
-"""Forms that no rule finds, by their base."""
-
-PHRASES: Final = tuple(
-    (tuple(words.split()), joined)
-    for words, joined in (
-        ("bring up", "mention"),
-        ("come up", "come_up"),
-        ("touch on", "mention"),
-        ("want to know", "ask"),
-        ("would like to know", "ask"),
-        ("would love to know", "ask"),
-        ("would like", "want"),
-        ("find out about", "ask"),
-        ("look for information", "ask"),
-        ("ask for", "request"),
-        ("come back", "return"),
-        ("get back", "return"),
-        ("be back", "return"),
-        ("run out", "run_out"),
-        ("go off", "go_off"),
-        ("go down", "go_down"),
-        ("go up", "rise"),
-        ("go live", "release"),
-        ("roll out", "release"),
-        ("wake up", "wake"),
-        ("get up", "wake"),
-        ("fall asleep", "asleep"),
-        ("go to sleep", "asleep"),
-        ("log in", "log_in"),
-        ("sign in", "log_in"),
-        ("log on", "log_in"),
-        ("log out", "log_out"),
-        ("sign out", "log_out"),
-        ("sign up", "register"),
-        ("hand in", "submit"),
-        ("turn in", "submit"),
-        ("show up", "arrive"),
-        ("turn up", "arrive"),
-        ("get to", "visit"),
-        ("check in", "check_in"),
-        ("check out", "check_out"),
-        ("call off", "cancel"),
-        ("put off", "postpone"),
-        ("turn down", "reject"),
-        ("turn on", "switch_on"),
-        ("switch on", "switch_on"),
-        ("turn off", "switch_off"),
-        ("switch off", "switch_off"),
-        ("kick off", "start"),
-        ("take off", "depart"),
-        ("set off", "depart"),
-        ("break down", "break"),
-        ("shut down", "shut_down"),
-        ("give up", "give_up"),
-        ("go through", "succeed"),
-        ("run into", "meet"),
-        ("give an update", "mention"),
-        ("move away", "leave"),
-        ("go away", "leave"),
-        ("think about", "consider"),
-        ("pick up", "pick_up"),
-        ("drop off", "drop_off"),
-        ("move in", "move_in"),
-        ("move out", "move_out"),
-        ("set up", "set_up"),
-        ("follow up", "follow_up"),
-        ("be over", "finish"),
-        ("be up", "up"),
-        ("be out", "release"),
-        ("on the phone", "phone"),
-    )
-)
-"""Words of a phrase, and the one word that it is read as."""
-
 SAYING: Final = _words(
     "come_up mention discuss talk speak say tell ask raise refer bring_up address note remark"
     " comment announce state explain inquire enquire question wonder chat report"
@@ -263,6 +98,8 @@ INCEPTIVE: Final = _words("start begin continue")
 LEADS: Final = tuple(
     tuple(one.split())
     for one in (
+        "when it is time to",
+        "when it is time for",
         "the next time that",
         "the next time",
         "next time",
@@ -290,6 +127,37 @@ LEADS: Final = tuple(
 ASKED: Final = _words("remind please me us to tell notify alert")
 """What may come before that."""
 
+AHEAD: Final = tuple(tuple(one.split()) for one in ("before", "ahead of", "prior to"))
+"""What a cue begins with that wants to be shown by what is to come."""
+INSIDE_LEADS: Final = tuple(
+    tuple(one.split())
+    for one in (
+        "the next time",
+        "next time",
+        "the moment",
+        "as soon as",
+        "every time",
+        "each time",
+        "whenever",
+        "when",
+    )
+)
+"""What a cue begins with that stands after what is to be done: "buy milk when I am in town"."""
+MEETING: Final = _words("talk speak chat meet see call phone ring visit tell say")
+"""Whoever talks to somebody may be said to do this with them."""
+DEALING: Final = _words("touch handle deal_with work_on look_at use tackle plan think_of")
+"""Whoever does this with something has it in hand: any word of it shows that."""
+PLANNING: Final = _words(
+    "plan prepare organise organize arrange think idea news thought talk discuss speak go on"
+    " continue start begin thing anything something next need help us let about look forward get"
+    " ready finish work"
+)
+"""Who says no more than this of what has a name talks of what is planned there."""
+
+ADVERBS: Final = _words(
+    "just already finally still also again recently now today really even always often never"
+)
+"""What may stand between who does something and what they do."""
 GENERIC: Final = _words(
     "user someone somebody anyone anybody everyone everybody person people conversation discussion"
     " talk chat team speaker one"
@@ -308,12 +176,13 @@ FUNCTION: Final = _words(
     " also both all another other own new it he she they i we you who which what how where why when"
     " can let possible up out off down here back please again yes okay oh hey hi hello well"
     " tonight morning afternoon evening recently another more most much many few lot somehow"
-    " get whether if"
+    " get whether if before after during until"
 )
 """Words that a cue does not insist on."""
 DETERMINERS: Final = _words(
     "a an the this that these those my our your his her its their any some no"
 )
+OTHERS: Final = _words("his her hers their theirs")
 PREPOSITIONS: Final = _words("of from to in at on for with by about into near")
 AUXILIARIES: Final = _words("be have do will can could would should may might must shall want seem")
 

@@ -17,10 +17,12 @@ from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.namespaces import decode, scope
+from langmem_tiers.remember.admission import Applied
 from langmem_tiers.remember.flow import Write, Writing, apply, embed, lock_writes
 from langmem_tiers.remind.cue import features
 from langmem_tiers.remind.intentions import (
     PRIORITIES,
+    STORED_AS,
     Intention,
     Place,
     Priority,
@@ -29,6 +31,7 @@ from langmem_tiers.remind.intentions import (
     refuse_cycles,
 )
 from langmem_tiers.remind.triggers import (
+    At,
     BeforeTool,
     If,
     Occasion,
@@ -41,6 +44,9 @@ from langmem_tiers.values import content_of
 
 LOCK = "\0intentions"
 """The key that intentions of a tenant lock which come after others: no two make a circle."""
+
+KEPT = timedelta(days=30)
+"""How long what is over is still listed: our own choice."""
 
 _PAGE = 200
 _TRIES = 20
@@ -81,8 +87,8 @@ class Remembering:
         }
 
 
-def intend(one: NewIntention, here: Remembering) -> Flow[None]:
-    """Store a memory and its intention, in one transaction.
+def intend(one: NewIntention, here: Remembering) -> Flow[Applied]:
+    """Store a memory and its intention, in one transaction; neither if the memory is refused.
 
     Raises:
         InvalidInputError: if it would have to be done before itself.
@@ -90,12 +96,14 @@ def intend(one: NewIntention, here: Remembering) -> Flow[None]:
     vectors = yield from embed([one.write], here.options)
     if one.after:
         yield from _check_needs(one, here)
-    yield from apply(
-        Writing([one.write], vectors, here.moment),
-        options=here.options,
-        tier=None,
-        locked=bool(one.after),
-        further=[_intend_call(one, here)],
+    return (
+        yield from apply(
+            Writing([one.write], vectors, here.moment),
+            options=here.options,
+            tier=None,
+            locked=bool(one.after),
+            further=[_intend_call(one, here)],
+        )
     )
 
 
@@ -120,7 +128,6 @@ def _check_needs(one: NewIntention, here: Remembering) -> Flow[None]:
 def _intend_call(one: NewIntention, here: Remembering) -> Call:
     trigger, now = one.trigger, here.moment.now
     at = getattr(trigger, "moment", None)
-    name = {BeforeTool: "name", If: "predicate"}.get(type(trigger))
     params = {
         "tenant": one.write.place.tenant,
         "namespace": one.write.place.namespace,
@@ -130,9 +137,10 @@ def _intend_call(one: NewIntention, here: Remembering) -> Call:
         "trigger": json.dumps(to_json(trigger)),
         "due_at": at or now,
         "words": list(trigger.words) if isinstance(trigger, When) else None,
-        "name": None if name is None else getattr(trigger, name),
+        "name": trigger.found_by,
         "expires_at": one.expires_at,
         "needs": list(one.after),
+        "held": one.write.held is not None,
     }
     return Call("intend", params)
 
@@ -212,17 +220,13 @@ def _due(occasion: Occasion, here: Remembering, limit: int) -> Flow[list[int]]:
     """The ids of the first that are due, page by page."""
     found: list[int] = []
     place, size = _FIRST, max(_PAGE, limit)
-    words = None if occasion.query is None else sorted(features(occasion.query))
+    asked = {**here.params, **_asked(occasion), "limit": size}
     while len(found) < limit:
         params = {
-            **here.params,
+            **asked,
             "after_priority": place.rank,
             "after_due": place.due_at,
             "after_id": place.id,
-            "words": words,
-            "tools": sorted({call.name for call in occasion.calls}),
-            "predicates": sorted(occasion.true),
-            "limit": size,
         }
         (rows,) = yield Query((Call("due_intentions", params),), commit=True)
         page = [Due(*row) for row in rows]
@@ -231,6 +235,30 @@ def _due(occasion: Occasion, here: Remembering, limit: int) -> Flow[list[int]]:
             break
         place = page[-1].place
     return found[:limit]
+
+
+def _asked(occasion: Occasion) -> dict[str, Any]:
+    """What may meet a trigger, by the names that intentions are found by."""
+    words = [] if occasion.query is None else sorted(features(occasion.query))
+    names = {
+        When.kind: [] if occasion.query is None else [When.FOUND_BY_ALL, *words],
+        BeforeTool.kind: sorted({call.name for call in occasion.calls}),
+        If.kind: sorted(occasion.true),
+    }
+    kinds = occasion.kinds
+    pairs = [
+        (kind, name)
+        for kind, several in names.items()
+        if kinds is None or kind in kinds
+        for name in several
+    ]
+    return {
+        "timed": kinds is None or At.kind in kinds,
+        "narrowed": kinds is not None,
+        "kinds": [kind for kind, _ in pairs],
+        "names": [name for _, name in pairs],
+        "words": words,
+    }
 
 
 def acknowledge(token: tuple[int, int], here: Remembering) -> Flow[bool]:
@@ -287,7 +315,12 @@ def intentions(
     statuses: Sequence[Status], here: Remembering, limit: int | None
 ) -> Flow[list[Intention]]:
     """What is intended, in the order in which it would be raised."""
-    params = {**here.params, "statuses": [one.value for one in statuses], "limit": limit}
+    params = {
+        **here.params,
+        "statuses": [one.value for one in statuses],
+        "stored": sorted({stored for one in statuses for stored in STORED_AS[one]}),
+        "limit": limit,
+    }
     (rows,) = yield Query((Call("intentions", params),), commit=True)
     return [_intention(row, here.context.root) for row in rows]
 
@@ -298,6 +331,7 @@ def _intention(row: Row, tenant: str) -> Intention:
         namespace,
         key,
         value,
+        _,
         rank,
         trigger,
         due_at,
@@ -322,3 +356,19 @@ def _intention(row: Row, tenant: str) -> Intention:
         closed_at=closed,
         waits_for=tuple(needs),
     )
+
+
+def sweep(now: datetime, options: StoreOptions) -> Flow[None]:
+    """Mark what has expired, and forget what is long over; a batch a transaction."""
+    lives = {
+        "tiers": [tier.value for tier in TIERS],
+        "tier_ttls": [options.tier_ttl.get(tier) for tier in TIERS],
+    }
+    for call in (
+        Call("expire_intentions", {"now": now}),
+        Call("retire_intentions", {"now": now, "before": now - KEPT, **lives}),
+    ):
+        changed = True
+        while changed:
+            (rows,) = yield Query((call,), commit=True)
+            changed = bool(rows[0][0])

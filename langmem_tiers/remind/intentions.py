@@ -47,6 +47,12 @@ class Status(StrEnum):
 
 OPEN: tuple[Status, ...] = (Status.PENDING, Status.LEASED, Status.DELIVERED)
 """What is neither closed nor expired."""
+STORED_AS: Mapping[Status, tuple[Status, ...]] = {
+    **{one: (one,) for one in Status},
+    Status.LEASED: (Status.PENDING,),
+    Status.EXPIRED: (Status.EXPIRED, Status.PENDING),
+}
+"""Which statuses a row may have: leases and ends that came by themselves need no write."""
 
 
 class Place(NamedTuple):

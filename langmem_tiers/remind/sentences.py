@@ -7,12 +7,17 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
-from langmem_tiers.remind.cue_words import IRREGULAR, PHRASES
+from langmem_tiers.remind.forms import BEFORE_STATES, CONTRACTED, IRREGULAR, PHRASES
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W_]+(?:['-][^\W_]+)*|[,;:()]|[.!?…]+|\n+")
 _END = re.compile(r"[.!?…\n]+")
 _BREAK = re.compile(r"[,;:()]")
-_CONTRACTIONS = {"won't": "will not", "can't": "can not", "cannot": "can not", "let's": "let us"}
+_CONTRACTIONS = {
+    "won't": "will not",
+    "can't": "can not",
+    "cannot": "can not",
+    "let's": "let us",
+}
 _ENDINGS: Final = (
     ("n't", " not"),
     ("'ll", " will"),
@@ -26,6 +31,18 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _SHORT = re.compile(r"[^aeiou]?[aeiou][^aeiouwxy]")
 """What is left of "hoping", not of "hopping"."""
 _VOWELS = frozenset("aeiouy")
+_LONG_STEM = 4
+_DERIVED: Final = (
+    ("ication", 2, "y"),
+    ("ation", _LONG_STEM, ""),
+    ("ance", 5, ""),
+    ("ence", 5, ""),
+    ("ment", 3, ""),
+    ("ion", 3, ""),
+    ("al", 3, ""),
+)
+"""Endings of nouns of verbs, what is left at least, and what takes the ending's place."""
+_PARTICLES = frozenset(["in", "up", "on", "to", "of", "by", "at", "off", "out"])
 _GAP = 3
 """Words that may stand between the words of a phrase: "brought the budget up"."""
 
@@ -79,13 +96,20 @@ def _without_ending(word: str) -> str:
     for ending in ("ing", "ed"):
         stem = word.removesuffix(ending)
         if stem != word and not word.endswith("eed") and len(stem) > 1 and _VOWELS & set(stem):
-            word = f"{stem}e" if _SHORT.fullmatch(stem) else stem
+            word = f"{stem}e" if _SHORT.fullmatch(stem) else _without_ate(f"{stem}e", stem)
             break
-    for ending in ("ment", "ion", "al"):
+    for ending, least, instead in _DERIVED:
         stem = word.removesuffix(ending)
-        if stem != word and len(stem) > 2 and (ending != "al" or stem[-1] in "vsw"):  # noqa: PLR2004
-            return _bare(stem)
-    return _bare(word)
+        if stem != word and len(stem) >= least and (ending != "al" or stem[-1] in "vsw"):
+            return _bare(stem) + instead
+    return _bare(_without_ate(word, word))
+
+
+def _without_ate(word: str, otherwise: str) -> str:
+    """What "migrate" and "migration" share."""
+    stem = word.removesuffix("ate")
+    shares = stem != word and len(stem) >= _LONG_STEM and stem[-1] not in "aeo"
+    return stem if shares else otherwise
 
 
 def _bare(word: str) -> str:
@@ -103,33 +127,53 @@ def read(text: str) -> tuple[Sentence, ...]:
     )
     found: list[Sentence] = []
     clauses: list[list[Word]] = [[]]
-    for token in [*_TOKEN.findall(text), "."]:
-        if _END.fullmatch(token):
-            said = tuple(_phrased(one) for one in clauses if one)
+    shouted = text.isupper()
+    for piece in [*_TOKEN.findall(text), "."]:
+        if _END.fullmatch(piece):
+            said = tuple(_phrased(_spelled_out(one)) for one in clauses if one)
             if said:
-                found.append(Sentence(said, asks="?" in token))
+                found.append(Sentence(said, asks="?" in piece))
             clauses = [[]]
-        elif _BREAK.fullmatch(token):
+        elif _BREAK.fullmatch(piece):
+            if piece == ":" and len(clauses) == 1 and all(word.named for word in clauses[0]):
+                clauses[0].append(Word("say", form="says"))  # a transcript: "Anna: …"
             clauses.append([])
         else:
-            clauses[-1] += _word(token)
+            clauses[-1] += _words(piece, shouted=shouted)
     return tuple(found)
 
 
-def _word(token: str) -> list[Word]:
-    named = token[:1].isupper()
+def _words(token: str, *, shouted: bool) -> list[Word]:
+    """The words of a token: of "half-marathon" two, of "won't" as well."""
+    named = token[:1].isupper() and not shouted
     lower = token.lower()
-    owner = lower.endswith("'s")
-    lower = lower.removesuffix("'s")
+    owner = lower.endswith("'s") and lower not in _CONTRACTIONS
+    lower = lower.removesuffix("'s") if owner else lower
     spelled = _CONTRACTIONS.get(lower, lower)
     for ending, instead in _ENDINGS:
         if spelled.endswith(ending):
             spelled = spelled.removesuffix(ending) + instead
-    forms = spelled.replace(",", "").split()
+    parts = spelled.replace(",", "").split("-")
+    short = any(len(part) <= 2 and part not in _PARTICLES for part in parts)  # noqa: PLR2004
+    forms = ("" if short else " ").join(parts).split()
     return [
         Word(base(form), named and place == 0, owner and place == len(forms) - 1, form)
         for place, form in enumerate(forms)
     ]
+
+
+def _spelled_out(words: list[Word]) -> list[Word]:
+    """The words with "is" where an ending, or "got", stood for it: "Jake's in", "got evicted"."""
+    found: list[Word] = []
+    for n, word in enumerate(words):
+        after = words[n + 1].form if n + 1 < len(words) else ""
+        if word.owner and (word.form in CONTRACTED or after in BEFORE_STATES):
+            found += [word._replace(owner=False), Word("be", form="is")]
+        elif word.base == "get" and (after.endswith("ed") or after in IRREGULAR):
+            found.append(word._replace(base="be"))
+        else:
+            found.append(word)
+    return found
 
 
 def _phrased(words: list[Word]) -> Clause:

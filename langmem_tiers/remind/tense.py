@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
-from langmem_tiers.remind import cue_words as known
+from langmem_tiers.remind import bases as known
+from langmem_tiers.remind.forms import IRREGULAR
 from langmem_tiers.remind.sentences import Clause, Sentence, Word, base
 
 _REACH = 4
 """Words between a negation and what it denies, where only what is near counts."""
 
 
-def _based(words: Iterable[str]) -> frozenset[str]:
-    return frozenset(base(word) for word in words)
-
-
-_NEGATIONS, _NEGATING, _NEARLY = map(_based, (known.NEGATIONS, known.NEGATING, known.NEARLY))
-_UNREAL, _LONGING, _FUTURE = map(_based, (known.UNREAL, known.LONGING, known.FUTURE))
-_TIMES, _LONG = _based(known.TIMES), _based(known.LONG)
-_NEXT, _LAST = _based(known.FUTURE_BEFORE_TIME), _based(known.PAST_BEFORE_TIME)
-_PAST = _based(known.PAST)
-_THINKING = _based(known.THINKING)
-_OPEN_QUESTIONS = _based(["can", "could", "may", "should", "would", "might", "shall"])
+def is_negation(word: Word, after: Word) -> bool:
+    """Whether a word denies what comes with it: "stopped raining", not "the rain stopped"."""
+    return word.base in known.NEGATIONS and (word.base != "stop" or after.form.endswith("ing"))
 
 
 def is_denied(clause: Clause, place: int, *, near: bool = False) -> bool:
     """Whether what stands at a place is denied; with `near`, by what stands shortly before it."""
     start = max(0, place - _REACH) if near else 0
-    told = clause[start:place] if near else clause
-    return any(word.base in _NEGATIONS or word.base in _NEARLY for word in told) or any(
-        (word.base in _NEGATING or word.base == "yet") and after.base == "to"
-        for word, after in pairwise(clause[: place + 1])
+    told = clause[start:place] if near else _without_extras(clause, place)
+    return (
+        any(
+            is_negation(word, after) or word.base in known.NEARLY
+            for word, after in pairwise([*told, Word("")])
+        )
+        or _is_too_much(clause[:place])
+        or any(
+            (word.base in known.NEGATING or word.base == "yet") and after.base == "to"
+            for word, after in pairwise(clause[: place + 1])
+        )
+    )
+
+
+def _without_extras(clause: Clause, place: int) -> Clause:
+    """A clause up to what goes without, behind a place: "finished without errors" is finished."""
+    ends = (n for n, word in enumerate(clause) if n > place and word.base in {"without", "instead"})
+    return clause[: next(ends, len(clause))]
+
+
+def _is_too_much(before: Clause) -> bool:
+    """Whether somebody was too tired to, or it was too late for it."""
+    return any(
+        word.base == "too" and {one.base for one in before[n + 2 : n + 5]} & {"to", "for"}
+        for n, word in enumerate(before)
     )
 
 
@@ -40,15 +54,15 @@ def is_unreal(clause: Clause, place: int, *, talk: bool = False) -> bool:
     before = clause[:place]
     if any(_supposes(word) for word in before):
         return True
-    if not talk and (any(word.base in _THINKING for word in before) or _on_the_way(clause)):
+    if not talk and (any(word.base in known.THINKING for word in before) or _on_the_way(clause)):
         return True
     if not talk and _is_scheduled(clause, place):
         return True
-    if any(word.base in _FUTURE for word in (before if talk else clause)):
+    if any(word.base in known.FUTURE for word in (before if talk else clause)):
         return True
     if _longs(clause[: place + 1], talk=talk):
         return True
-    return not talk and (_at_time(clause, _NEXT) or _within(clause))
+    return not talk and (_at_time(clause, known.NEXT) or _within(clause))
 
 
 def _on_the_way(clause: Clause) -> bool:
@@ -60,10 +74,11 @@ def _on_the_way(clause: Clause) -> bool:
 
 def _is_scheduled(clause: Clause, place: int) -> bool:
     """Whether it is told in the present of a day to come: "it ends on Friday"."""
-    if not clause[min(place, len(clause) - 1)].form.endswith("s"):
+    verb = clause[min(place, len(clause) - 1)].form
+    if verb in IRREGULAR or verb.endswith(("ed", "ing")):
         return False
     return any(
-        word.form in {"on", "in", "at"} and (after.base in _TIMES or after.base.isdigit())
+        word.form in {"on", "in", "at"} and (after.base in known.TIMES or after.base.isdigit())
         for word, after in pairwise(clause[place + 1 :])
     )
 
@@ -71,7 +86,7 @@ def _is_scheduled(clause: Clause, place: int) -> bool:
 def _supposes(word: Word) -> bool:
     if word.base == "may" or word.form == "may":
         return not word.named
-    return word.base in _UNREAL
+    return word.base in known.UNREAL
 
 
 def _longs(words: Sequence[Word], *, talk: bool) -> bool:
@@ -82,7 +97,7 @@ def _longs(words: Sequence[Word], *, talk: bool) -> bool:
                 return True
             if word.form == "going" and words[n + 2].base not in {"the", "my", "our", "a", "an"}:
                 return True
-            if word.base in _LONGING and word.form != "going" and not talk:
+            if word.base in known.LONGING and word.form != "going" and not talk:
                 return True
             if talk and word.base in {base("plan"), base("hope"), base("intend"), base("refuse")}:
                 return True
@@ -92,7 +107,7 @@ def _longs(words: Sequence[Word], *, talk: bool) -> bool:
 def _at_time(clause: Clause, before: frozenset[str]) -> bool:
     """Whether a time is named as the next, or the last."""
     return any(
-        word.base in before and after.base in _TIMES and not after.owner
+        word.base in before and after.base in known.TIMES and not after.owner
         for word, after in pairwise(clause)
     )
 
@@ -101,7 +116,7 @@ def _within(clause: Clause) -> bool:
     """In two days, in an hour."""
     return any(
         word.base == "in"
-        and any(one.base in _TIMES for one in clause[n + 2 : n + 4])
+        and any(one.base in known.TIMES for one in clause[n + 2 : n + 4])
         and (
             clause[n + 1].base in {"a", "an", "two", "three", "few"} or clause[n + 1].base.isdigit()
         )
@@ -112,16 +127,16 @@ def _within(clause: Clause) -> bool:
 def is_past(sentence: Sentence, *, talk: bool = False) -> bool:
     """Whether it is told of times long past: years ago, last week, in 2015, yesterday."""
     words = sentence.words
-    if any(word.base in _PAST and not word.owner for word in words):
+    if any(word.base in known.PAST and not word.owner for word in words):
         return True
     for n, word in enumerate(words):
-        if word.base == "ago" and any(one.base in _LONG for one in words[max(0, n - 2) : n]):
+        if word.base == "ago" and any(one.base in known.LONG for one in words[max(0, n - 2) : n]):
             return True
         if word.form == "used" and n + 1 < len(words) and words[n + 1].base == "to":
             return True
         if word.form in {"in", "since"} and n + 1 < len(words) and _is_year(words[n + 1]):
             return not talk or n + 2 == len(words)
-    return any(_at_time(clause, _LAST) for clause in sentence.clauses)
+    return any(_at_time(clause, known.LAST) for clause in sentence.clauses)
 
 
 def _is_year(word: Word) -> bool:

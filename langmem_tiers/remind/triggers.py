@@ -56,6 +56,11 @@ class At:
         if self.moment is not None:
             object.__setattr__(self, "moment", parsed_moment(self.moment, "at"))
 
+    @property
+    def found_by(self) -> None:
+        """It is found by its time."""
+        return
+
     def met(self, occasion: Occasion) -> bool:
         """Whether its time has come."""
         return self.moment is None or self.moment <= occasion.now
@@ -77,6 +82,8 @@ class When:
     """
 
     kind: ClassVar[str] = "cue"
+    FOUND_BY_ALL: ClassVar[str] = ""
+    """What a cue is found by whose words are not known: any query."""
     cue: str
 
     def __post_init__(self) -> None:
@@ -94,6 +101,11 @@ class When:
     def words(self) -> tuple[str, ...]:
         """Stems that a text must hold to show the cue."""
         return anchors(self.cue)
+
+    @property
+    def found_by(self) -> str:
+        """The longest of its words, as that is the rarest in most texts."""
+        return max(self.words, key=lambda word: (len(word), word))
 
     def met(self, occasion: Occasion) -> bool:
         """Whether the query shows the cue."""
@@ -130,6 +142,11 @@ class BeforeTool:
             raise InvalidTypeError(f"args is a mapping, not {type(self.args).__name__}")
         object.__setattr__(self, "args", json.loads(encode_value(dict(self.args))))
 
+    @property
+    def found_by(self) -> str:
+        """The tool's name."""
+        return self.name
+
     def met(self, occasion: Occasion) -> bool:
         """Whether such a call is about to run."""
         return any(self.is_of(call) for call in occasion.calls)
@@ -165,6 +182,11 @@ class If:
         """Refuse what is no name."""
         if label(self.predicate, "the name of a predicate") is None:
             raise InvalidTypeError("the name of a predicate is a string, not None")
+
+    @property
+    def found_by(self) -> str:
+        """The predicate's name."""
+        return self.predicate
 
     def met(self, occasion: Occasion) -> bool:
         """Whether the predicate holds."""

@@ -21,6 +21,8 @@ _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
 _FILES = (
+    "gate.sql",
+    "review.sql",
     "queries.sql",
     "learning.sql",
     "consolidation.sql",

@@ -424,8 +424,8 @@ WITH given AS MATERIALIZED (
     WHERE {few}
 ), moved AS (
     UPDATE {memory}.memories m
-    SET tier = 'working', ttl_minutes = %(ttl)s::float8,
-        expires_at = %(now)s::timestamptz + %(ttl)s::float8 * interval '1 minute'
+    SET tier = 'working', ttl_minutes = {part life},
+        expires_at = %(now)s::timestamptz + {part life} * interval '1 minute'
     FROM given g
     WHERE m.tenant = %(tenant)s AND m.id = g.id AND m.tier = 'short_term'
     RETURNING m.id, m.namespace
@@ -597,18 +597,21 @@ WHERE u.tenant = %(tenant)s AND u.id = ANY (%(ids)s::bigint[])
   AND u.strength_at = %(now)s::timestamptz;
 
 -- name: session_memories
--- What a session noted (type `working`, in whatever tier), and what else of it is in short_term.
+-- What a session noted (type `working`, in whatever tier), and what else of it is in short_term. What
+-- is quarantined stays until somebody has looked at it.
 -- Its project is the empty name where none is told.
 SELECT m.id FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.session = %(session)s
   AND (%(projects)s::text[] IS NULL
        OR coalesce(m.value ->> 'project_id', '') = ANY (%(projects)s::text[]))
   AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
+  AND m.state IS DISTINCT FROM 'quarantined'
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
 UNION
 SELECT m.id FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s
   AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
+  AND m.state IS DISTINCT FROM 'quarantined'
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
 ORDER BY 1;
 
@@ -623,12 +626,14 @@ CROSS JOIN LATERAL (
         SELECT m.id FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace
           AND m.value ->> 'memory_type' = 'working'
+          AND m.state IS DISTINCT FROM 'quarantined'
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
         UNION ALL
         SELECT m.id FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.session = w.session
           AND coalesce(m.value ->> 'project_id', '') = w.project
           AND m.value ->> 'memory_type' = 'working'
+          AND m.state IS DISTINCT FROM 'quarantined'
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
     ) n
 ) f

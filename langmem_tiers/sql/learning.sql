@@ -256,6 +256,7 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
                'id', n.id, 'namespace', n.namespace, 'key', n.key, 'distance', n.distance,
                'project_id', n.value ->> 'project_id', 'updated_at', n.updated_at,
                'expires_at', n.expires_at, 'memory_type', coalesce(n.value ->> 'memory_type', 'episodic'),
+               'trust', n.value -> 'trust',
                'success_count', coalesce(n.success_count, 0),
                'failure_count', coalesce(n.failure_count, 0)
            ) ORDER BY n.distance, n.id)
@@ -340,15 +341,16 @@ CROSS JOIN LATERAL (
 -- What teaches the same already: the memory of the successor's key, then the nearest in long_term
 -- that is true at the same time, by the cosine of that field, nearest first.
 SELECT m.key, m.tier::text, m.state, NULL::float8 AS distance,
-       coalesce(m.value ->> 'memory_type', 'episodic')
+       coalesce(m.value ->> 'memory_type', 'episodic'), m.value -> 'trust'
 FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.key = %(key)s AND m.namespace = ''
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 UNION ALL
-SELECT n.key, n.tier, n.state, n.distance, n.memory_type
+SELECT n.key, n.tier, n.state, n.distance, n.memory_type, n.trust
 FROM (
     SELECT m.key, m.tier::text, m.state, n.distance,
-           coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type
+           coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type,
+           m.value -> 'trust' AS trust
     FROM (
         SELECT v.id, (v.embedding <=> %(query)s::{vector_type}) + 0 AS distance
         FROM {memory}.vectors v
@@ -705,13 +707,14 @@ ORDER BY m.namespace, m.key;
 -- from end to end.
 SELECT n.value -> 'trace'
 FROM (
-    SELECT m.id, m.namespace, m.value, m.updated_at, m.expires_at
+    SELECT m.id, m.namespace, m.value, m.updated_at, m.expires_at, m.state
     FROM {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.tier = 'working'
     ORDER BY m.updated_at DESC
     LIMIT 10000
 ) n
 WHERE n.namespace = %(namespace)s AND n.value -> 'trace' ->> 'run' IS NOT NULL
+  AND n.state IS DISTINCT FROM 'quarantined'
   AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s)
 ORDER BY n.updated_at DESC, n.id DESC
 LIMIT %(limit)s;

@@ -83,6 +83,13 @@ WHERE {few} AND m.tier <> %(tier)s::{memory}.tier
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 LIMIT 1;
 
+-- part: new_life
+-- The minutes that the memory m lives once it is put as i: as told, else as its tier says; what is
+-- intended by it keeps it as long as it is.
+nullif(coalesce(i.ttl, CASE WHEN NOT EXISTS (
+    SELECT FROM {memory}.intentions o WHERE o.tenant = m.tenant AND o.id = m.id
+) THEN life.minutes END), 'Infinity')
+
 -- name: put
 -- Update each memory where it lives, or insert it into the tier asked for. A `ttl` is minutes:
 -- NULL takes the tier's own, Infinity never expires. Ids are given in the order of keys,
@@ -90,7 +97,8 @@ LIMIT 1;
 -- one that was not numbered follows the last, in the order of the batch. What lives on in another
 -- memory and now says something else (its `content`, else its `text`, else all of it) does so no
 -- longer: it is a memory of its own again, and recalled. What was superseded and says something else
--- begins anew, and is true from now unless told; that it was superseded is history.
+-- begins anew, and is true from now unless told; that it was superseded is history. So does what was
+-- quarantined and says something else, or is trusted more.
 WITH given AS MATERIALIZED (
     SELECT i.*, max(i.turn) OVER (PARTITION BY i.tenant, i.namespace, i.session) AS last_given
     FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
@@ -130,12 +138,13 @@ WITH given AS MATERIALIZED (
         WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key LIMIT 1
     ) m
     WHERE m.state IS DISTINCT FROM 'retracted' AND m.state IS DISTINCT FROM 'suspect'
-      AND CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value -> 'content'
-               WHEN jsonb_typeof(m.value -> 'text') = 'string' THEN m.value -> 'text'
-               ELSE m.value END
-       <> CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content'
-               WHEN jsonb_typeof(i.value -> 'text') = 'string' THEN i.value -> 'text'
-               ELSE i.value END
+      AND (CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value -> 'content'
+                WHEN jsonb_typeof(m.value -> 'text') = 'string' THEN m.value -> 'text'
+                ELSE m.value END
+        <> CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content'
+                WHEN jsonb_typeof(i.value -> 'text') = 'string' THEN i.value -> 'text'
+                ELSE i.value END
+           OR m.state = 'quarantined' AND {part trust} < {part trust_given})
 ), parted AS (
     DELETE FROM {memory}.lineage l USING changing c
     WHERE l.tenant = c.tenant AND l.source = c.id AND NOT l.derived
@@ -144,12 +153,12 @@ WITH given AS MATERIALIZED (
     UPDATE {memory}.events e
     SET undone_at = %(now)s::timestamptz, detail = e.detail || '{"anew": true}'
     FROM changing c
-    WHERE c.state = 'superseded' AND e.tenant = c.tenant AND e.id = c.id
-      AND e.kind = 'superseded' AND e.undone_at IS NULL
+    WHERE c.state IN ('superseded', 'quarantined') AND e.tenant = c.tenant AND e.id = c.id
+      AND e.kind = c.state AND e.undone_at IS NULL
 ), anew AS (
     SELECT p.tenant, p.source AS id, 'consolidated' AS state FROM parted p
     UNION ALL
-    SELECT c.tenant, c.id, c.state FROM changing c WHERE c.state = 'superseded'
+    SELECT c.tenant, c.id, c.state FROM changing c WHERE c.state IN ('superseded', 'quarantined')
 ), updated AS (
     UPDATE {memory}.memories m
     SET value = i.value,
@@ -180,9 +189,8 @@ WITH given AS MATERIALIZED (
             SELECT FROM anew a WHERE a.tenant = m.tenant AND a.id = m.id AND a.state = m.state
         ) THEN m.state_at END,
         updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond'),
-        ttl_minutes = nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
-        expires_at = %(now)s::timestamptz
-            + nullif(coalesce(i.ttl, life.minutes), 'Infinity') * interval '1 minute'
+        ttl_minutes = {part new_life},
+        expires_at = %(now)s::timestamptz + {part new_life} * interval '1 minute'
     FROM input i, life
     WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key
       AND life.tier = m.tier
@@ -328,6 +336,12 @@ WITH expired AS MATERIALIZED (
 )
 SELECT count(*) FROM gone;
 
+-- part: life
+-- The minutes that the memory m lives in a new tier: what is intended by it keeps it for as long.
+CASE WHEN NOT EXISTS (
+    SELECT FROM {memory}.intentions i WHERE i.tenant = m.tenant AND i.id = m.id
+) THEN %(ttl)s::float8 END
+
 -- name: move
 -- Change a memory's tier; it keeps its id, namespace, key, value, vectors and counters and
 -- takes the new tier's life. Out of long_term not everybody sees it: what was promoted as it is
@@ -335,8 +349,8 @@ SELECT count(*) FROM gone;
 WITH moved AS (
     UPDATE {memory}.memories m
     SET tier = %(tier)s::{memory}.tier,
-        ttl_minutes = %(ttl)s::float8,
-        expires_at = %(now)s::timestamptz + %(ttl)s::float8 * interval '1 minute'
+        ttl_minutes = {part life},
+        expires_at = %(now)s::timestamptz + {part life} * interval '1 minute'
     WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s
       AND m.tier <> %(tier)s::{memory}.tier
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
@@ -365,6 +379,7 @@ SELECT count(*) FROM moved;
     FROM {memory}.memories m
     WHERE m.tier = '{tier}' AND {m_scope} {filter}
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND m.state IS DISTINCT FROM 'quarantined'
     ORDER BY m.updated_at DESC, m.tenant, m.namespace, m.key
     LIMIT %(wanted)s
 )
@@ -391,7 +406,8 @@ LIMIT %(limit)s OFFSET %(offset)s;
                m.tier, m.expires_at, m.ttl_minutes, m.id
         FROM {memory}.memories m
         WHERE m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND m.state IS DISTINCT FROM 'quarantined' {filter}
         LIMIT 1
     ) m
     ORDER BY c.distance, c.id
@@ -423,7 +439,8 @@ LIMIT %(limit)s OFFSET %(offset)s;
                m.tier, m.expires_at, m.ttl_minutes, m.id
         FROM {memory}.memories m
         WHERE m.tenant = c.tenant AND m.id = c.id AND m.tier = '{tier}' AND {m_tenant}
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {filter}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND m.state IS DISTINCT FROM 'quarantined' {filter}
         LIMIT 1
     ) m
     ORDER BY c.distance, c.id
@@ -449,6 +466,7 @@ WITH visible AS (
     FROM {memory}.memories m
     WHERE m.tier::text = ANY (%(tiers)s::text[]) AND {m_scope} {filter}
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND m.state IS DISTINCT FROM 'quarantined'
 )
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance
@@ -518,7 +536,8 @@ SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
 FROM near n
 JOIN {memory}.memories m
   ON m.tenant = n.tenant AND m.id = n.id AND m.tier = n.tier AND {m_tenant}
-WHERE m.expires_at IS NULL OR m.expires_at > %(alive_at)s
+WHERE (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+  AND m.state IS DISTINCT FROM 'quarantined'
 ORDER BY n.distance, m.id
 LIMIT %(limit)s OFFSET %(offset)s;
 

@@ -35,7 +35,8 @@ CASE WHEN i.status = 'pending' AND i.expires_at <= %(now)s::timestamptz THEN 'ex
 
 -- name: intend
 -- The intention of a memory that was just put. With the trigger that it has it stays what it is, so
--- that a repeated call raises nothing twice; with another one it begins anew.
+-- that a repeated call raises nothing twice; with another one it begins anew. What is held in
+-- quarantine, and was not written over a memory that is trusted more, does not touch its intention.
 INSERT INTO {memory}.intentions AS i
     (tenant, id, priority, kind, trigger, due_at, words, name, expires_at, needs, status)
 SELECT %(tenant)s, m.id, %(priority)s::smallint, %(kind)s, %(trigger)s::jsonb,
@@ -43,13 +44,15 @@ SELECT %(tenant)s, m.id, %(priority)s::smallint, %(kind)s, %(trigger)s::jsonb,
        %(needs)s::bigint[], 'pending'
 FROM (
     SELECT m.id FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s LIMIT 1
+    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s
+      AND (m.state = 'quarantined' OR NOT %(held)s) LIMIT 1
 ) m
 ON CONFLICT (tenant, id) DO UPDATE
 SET priority = excluded.priority, expires_at = excluded.expires_at, needs = excluded.needs,
     kind = excluded.kind, trigger = excluded.trigger, words = excluded.words, name = excluded.name,
     due_at = CASE WHEN i.trigger = excluded.trigger THEN i.due_at ELSE excluded.due_at END,
-    status = CASE WHEN i.trigger = excluded.trigger THEN i.status ELSE excluded.status END,
+    status = CASE WHEN i.trigger = excluded.trigger AND i.status <> 'expired' THEN i.status
+                  ELSE excluded.status END,
     raised = i.raised AND i.trigger = excluded.trigger,
     holder = CASE WHEN i.trigger = excluded.trigger THEN i.holder END,
     fence = i.fence + (i.trigger <> excluded.trigger)::int,
@@ -74,19 +77,46 @@ FROM needed n
 JOIN {memory}.intentions i ON i.tenant = %(tenant)s AND i.id = n.id;
 
 -- name: due_intentions
--- A page of what may be raised now, after a place in the order: those that were raised before, those
--- of a time, and those whose cue, tool or predicate may be the one at hand.
-SELECT i.id, i.priority, i.due_at, i.trigger, i.raised
-FROM {memory}.intentions i
-{part in_sight}
-WHERE i.tenant = %(tenant)s AND {part due}
-  AND (i.priority, i.due_at, i.id)
-    > (%(after_priority)s::smallint, %(after_due)s::timestamptz, %(after_id)s::bigint)
-  AND (i.raised OR i.kind = 'time'
-       OR i.kind = 'cue' AND i.words <@ %(words)s::text[]
-       OR i.kind = 'tool' AND i.name = ANY (%(tools)s::text[])
-       OR i.kind = 'state' AND i.name = ANY (%(predicates)s::text[]))
-ORDER BY i.priority, i.due_at, i.id
+-- A page of what may be raised now, after a place in the order: those of a time and those that were
+-- raised before, and those found by a word of their cue, their tool or their predicate. Each priority
+-- and each name is a range of one index, read in order and no further than the page. `narrowed` asks
+-- for triggers alone, whether they were raised before or not.
+SELECT d.id, d.priority, d.due_at, d.trigger, d.raised
+FROM unnest(ARRAY[0, 1, 2]::smallint[]) AS p (priority)
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN p.priority = %(after_priority)s::smallint
+                THEN %(after_due)s::timestamptz ELSE '-infinity' END AS due_at,
+           CASE WHEN p.priority = %(after_priority)s::smallint
+                THEN %(after_id)s::bigint ELSE 0 END AS id
+) a
+CROSS JOIN LATERAL (
+    (
+        SELECT i.id, i.priority, i.due_at, i.trigger, i.raised
+        FROM {memory}.intentions i
+        {part in_sight}
+        WHERE %(timed)s AND i.tenant = %(tenant)s AND i.priority = p.priority
+          AND (i.due_at, i.id) > (a.due_at, a.id) AND {part due}
+          AND (i.kind = 'time' OR i.raised) AND (i.kind = 'time' OR NOT %(narrowed)s)
+        ORDER BY i.due_at, i.id
+        LIMIT %(limit)s
+    ) UNION ALL (
+        SELECT f.*
+        FROM unnest(%(kinds)s::text[], %(names)s::text[]) AS n (kind, name)
+        CROSS JOIN LATERAL (
+            SELECT i.id, i.priority, i.due_at, i.trigger, i.raised
+            FROM {memory}.intentions i
+            {part in_sight}
+            WHERE i.tenant = %(tenant)s AND i.kind = n.kind AND i.name = n.name
+              AND i.priority = p.priority AND (i.due_at, i.id) > (a.due_at, a.id) AND {part due}
+              AND (NOT i.raised OR %(narrowed)s)
+              AND (i.kind <> 'cue' OR i.words <@ %(words)s::text[])
+            ORDER BY i.due_at, i.id
+            LIMIT %(limit)s
+        ) f
+    )
+) d
+WHERE p.priority >= %(after_priority)s::smallint
+ORDER BY d.priority, d.due_at, d.id
 LIMIT %(limit)s;
 
 -- name: raise_intentions
@@ -126,7 +156,7 @@ UPDATE {memory}.intentions i
 SET status = 'delivered', leased_until = NULL,
     delivered_at = coalesce(i.delivered_at, %(now)s::timestamptz)
 WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.fence = %(fence)s
-  AND i.status IN ('pending', 'delivered')
+  AND i.status IN ('pending', 'expired', 'delivered')
 RETURNING i.id;
 
 -- name: snooze
@@ -139,10 +169,10 @@ WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.status IN ('pending', 'deliv
 RETURNING i.id;
 
 -- name: close_intention
--- Done or cancelled, for good.
+-- Done or cancelled, for good; what expired can be done still.
 UPDATE {memory}.intentions i
 SET status = %(status)s, closed_at = %(now)s::timestamptz, leased_until = NULL
-WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.status IN ('pending', 'delivered')
+WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.status IN ('pending', 'expired', 'delivered')
 RETURNING i.id;
 
 -- name: intention
@@ -151,18 +181,83 @@ SELECT {part standing}, i.expires_at FROM {memory}.intentions i
 WHERE i.tenant = %(tenant)s AND i.id = %(id)s;
 
 -- name: intentions
--- Intentions of these statuses, in the order in which they are raised.
-SELECT m.tier::text, m.namespace, m.key, m.value, i.priority, i.trigger, i.due_at, {part standing},
-       i.expires_at, i.delivered_at, i.closed_at,
-       ARRAY(
-           SELECT k.key FROM unnest(i.needs) AS n (id)
-           JOIN {memory}.intentions d ON d.tenant = %(tenant)s AND d.id = n.id
-           JOIN {memory}.memories k ON k.tenant = %(tenant)s AND k.id = n.id
-           WHERE d.status <> 'done'
-           ORDER BY k.key
-       )
-FROM {memory}.intentions i
-{part in_sight}
-WHERE i.tenant = %(tenant)s AND {part standing} = ANY (%(statuses)s::text[])
-ORDER BY i.priority, i.due_at, i.id
+-- Intentions of these statuses, in the order in which they are raised; `stored` are the statuses
+-- that rows of them may have, each a range of one index for each priority.
+SELECT f.*
+FROM unnest(%(stored)s::text[]) AS s (status)
+CROSS JOIN unnest(ARRAY[0, 1, 2]::smallint[]) AS p (priority)
+CROSS JOIN LATERAL (
+    SELECT m.tier::text, m.namespace, m.key, m.value, i.id, i.priority, i.trigger, i.due_at,
+           {part standing}, i.expires_at, i.delivered_at, i.closed_at,
+           ARRAY(
+               SELECT k.key FROM unnest(i.needs) AS n (id)
+               JOIN {memory}.intentions d ON d.tenant = %(tenant)s AND d.id = n.id
+               JOIN {memory}.memories k ON k.tenant = %(tenant)s AND k.id = n.id
+               WHERE d.status <> 'done'
+               ORDER BY k.key
+           )
+    FROM {memory}.intentions i
+    {part in_sight}
+    WHERE i.tenant = %(tenant)s AND i.status = s.status AND i.priority = p.priority
+      AND (i.status <> 'pending' OR {part standing} = ANY (%(statuses)s::text[]))
+    ORDER BY i.due_at, i.id
+    LIMIT %(limit)s
+) f
+ORDER BY f.priority, f.due_at, f.id
 LIMIT %(limit)s;
+
+-- name: expire_intentions
+-- Mark a batch of what expired before it was raised, so that no look for what is due passes it again.
+-- It is seen as expired before that too: a sweep changes nothing that is seen. Answers the count.
+WITH expired AS MATERIALIZED (
+    SELECT i.tenant, i.id
+    FROM {memory}.intentions i
+    WHERE i.status = 'pending' AND i.expires_at <= %(now)s::timestamptz
+      AND (i.leased_until IS NULL OR i.leased_until <= %(now)s::timestamptz)
+    ORDER BY i.expires_at
+    LIMIT 1000
+    FOR UPDATE SKIP LOCKED
+), marked AS (
+    UPDATE {memory}.intentions i SET status = 'expired' FROM expired e
+    WHERE i.tenant = e.tenant AND i.id = e.id
+    RETURNING i.id
+)
+SELECT count(*) FROM marked;
+
+-- name: retire_intentions
+-- Forget a batch of what was closed, or had expired, before a moment: the memory stays, and takes the
+-- life of its tier. What an open one still waits for stays, unless it is done; what another locks is
+-- left to the next sweep. Answers the count.
+WITH over AS MATERIALIZED (
+    SELECT i.tenant, i.id, m.tier
+    FROM {memory}.intentions i
+    LEFT JOIN LATERAL (
+        SELECT m.id, m.tier FROM {memory}.memories m
+        WHERE m.tenant = i.tenant AND m.id = i.id LIMIT 1 FOR UPDATE SKIP LOCKED
+    ) m ON true
+    WHERE coalesce(i.closed_at, i.expires_at) <= %(before)s::timestamptz
+      AND (i.status = 'done' OR NOT EXISTS (
+          SELECT FROM {memory}.intentions d
+          WHERE d.tenant = i.tenant AND d.needs @> ARRAY[i.id] AND cardinality(d.needs) > 0
+            AND d.status IN ('pending', 'delivered')
+      ))
+      AND (m.id IS NOT NULL OR NOT EXISTS (
+          SELECT FROM {memory}.memories a WHERE a.tenant = i.tenant AND a.id = i.id
+      ))
+    ORDER BY coalesce(i.closed_at, i.expires_at)
+    LIMIT 200
+    FOR UPDATE OF i SKIP LOCKED
+), retired AS (
+    DELETE FROM {memory}.intentions i USING over o WHERE i.tenant = o.tenant AND i.id = o.id
+    RETURNING i.id
+), lives AS (
+    UPDATE {memory}.memories m
+    SET ttl_minutes = t.minutes,
+        expires_at = %(now)s::timestamptz + t.minutes * interval '1 minute'
+    FROM over o
+    JOIN unnest(%(tiers)s::{memory}.tier[], %(tier_ttls)s::float8[]) AS t (tier, minutes)
+      ON t.tier = o.tier
+    WHERE m.tenant = o.tenant AND m.tier = o.tier AND m.id = o.id AND m.ttl_minutes IS NULL
+      AND t.minutes IS NOT NULL
+)
+SELECT count(*) FROM retired;

@@ -47,8 +47,8 @@ CREATE TABLE {memory}.memories (
     speaker     text COLLATE "C",
     occurred_at timestamptz,
     -- NULL is current; `consolidated` lives on in a successor, `demoted` was one that failed,
-    -- `superseded` was true until `valid_to`, `retracted` never was, and what came from a retracted
-    -- memory is `suspect`.
+    -- `superseded` was true until `valid_to`, `retracted` never was, what came from a retracted
+    -- memory is `suspect`, and what the gate holds back until somebody releases it `quarantined`.
     state       text COLLATE "C",
     -- Of a failure: what failed without its accidents, and the tool it failed in.
     signature   text COLLATE "C",
@@ -85,6 +85,10 @@ CREATE INDEX memories_signatures ON {memory}.memories (tenant, signature, update
     WHERE signature IS NOT NULL;
 CREATE INDEX memories_tools ON {memory}.memories (tenant, tool, updated_at DESC)
     WHERE tool IS NOT NULL;
+
+-- What is quarantined, oldest first.
+CREATE INDEX memories_quarantined ON {memory}.memories (tenant, created_at, id)
+    WHERE state = 'quarantined';
 
 -- Counters change on every read, so they live in a narrow row of their own that no index
 -- but the key covers. A memory that was never read has none.
@@ -156,6 +160,11 @@ CREATE INDEX events_memory ON {memory}.events (tenant, id);
 CREATE INDEX events_target ON {memory}.events (tenant, target) WHERE target IS NOT NULL;
 -- Moves that were rolled back, which are not made again by themselves.
 CREATE INDEX events_undone ON {memory}.events (tenant) WHERE undone_at IS NOT NULL;
+-- What was rejected or made room, by the key that it had.
+CREATE INDEX events_gone ON {memory}.events (tenant, (detail ->> 'key'))
+    WHERE kind IN ('rejected', 'evicted');
+-- What turns decided, which is kept for a while.
+CREATE INDEX events_turns ON {memory}.events (at) WHERE event >= 'turn/' AND event < 'turn0';
 
 -- Who may consolidate a tenant, until when. The fence grows with each holder.
 CREATE TABLE {memory}.leases (
@@ -217,8 +226,8 @@ CREATE INDEX states_messages ON {memory}.states (tenant, owner, at, number)
 CREATE INDEX states_expiring ON {memory}.states (expires_at) WHERE expires_at IS NOT NULL;
 
 -- Intentions: when a prospective memory is raised, and what became of that. The row goes with its
--- memory. `trigger` is what was asked for; `kind`, `due_at`, `words` and `name` are what it is found
--- by. It is not raised before `due_at`, not after `expires_at`, and not before those it `needs` are
+-- memory. `trigger` is what was asked for; `kind`, `due_at`, `name` (of a cue: the longest of `words`,
+-- all of which show it) are what it is found by. It is not raised before `due_at`, not after `expires_at`, and not before those it `needs` are
 -- done. `raised` is one whose trigger has been met: then `due_at` alone counts. Whoever raised it
 -- last holds it until `leased_until`; `fence` grows each time.
 CREATE TABLE {memory}.intentions (
@@ -241,8 +250,22 @@ CREATE TABLE {memory}.intentions (
     closed_at    timestamptz,
     PRIMARY KEY (tenant, id)
 );
--- In the order in which they are raised.
-CREATE INDEX intentions_due ON {memory}.intentions (tenant, priority, due_at, id)
+-- Those of a time, and those raised before, in the order in which they are raised.
+CREATE INDEX intentions_timed ON {memory}.intentions (tenant, priority, due_at, id)
+    WHERE status = 'pending' AND (kind = 'time' OR raised);
+-- Those of a cue, by a word that shows it, of a tool and of a predicate, in that order.
+CREATE INDEX intentions_named ON {memory}.intentions (tenant, kind, name, priority, due_at, id)
     WHERE status = 'pending';
+-- All of a status, in that order.
+CREATE INDEX intentions_listed ON {memory}.intentions (tenant, status, priority, due_at, id);
+-- What expires before it is raised.
+CREATE INDEX intentions_expiring ON {memory}.intentions (expires_at)
+    WHERE status = 'pending' AND expires_at IS NOT NULL;
+-- What is over, the longest first.
+CREATE INDEX intentions_over ON {memory}.intentions (coalesce(closed_at, expires_at))
+    WHERE coalesce(closed_at, expires_at) IS NOT NULL;
+-- What waits for others.
+CREATE INDEX intentions_needing ON {memory}.intentions USING gin (needs)
+    WHERE cardinality(needs) > 0;
 -- What one run was given.
 CREATE INDEX intentions_held ON {memory}.intentions (tenant, holder) WHERE holder IS NOT NULL;

@@ -2,8 +2,9 @@
 -- are named `turn/<turn>/<number>`, so that they lie side by side in the primary key.
 
 -- name: record_turn
--- Write the events of a turn, in order; one that was written before stands. An event that is about
--- a memory names its key and its namespace; it is about none if there is none by now.
+-- Write the events of a turn that has not ended, in order; one that was written before stands. An
+-- event that is about a memory names its key and its namespace; it is about none if there is none
+-- by now. Whoever ends a turn locks it first, so that it ends once.
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
 SELECT %(tenant)s, w.event, w.kind, m.id, w.at, w.detail::jsonb
 FROM unnest(%(events)s::text[], %(kinds)s::text[], %(namespaces)s::text[], %(keys)s::text[],
@@ -13,7 +14,11 @@ LEFT JOIN LATERAL (
     SELECT m.id FROM {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
 ) m ON true
-WHERE {few}
+WHERE {few} AND NOT EXISTS (
+    SELECT FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.event >= %(low)s AND e.event < %(high)s
+      AND e.kind IN ('committed', 'abandoned')
+)
 ORDER BY w.ord
 ON CONFLICT (tenant, event) DO NOTHING;
 
@@ -34,3 +39,20 @@ LEFT JOIN LATERAL (
 ) m ON true
 WHERE e.tenant = %(tenant)s AND e.event >= %(low)s AND e.event < %(high)s
 ORDER BY e.event;
+
+-- name: sweep_turns
+-- Remove a batch of what turns decided before then, oldest first: how a turn ended goes last.
+-- Answers the count.
+WITH old AS MATERIALIZED (
+    SELECT e.tenant, e.event
+    FROM {memory}.events e
+    WHERE e.event >= 'turn/' AND e.event < 'turn0' AND e.at < %(before)s::timestamptz
+    ORDER BY e.at
+    LIMIT 1000
+    FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM {memory}.events e USING old o
+    WHERE e.tenant = o.tenant AND e.event = o.event
+    RETURNING e.event
+)
+SELECT count(*) FROM gone;

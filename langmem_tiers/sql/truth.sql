@@ -1,7 +1,7 @@
 -- The statements of truth over time: what was derived, superseded, retracted and restored, and the
 -- history of a memory. The rules of queries.sql hold here too. A memory is `suspect` exactly if
--- something that it came from, directly or not, is `retracted`; its `state_at` is the earliest of
--- theirs. What else it would be is read off its moves when that is over.
+-- something that it came from, directly or not, is `retracted`, and it is not `quarantined`; its
+-- `state_at` is the earliest of theirs. What else it would be is read off its moves when that is over.
 
 -- name: known_keys
 -- Where in the tenant memories of these keys are.
@@ -13,7 +13,7 @@ ORDER BY w.ord, m.tier, m.namespace;
 
 -- name: origins_of_writes
 -- Once the keys are locked: whether each memory that another is derived from is there, and is not
--- itself derived from it.
+-- itself derived from it; how far it is trusted, and whether it is quarantined.
 SELECT w.source_key, s.id IS NOT NULL AS there, d.id IS NOT NULL AND d.id IN (
            WITH RECURSIVE above AS (
                SELECT s.id
@@ -26,7 +26,7 @@ SELECT w.source_key, s.id IS NOT NULL AS there, d.id IS NOT NULL AND d.id IN (
                ) l
            )
            SELECT a.id FROM above a
-       ) AS circular
+       ) AS circular, s.trust, s.state IS NOT DISTINCT FROM 'quarantined' AS held
 FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
             %(source_namespaces)s::text[], %(source_keys)s::text[])
          WITH ORDINALITY AS w (tenant, namespace, key, source_namespace, source_key, ord)
@@ -35,12 +35,13 @@ LEFT JOIN LATERAL (
     WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
 ) d ON true
 LEFT JOIN LATERAL (
-    SELECT m.id FROM {memory}.memories m
+    SELECT m.id, m.state, {part trust} AS trust FROM {memory}.memories m
     WHERE m.tenant = w.tenant AND m.namespace = w.source_namespace AND m.key = w.source_key
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
     LIMIT 1
 ) s ON true
-WHERE {few};
+WHERE {few}
+ORDER BY w.ord;
 
 -- name: derive
 -- Say of memories that were just put what they were derived from; what was said before stands.
@@ -89,6 +90,7 @@ ORDER BY w.ord;
 WITH marked AS (
     UPDATE {memory}.memories m SET state = 'retracted', state_at = %(now)s::timestamptz
     WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state IS DISTINCT FROM 'retracted'
+      AND m.state IS DISTINCT FROM 'quarantined'
     RETURNING m.id
 )
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
@@ -165,7 +167,7 @@ WITH RECURSIVE seeds AS MATERIALIZED (
     FROM below b
     JOIN known k ON k.id = b.id
     LEFT JOIN (SELECT d.id, min(d.since) AS since FROM doubted d GROUP BY d.id) d ON d.id = b.id
-    WHERE k.state IS DISTINCT FROM 'retracted' AND (
+    WHERE k.state IS DISTINCT FROM 'retracted' AND k.state IS DISTINCT FROM 'quarantined' AND (
         (k.state IS NOT DISTINCT FROM 'suspect') <> (d.since IS NOT NULL)
         OR k.state = 'suspect' AND k.state_at <> d.since
     )
@@ -175,7 +177,7 @@ WITH RECURSIVE seeds AS MATERIALIZED (
     FROM changed c
     LEFT JOIN LATERAL (
         SELECT e.kind AS state, e.at FROM {memory}.events e
-        WHERE e.tenant = %(tenant)s AND e.id = c.id AND e.kind IN ('demoted', 'superseded')
+        WHERE e.tenant = %(tenant)s AND e.id = c.id AND e.kind IN ('demoted', 'superseded', 'quarantined')
           AND e.undone_at IS NULL
         UNION ALL
         SELECT 'consolidated', e.at

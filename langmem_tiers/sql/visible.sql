@@ -1,7 +1,8 @@
 -- The {visible} of a statement: what is true at `true_at` of what is known at `known_at`. Both are
 -- now unless asked: then `as_of` and `known_at` are NULL, and neither when a memory was recorded
--- nor when its state came to be known is looked at. {visible n} is the same of rows named n.
-(m.state IS NULL OR m.state_at > %(known_at)s::timestamptz
+-- nor when its state came to be known is looked at. What is quarantined never is. {visible n} is the
+-- same of rows named n.
+(m.state IS NULL OR m.state_at > %(known_at)s::timestamptz AND m.state <> 'quarantined'
      OR m.state = 'superseded' AND m.valid_to > %(true_at)s::timestamptz)
 AND (m.valid_to IS NULL OR m.valid_to > %(true_at)s::timestamptz
      OR m.state = 'superseded' AND m.state_at > %(known_at)s::timestamptz)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.memory import Recollection
 from langmem_tiers.prompts import RECALLED_FROM, RECALLED_HEAD, RECALLED_TAIL
-from langmem_tiers.recall.budget import TokenCounter, choose
+from langmem_tiers.recall.budget import TokenCounter, choose, counted
 from langmem_tiers.turn.fence import indented, labelled, quoted
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import FIELDS, VERBATIM, Layout, Stage
@@ -96,7 +96,8 @@ def assemble(
     ranks; memories share the rest by how useful they are together (`recall.budget.choose`). What
     does not fit is left out whole. The count of the text never exceeds `budget`, whatever the
     counter: it is what is counted in the end, and pieces go, the last one taken first, until it
-    fits. A memory that an earlier stage has is left out of the later one.
+    fits. What an earlier stage shows is left out of the later ones: the same memory, or one of the
+    same words.
 
     Raises:
         InvalidInputError: if the budget is negative, or the counter returned no whole number of 0
@@ -130,16 +131,15 @@ class _Fitting:
 
     def fill(self, budget: int) -> None:
         """Take what fits by what each piece costs alone."""
-        repeats = self._repeats()
-        ranks = sorted({stage.rank for stage in self._stages})
+        originals = self._originals()
         left = budget
-        for rank in ranks:
+        for rank in sorted({stage.rank for stage in self._stages}):
             members = [n for n, stage in enumerate(self._stages) if stage.rank == rank]
             pieces = [
-                _Piece(n, place)
+                one
                 for n in members
-                for place in range(len(self._sections[n]))
-                if _Piece(n, place) not in repeats
+                for one in self._pieces(n)
+                if not self._repeats(one, originals.get(one))
             ]
             recalled = [one for one in pieces if self._fragment(one).memory is not None]
             left -= self._by_rank([one for one in pieces if one not in recalled], left)
@@ -210,21 +210,36 @@ class _Fitting:
         self._taken += chosen
         return choice.tokens + (frames if chosen else 0)
 
-    def _repeats(self) -> set[_Piece]:
-        """Memories that an earlier stage has, or that stand earlier in their own."""
-        seen: dict[tuple[tuple[str, ...], str], str] = {}
-        repeats = set()
-        for n, section in enumerate(self._sections):
-            for place, fragment in enumerate(section):
-                piece = _Piece(n, place)
-                if fragment.memory is None:
-                    continue
-                name = self._name(piece)
-                if name in seen:
-                    repeats.add(piece)
-                    self._reasons[piece] = f"left out: it stands under {seen[name]} already"
-                seen.setdefault(name, self._stages[n].title)
-        return repeats
+    def _originals(self) -> dict[_Piece, _Piece]:
+        """Of each memory that says what stands before it, where that stands."""
+        seen: dict[object, _Piece] = {}
+        originals = {}
+        for n, _ in enumerate(self._stages):
+            for one in self._pieces(n):
+                fragment = self._fragment(one)
+                said: list[object] = [" ".join(fragment.text.split()).casefold()]
+                if fragment.memory is not None:
+                    said.append(self._name(one))
+                    original = next((seen[each] for each in said if each in seen), None)
+                    if original is not None:
+                        originals[one] = original
+                for each in said:
+                    seen.setdefault(each, one)
+        return originals
+
+    def _repeats(self, one: _Piece, original: _Piece | None) -> bool:
+        """Whether a piece says what is shown already, or will be if there is room."""
+        if original is None:
+            return False
+        earlier = self._stages[original.stage].rank < self._stages[one.stage].rank
+        if earlier and original not in self._taken:
+            return False
+        title = self._stages[original.stage].title
+        self._reasons[one] = f"left out: it stands under {title} already"
+        return True
+
+    def _pieces(self, n: int) -> list[_Piece]:
+        return [_Piece(n, place) for place, _ in enumerate(self._sections[n])]
 
     def _name(self, one: _Piece) -> tuple[tuple[str, ...], str]:
         memory = self._memory(one)
@@ -252,12 +267,7 @@ class _Fitting:
         return self._count(f"{stage.title}{self._gap}{fence}{_BETWEEN_SECTIONS}")
 
     def _count(self, text: str) -> int:
-        tokens: object = self._counter(text)
-        if isinstance(tokens, int) and tokens >= 0:
-            return tokens
-        raise InvalidInputError(
-            f"the token counter returned {tokens!r}: return a whole number of 0 or more"
-        )
+        return counted(text, self._counter)
 
     def _written(self, one: _Piece) -> str:
         return written(self._fragment(one), self._stages[one.stage])

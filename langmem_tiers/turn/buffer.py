@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.memory import Recollection
-from langmem_tiers.recall.budget import TokenCounter
+from langmem_tiers.recall.budget import TokenCounter, counted
 
 FADE = 0.5
 """What is left of the relevance of a memory that the next context does not call up: our own choice.
@@ -150,12 +149,7 @@ def _with(
     new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
     memories = (*page.memories, new)
     text = render([replace(each.memory, content=each.content) for each in memories])
-    counted: object = count_tokens(text)
-    if isinstance(counted, bool) or not isinstance(counted, int) or counted < 0:
-        raise InvalidInputError(
-            f"the token counter returned {counted!r}: it is to return a whole number of 0 or more"
-        )
-    return PromptMemories(memories=memories, text=text, tokens=counted)
+    return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
 
 
 def _buffered(found: Recollection) -> BufferedMemory:

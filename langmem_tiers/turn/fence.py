@@ -5,17 +5,25 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from langmem_tiers import prompts
 from langmem_tiers.memory import Recollection
 from langmem_tiers.prompts import RECALLED_ONE, UNKNOWN_SPEAKER
 
-_FENCE: Final = re.compile(r"<(?=\s*/?\s*(?:recalled_)?memor(?:y|ies)\b)", re.IGNORECASE)
+_TAGS: Final = {
+    tag
+    for text in vars(prompts).values()
+    if isinstance(text, str)
+    for tag in re.findall(r"<(\w+)", text)
+}
+"""What our prompts put around data."""
+_FENCE: Final = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(sorted(_TAGS))})\b)", re.IGNORECASE)
 _NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 _LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INDENT: Final = "\n    "
 
 
 def quoted(text: str) -> str:
-    """Text as data: what could end the fence is written `&lt;`, all else verbatim."""
+    """Text as data: what could begin or end a fence is written `&lt;`, all else verbatim."""
     return _FENCE.sub("&lt;", text)
 
 

@@ -13,6 +13,7 @@ from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, failure_fields
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall
 from langmem_tiers.recall.words import words
+from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.memories import NewMemory, checked_text, label, share
 from langmem_tiers.values import storable
 
@@ -59,6 +60,7 @@ class Invocation:
             memory_type="episodic",
             key=self.key,
             tags=(TOOL_CALL, FAILED_ATTEMPT) if failure else (TOOL_CALL,),
+            source=Source.TOOL,
             occurred_at=at.isoformat(),
             source_task=task or None,
             further={"tool_call": told, **failure_fields(failure)},

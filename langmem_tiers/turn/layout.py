@@ -31,6 +31,8 @@ FIELDS: Final = frozenset(
 EPISODES: Final = ("episodic", "interaction", "achievement")
 """Memory types of what happened."""
 NOTES: Final = ("working",)
+CIRCUMSTANCES: Final = ("conversation", "goals")
+"""Stages whose words a later one asks for as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,14 +149,18 @@ ORCHESTRATOR: Final = Layout(
             title="## Episodic Memory",
             item=RECALLED_ONE,
             rank=4,
-            options={"memory_types": EPISODES, "limit": 20},
+            options={"memory_types": EPISODES, "limit": 20, "informed_by": CIRCUMSTANCES},
         ),
         Stage(
             source="semantic",
             title="## Semantic Memory",
             item=RECALLED_ONE,
             rank=4,
-            options={"other_than": (*EPISODES, *NOTES), "limit": 20},
+            options={
+                "other_than": (*EPISODES, *NOTES),
+                "limit": 20,
+                "informed_by": CIRCUMSTANCES,
+            },
         ),
         Stage(source="tools", title="## Tool Specifications", rank=1, share=0.5),
     ),
@@ -186,7 +192,7 @@ PERSONA: Final = Layout(
             ),
             between="\n\n",
             rank=3,
-            options={"limit": 5, "min_importance": 0.70},
+            options={"limit": 5, "min_importance": 0.70, "own": True},
         ),
         Stage(source="state", title="# CURRENT OPERATIONAL STATE", rank=1),
     ),

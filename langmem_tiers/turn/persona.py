@@ -149,11 +149,10 @@ class OperationalState:
 
     def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
         """The state as a section."""
-        number = len(self.active_tasks)
         text = "\n".join(
             (
                 f"**Emotional State**: {self._emotion()}",
-                f"**Active Workload**: {number} active task{'' if number == 1 else 's'}",
+                f"**Active Workload**: {len(self.active_tasks)} active tasks",
                 f"**System Status**: {self.system_status}",
             )
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.errors import InvalidInputError
@@ -14,8 +14,12 @@ from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.turn.fragment import Fragment
 from langmem_tiers.turn.invocation import Invocation
 from langmem_tiers.turn.trace import TurnEvent
+
+LONGEST_TASK: Final = 200
+"""Characters of a prompt that its memories and its trace keep: our own choice."""
 
 
 class Lesson(NamedTuple):
@@ -41,30 +45,61 @@ class TurnRecord:
     evicted: list[str] = field(default_factory=list)
     calls: list[Invocation] = field(default_factory=list)
     goals: list[dict[str, Any]] = field(default_factory=list)
+    """Deltas of progress, each with its `goal`."""
+    shown: list[dict[str, Any]] = field(default_factory=list)
+    """What it was shown that is no new evidence when it is said again: texts, and whose."""
+    wanted: list[str] = field(default_factory=list)
+    """The key of each thing that it was told to keep, kept or not: a retry wants the same."""
     events: list[TurnEvent] = field(default_factory=list)
     closed: str | None = None
     """`committed` or `abandoned`; None while it goes on."""
+
+    @property
+    def task(self) -> str:
+        """What the turn is about, in a line."""
+        return " ".join(self.prompt.split())[:LONGEST_TASK]
 
     def key(self, *parts: object) -> str:
         """A key that a retry of the turn makes too."""
         return str(uuid5(NAMESPACE_OID, json.dumps([self.turn, *map(str, parts)])))
 
+    def show(self, fragments: Iterable[Fragment]) -> None:
+        """Keep in mind what is shown from memory, and what the agent is told of itself."""
+        known = {(one["key"], one["content"]) for one in self.shown}
+        for one in fragments:
+            memory = one.memory
+            if (memory is None and one.data) or (one.key, one.text) in known:
+                continue
+            key, place = (None, None) if memory is None else (memory.key, [*memory.namespace])
+            self.shown.append({"content": one.text, "key": key, "namespace": place})
+
+    def refuse(self, what: str, why: str, at: datetime) -> None:
+        """Note that something was refused; said again, it is counted."""
+        for place, one in enumerate(self.events):
+            if one.kind == "refused" and one.detail.get("what") == what:
+                times = one.detail["times"] + 1
+                self.events[place] = replace(one, detail={"what": what, "times": times})
+                return
+        refused = {"what": what, "times": 1}
+        self.events.append(TurnEvent(kind="refused", at=at, reasons=(why,), detail=refused))
+
     def lessons(self, context: MemoryContext) -> list[Lesson]:
         """What was learned: of each failed call, the next call of its tool that worked."""
-        found = []
+        found, kept = [], {one.key: one for one in self.pending}
         for place, one in enumerate(self.calls):
             worked = next((o for o in self.calls[place + 1 :] if _instead(one, o)), None)
-            if one.error is None or worked is None:
+            if one.error is None or worked is None or not {one.key, worked.key} <= kept.keys():
                 continue
             attempt = FailedAttempt(
-                task_id=_title(self.prompt),
+                task_id=self.task or "a task without a name",
                 approach=one.approach,
                 error=one.error,
                 tool=one.tool,
                 succeeded_with=worked.approach,
             )
             if (lesson := attempt.extracted()) is not None:
-                found.append(Lesson(lesson.to_memory(context), one.key))
+                calls = kept[one.key], kept[worked.key]
+                found.append(Lesson(_derived(lesson.to_memory(context), calls), one.key))
         return found
 
     def trace(self, *, success: bool | None) -> Trace | None:
@@ -87,6 +122,8 @@ class TurnRecord:
             "evicted": list(self.evicted),
             "calls": [_fields(one) for one in self.calls],
             "goals": list(self.goals),
+            "shown": list(self.shown),
+            "wanted": list(self.wanted),
             "events": [one.to_state() for one in self.events],
             "closed": self.closed,
         }
@@ -105,6 +142,8 @@ class TurnRecord:
                 "calls": [Invocation(**one) for one in state["calls"]],
                 "events": [TurnEvent.of_state(one) for one in state["events"]],
                 "goals": list(state["goals"]),
+                "shown": list(state["shown"]),
+                "wanted": list(state["wanted"]),
                 "evicted": list(state["evicted"]),
             }
             return cls(**{**state, **read})
@@ -126,8 +165,12 @@ def _instead(failed: Invocation, later: Invocation) -> bool:
     return later.tool == failed.tool and later.error is None and later.approach != failed.approach
 
 
-def _title(prompt: str) -> str:
-    return " ".join(prompt.split())[:200] or "a task without a name"
+def _derived(one: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
+    """A memory that is trusted no further than what it comes from."""
+    least = min(origins, key=lambda each: each.trust)
+    held = next((each.held for each in origins if each.held), None)
+    awaits = any(each.awaits_review for each in origins)
+    return replace(one, source=least.source, trust=least.trust, held=held, awaits_review=awaits)
 
 
 def _fields(one: Any) -> dict[str, Any]:

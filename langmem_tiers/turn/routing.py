@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from langmem_tiers.memory import Tier
+from langmem_tiers.memory import Destination, StoreResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Which memory types receive an item, why, and what makes room for it."""
+    """Which memory types receive an item, each with the reason, and what makes room for it."""
 
-    stores: tuple[str, ...]
-    """Memory types; none if it is not to be kept."""
-    reason: str
+    destinations: tuple[Destination, ...]
+    """None if it is not to be kept."""
     evicted: tuple[str, ...] = ()
     """Keys of memories that are deleted when the turn is committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memorized:
-    """What became of something that a turn memorizes: pending until the turn is committed."""
+class Memorized(StoreResult):
+    """What became of something that a turn memorizes; nothing is stored before the commit."""
 
-    pending: bool
-    keys: tuple[str, ...]
-    """The key that it will have, in each store."""
-    stores: tuple[str, ...]
-    """The memory types that receive it."""
-    tiers: tuple[Tier, ...]
-    reason: str
-    evicted: tuple[str, ...] = ()
-    """Keys of memories that make room for it."""
+    stored: bool = False
+    pending: bool = False
+    """Whether the commit will write it."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key that it will have in each memory type."""
+        return tuple(one.key for one in self.destinations if one.key is not None)
+
+    def __str__(self) -> str:
+        """What becomes of it, where, and why."""
+        if not self.pending:
+            return f"not kept: {self.reason}"
+        where = ", ".join(one.memory_type for one in self.destinations)
+        return f"pending in {where} as {', '.join(self.keys)}: {self.reason}"
+
+    @classmethod
+    def of(cls, result: StoreResult) -> Memorized:
+        """What the gate answered; pending if it let it pass."""
+        told = {one.name: getattr(result, one.name) for one in fields(StoreResult)}
+        return cls(**{**told, "stored": False}, pending=result.stored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,5 +50,7 @@ class Tracked:
 
     tracked: bool
     key: str | None
-    """The key that its episodic memory will have."""
+    """The key that its episodic memory will have; None if it gets none."""
     reason: str
+    quarantined: bool = False
+    """Whether that memory will not be recalled until somebody releases it."""

@@ -93,6 +93,19 @@ def check(spent: BudgetStatus, what: str, *, tokens: bool = False) -> None:
         )
 
 
+def checked_tokens(budget: object) -> int | None:
+    """The tokens that a context may have; None is no limit.
+
+    Raises:
+        InvalidInputError: for what is no number of tokens.
+    """
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int)):
+        raise InvalidTypeError(f"budget is a whole number of tokens, not {budget!r:.80}")
+    if budget is not None and budget < 0:
+        raise InvalidInputError(f"budget is {budget}: use 0 or more tokens")
+    return budget
+
+
 def _check_limit(given: float | None, name: str) -> None:
     if given is not None and not 0 <= given < float("inf"):
         raise InvalidInputError(f"{name} is {given}: use 0 or more, or None for no limit")

@@ -164,10 +164,40 @@ def advance_goal(whose: Whose, goal_id: str, step: ProgressDelta) -> Flow[Goal]:
 
     def advanced(before: Goal | None) -> Goal:
         if before is None:
-            raise InvalidInputError(f"there is no goal {goal_id!r}: set it first")
+            raise _no_goal(goal_id)
         return before.advanced(step)
 
     return anew(lambda: _change(whose, Goal, name, advanced, step.at))
+
+
+def reading_goals(whose: Whose, goal_ids: Sequence[str], now: dt.datetime) -> tuple[Call, ...]:
+    """The calls that read goals, a call each, after one that lets nobody change any meanwhile."""
+    if not goal_ids:
+        return ()
+    return (_lock(whose, GOAL), *(_state(whose, GOAL, one, now) for one in goal_ids))
+
+
+def goal_advanced(goal_id: str, rows: Sequence[Row], steps: Sequence[ProgressDelta]) -> Goal:
+    """A goal, as it was read, after these steps.
+
+    Raises:
+        InvalidInputError: if there is no such goal.
+    """
+    if not rows:
+        raise _no_goal(goal_id)
+    goal = stored(Goal, rows[0][0])
+    for one in steps:
+        goal = goal.advanced(one)
+    return goal
+
+
+def put_goal(whose: Whose, goal: Goal, now: dt.datetime) -> Call:
+    """The call that stores a goal as it is from now on."""
+    return _put(whose, GOAL, goal.goal_id, to_value(goal), now)
+
+
+def _no_goal(goal_id: str) -> InvalidInputError:
+    return InvalidInputError(f"there is no goal {goal_id!r}: set it first")
 
 
 def close_goal(whose: Whose, goal_id: str, status: str) -> Flow[Goal | None]:

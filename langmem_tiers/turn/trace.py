@@ -12,7 +12,14 @@ from urllib.parse import quote
 from langmem_tiers.explain import LINE, plain, shortened
 
 Kind = Literal[
-    "assembled", "tracked", "memorized", "progressed", "refused", "committed", "abandoned"
+    "assembled",
+    "tracked",
+    "memorized",
+    "progressed",
+    "refused",
+    "failed",
+    "committed",
+    "abandoned",
 ]
 _PREFIX: Final = "turn/"
 
@@ -77,6 +84,11 @@ class TurnTrace:
 def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:
     """The name of each event: the same for the same turn, in the order of its events."""
     return [f"{bounds(turn)[0]}{number:06}" for number, _ in enumerate(events)]
+
+
+def failure_name(turn: str, events: Sequence[TurnEvent], at: datetime) -> str:
+    """The name of a failure that a turn may go on after: between its events so far and the next."""
+    return f"{bounds(turn)[0]}{max(0, len(events) - 1):06}-{at.isoformat()}"
 
 
 def bounds(turn: str) -> tuple[str, str]:

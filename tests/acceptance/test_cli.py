@@ -19,6 +19,8 @@ from typer.testing import CliRunner
 from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore, local_index
 from langmem_tiers.cli import app
 from langmem_tiers.importers import Format
+from langmem_tiers.namespaces import encode
+from langmem_tiers.remember.flow import lock_call
 
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 SECONDS = 300
@@ -564,11 +566,16 @@ def test_a_reader_that_leaves_early_is_no_reason_to_complain(url: str, command: 
 def test_an_interrupted_import_exits_with_130_and_keeps_what_was_written(
     url: str, tmp_path: Path
 ) -> None:
-    many = [{"content": f"This is note number {i}. " * 50, "key": str(i)} for i in range(20_000)]
+    many = [{"content": f"Note {i} is short.", "key": str(i)} for i in range(1_000)]
     path = written(tmp_path / "many.jsonl", many)
-    importing = subprocess_of("import", str(path), "--url", url, "--tenant", "acme")
-    with TieredStore.from_conn_string(url) as store:
-        while not store.search(("acme",), limit=1):
+    with TieredStore.from_conn_string(url) as store, psycopg.connect(url) as another:
+        store.setup()
+        place = encode(MemoryContext(tenant="acme").namespace(Tier.WORKING))
+        lock = lock_call([(*place, "700")], store.options).params
+        another.execute("SELECT pg_advisory_xact_lock(%s, %s)", (lock["lock"], lock["buckets"][0]))
+        importing = subprocess_of("import", str(path), "--url", url, "--tenant", "acme")
+        waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        while another.execute(waits).fetchone() is None:
             assert importing.poll() is None
         os.kill(importing.pid, signal.SIGINT)
         _, complaints = importing.communicate(timeout=SECONDS)

@@ -15,7 +15,7 @@ from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
-from graphs import chat_agent, coding_agent, consolidation
+from graphs import assistant, chat_agent, coding_agent, consolidation
 from graphs.chat_agent import NOTED, UNKNOWN, make_agent
 from graphs.coding_agent import NOTHING_TO_ADD, TRIES, run_python
 from langmem_tiers import (
@@ -36,6 +36,7 @@ ADA = MemoryContext(tenant="ada", project_id="home")
 TOLD = ("My bike stands in the cellar.", "My sister Ines lives in Lisbon.")
 SUMS = ("Add up 1,234 and 20.", "What do 7,000 and 1 make?")
 SERVED_FOR = {
+    "assistant": (TOLD[0], "Where is my bike?", TOLD[0]),
     "chat_agent": (TOLD[0], "Where is my bike?", TOLD[0]),
     "coding_agent": (*SUMS, "The sum is 7001."),
 }
@@ -129,7 +130,10 @@ def test_a_run_that_does_not_say_whose_memory_it_uses_is_refused(directory: Path
         make_agent(store=store).invoke(said("Hello"))
 
 
-@pytest.mark.parametrize(("agent", "hello"), [(chat_agent, NOTED), (coding_agent, NOTHING_TO_ADD)])
+@pytest.mark.parametrize(
+    ("agent", "hello"),
+    [(assistant, NOTED), (chat_agent, NOTED), (coding_agent, NOTHING_TO_ADD)],
+)
 def test_the_model_is_the_one_that_the_environment_names(
     agent: Any, hello: str, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,7 +219,8 @@ def test_a_model_sums_up_a_session_beside_its_notes(
     assert learned is not None
     assert (learned.content, learned.tags) == ("The mailer needs a timeout of 30s", ("mail",))
     assert learned.metadata == {
-        "promoted_from": "working", "notes": ["The mailer hangs", "Raised its timeout to 30s"],
+        "category": "fact", "promoted_from": "working",
+        "notes": ["The mailer hangs", "Raised its timeout to 30s"],
     }  # fmt: skip
     assert digest is not None
     assert digest.content.splitlines()[1:3] == [

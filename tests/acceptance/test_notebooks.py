@@ -44,8 +44,33 @@ SHOWN = {
         "launch     short_term current",
         "in two weeks: 18 rise, 8 merge, 4 supersede",
     ),
+    "05_a_turn": (
+        "trivial: thanks or a courtesy",
+        "recalled: False",
+        "quarantined by now: 0",
+        "## Frontal Cortex",
+        "the agent may call it",
+        "tokens of 400",
+        "events 4 of 10, 60 seconds left",
+        "tool calls  2",
+        'Do instead: rotate({"key": "api", "vault": "open"})',
+        "09:00:05  committed",
+        "[high] at 2026-03-03T17:00:00+00:00",
+        "kept: 1 as events, 0 as concepts",
+        "{'decision_type': 'decision', 'promoted_from': 'working'}",
+        "[LOW] Clean up the old branches later, no rush",
+        "Ben asks: []",
+        "Anna asks: [MEDIUM] When Anna mentions the budget",
+        "at five: [HIGH] I need to renew the certificate",
+    ),
 }
-PICTURES = {"01_quickstart": 0, "02_recall": 8, "03_learning": 2, "04_consolidation": 1}
+PICTURES = {
+    "01_quickstart": 0,
+    "02_recall": 8,
+    "03_learning": 2,
+    "04_consolidation": 1,
+    "05_a_turn": 1,
+}
 SECONDS = 300
 """What one cell may take on a machine that is busy; a whole notebook takes a tenth of it."""
 

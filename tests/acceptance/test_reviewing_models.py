@@ -11,9 +11,10 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from langmem_tiers import InvalidTypeError
+from langmem_tiers.memory import ReviewResult
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, judge
-from langmem_tiers.remember.review import Reviewer, Reviewers, ReviewResult
+from langmem_tiers.remember.review import Reviewer, Reviewers
 from langmem_tiers.remember.reviewers import default_reviewers
 from langmem_tiers.reviewing import panel_of
 from tests.support.wayward_chat import Reply, Wayward, fails, says, wayward
@@ -40,21 +41,22 @@ def review(
 ) -> ReviewResult:
     panel = panel_of(model_of(server), reviewers or default_reviewers())
     if way == "sync":
-        return panel.call(candidate)
+        return panel.call([candidate])[0]
 
     async def asked() -> ReviewResult:
-        return await panel.acall(candidate)
+        return (await panel.acall([candidate]))[0]
 
     return asyncio.run(asked())
 
 
 def relevance(server: Wayward, way: Way, contents: Sequence[str]) -> Sequence[ReviewResult]:
     panel = panel_of(model_of(server), default_reviewers())
+    pairs = [(one, "Which port?") for one in contents]
     if way == "sync":
-        return panel.relevance(contents, "Which port?")
+        return panel.relevance(pairs)
 
     async def asked() -> Sequence[ReviewResult]:
-        return await panel.arelevance(contents, "Which port?")
+        return await panel.arelevance(pairs)
 
     return asyncio.run(asked())
 
@@ -64,7 +66,8 @@ def test_each_member_asks_a_question_of_its_own_and_the_mean_is_the_consensus(wa
     with wayward(scored(9), scored(7), scored(6), scored(10)) as server:
         result = review(server, way)
 
-    assert result.consensus_score == 8.0
+    counted = [one for name, one in result.agent_scores.items() if name != "injection"]
+    assert result.consensus_score == sum(counted) / 3
     assert sorted(result.agent_scores.values()) == [6.0, 7.0, 9.0, 10.0]
     assert len({one["messages"][0]["content"] for one in server.asked}) == 4
     assert all('<memory type="episodic" source="tool">\nThe port is 80.' in told(one)

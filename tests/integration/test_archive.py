@@ -134,7 +134,7 @@ OF_A_KEY: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "supersede": (("a",), {"by": "b"}),
     "retract": (("a",), {"reason": "a rumour"}),
     "restore": (("a",), {}),
-    "store": (("So it is",), {"derived_from": ["a"]}),
+    "store": (("The office says so.",), {"derived_from": ["a"]}),
 }
 
 

@@ -96,7 +96,7 @@ async def test_a_message_that_postgres_cannot_hold_is_answered_and_remembered(
     async with opened_store(store, opened):
         await run(chain(store, create_recall_node()), how, {"messages": [said]}, context=ACME)
         agent: Any = create_agent(
-            ScriptedModel(responses=[AIMessage("Noted.")]),
+            ScriptedModel(responses=[AIMessage("Byte 0 is no text.")]),
             middleware=[TieredMemoryMiddleware(remember=True)],
             context_schema=MemoryContext,
             store=store,
@@ -104,7 +104,7 @@ async def test_a_message_that_postgres_cannot_hold_is_answered_and_remembered(
         config = {"configurable": thread}
         await run(agent, how, {"messages": [said]}, config=config, context=ACME)
         kept = await off_the_loop(memories, store, "episodic")
-    assert [one.content for one in kept] == ["Noted.", "the byte \ufffd of caf?"]
+    assert [one.content for one in kept] == ["Byte 0 is no text.", "the byte \ufffd of caf?"]
 
 
 @pytest.mark.parametrize(("opened", "how"), TWINS)

@@ -268,18 +268,28 @@ def test_what_stands_among_the_messages_is_not_recalled_as_well(ready: TieredSto
 def test_an_agent_works_against_an_openai_compatible_server(ready: TieredStore) -> None:
     call = {"id": "1", "type": "function"}
     call["function"] = {"name": "look", "arguments": '{"place": "cellar"}'}  # type: ignore[assignment]
-    server = ChatServer({"tool_calls": [call]}, {"content": "In the cellar"})
+    server = ChatServer({"tool_calls": [call]}, {"content": "In the cellar, behind the wine"})
     with serving(server) as url:
         model = ChatOpenAI(model="local", base_url=f"{url}/v1", api_key=lambda: "none")
         made = agent(model, ready, remember=True, system_prompt="Be brief")
         state = made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=ACME)
 
-    assert state["messages"][-1].text == "In the cellar"
+    assert state["messages"][-1].text == "In the cellar, behind the wine"
     systems = [asked["messages"][0] for asked in server.asked]
     assert systems[0] == systems[1]
     assert systems[0]["role"] == "system"
     assert VAULT in systems[0]["content"]
-    assert contents(ready) == [("user", "Where is the vault?"), ("assistant", "In the cellar")]
+    assert contents(ready) == [
+        ("user", "Where is the vault?"),
+        ("assistant", "In the cellar, behind the wine"),
+    ]
+
+
+def test_an_answer_that_repeats_what_was_recalled_is_no_memory(ready: TieredStore) -> None:
+    model = scripted(f"As I recall: {VAULT}")
+    made = agent(model, ready, remember=True)
+    made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=ACME)
+    assert contents(ready) == [("user", "Where is the vault?")]
 
 
 async def test_no_stream_shows_what_was_recalled(ready: TieredStore) -> None:

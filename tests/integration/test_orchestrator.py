@@ -18,6 +18,7 @@ from langmem_tiers import (
     Budget,
     BudgetExceededError,
     ConfigurationError,
+    Destination,
     InvalidInputError,
     MemoryOrchestrator,
     OrchestratorSettings,
@@ -56,6 +57,13 @@ def memory(url: str, clock: Clock) -> Any:
     """A blocking coordinator of (acme, billing, chat)."""
     with TieredStore(url, index=text_index(), clock=clock) as store:
         yield coordinator(store, project_id="billing", session_id="chat")
+
+
+async def _blocking(verb: Any, *given: Any) -> Any:
+    """A verb in a thread, or its async twin."""
+    if asyncio.iscoroutinefunction(verb):
+        return await verb(*given)
+    return await asyncio.to_thread(verb, *given)
 
 
 async def add_wrongly_then_rightly(turn: Any, number: str = "1") -> None:
@@ -397,9 +405,9 @@ async def test_what_a_turn_has_no_budget_for_is_refused_and_noted(
     call: Caller, clock: Clock
 ) -> None:
     async with turning(call, budget=Budget(events=1, seconds=30)) as turn:
-        turn.turn.memorize("one")
+        await turn("memorize", "The vault is in the basement.")
         with pytest.raises(BudgetExceededError, match="has used its 1 events and cannot memorize"):
-            turn.turn.memorize("two")
+            await turn("memorize", "two")
         report = await turn("commit")
 
     assert [one.kind for one in report.trace.events] == ["memorized", "refused", "committed"]
@@ -425,19 +433,33 @@ async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
     call: Caller, url: str
 ) -> None:
     async with turning(call) as turn:
-        fact = turn.turn.memorize("The API key rotates on Mondays.")
-        event = turn.turn.memorize("Ann asked for the key yesterday", {"channel": "chat"})
+        fact = await turn("memorize", "The API key is rotated on Mondays.")
+        event = await turn("memorize", "Ann asked for the key yesterday", {"channel": "chat"})
         traced = turn.turn.track_tool_invocation("look", {"at": "calendar"}, result="Monday")
         before = tables(url)["memories"]
         report = await turn("commit")
 
     assert before == []
-    assert (fact.stores, fact.reason) == (("semantic",), "it states a fact")
-    assert (event.stores, event.reason) == (("episodic",), "it tells what happened")
+    assert [one.memory_type for one in fact.destinations] == ["semantic"]
+    assert [one.memory_type for one in event.destinations] == ["episodic"]
+    assert (fact.pending, fact.stored, fact.trust) == (True, False, 1.0)
     assert {one.key for one in report.stored} >= {*fact.keys, *event.keys, traced.key}
     assert [one["key"] for one in report.semantic] == list(fact.keys)
     assert (await call("get", event.keys[0])).metadata == {"channel": "chat"}
     assert report.summary["episodic"] == 3  # the trace of the run is one
+
+
+async def test_notes_and_messages_that_are_shown_in_any_case_do_not_count_as_accessed(
+    call: Caller,
+) -> None:
+    await call("store", "The vault is being counted.", memory_type="working", key="note")
+    await call("store", "Where is the vault?", speaker="user", key="said")
+
+    async with turning(call) as turn:
+        context = await turn("assemble_context", "")
+
+    assert {"note", "said"} <= {one.key for one in context.fragments}
+    assert (await call("stats")).accesses == 0
 
 
 async def test_every_verb_has_an_async_twin(call: Caller) -> None:
@@ -445,7 +467,8 @@ async def test_every_verb_has_an_async_twin(call: Caller) -> None:
         await turn.aassemble_context("keys")
         traced = await turn.atrack_tool_invocation("look", {"at": "keys"}, "here", duration=0.5)
         await turn.amemorize("The key is here", {"at": "home"})
-        await turn.anote_progress("find the key", status="done")
+        await call.memory.state.aset_goal("key", "Find the key")
+        await turn.anote_progress("key", 1.0, "found")
         status = await turn.aget_budget_status()
         report = await turn.acommit()
 
@@ -456,8 +479,10 @@ async def test_every_verb_has_an_async_twin(call: Caller) -> None:
 
 async def test_a_commit_is_all_or_nothing(call: Caller, url: str) -> None:
     async with turning(call, turn_id="t1") as turn:
-        turn.turn.memorize("One")
-        turn.turn.memorize({"content": "Two", "derived_from": ["nowhere"]})
+        await turn("memorize", "The vault is in the basement.")
+        await turn(
+            "memorize", {"content": "The vault is open on Fridays.", "derived_from": ["nowhere"]}
+        )
         with pytest.raises(InvalidInputError, match="there is no memory 'nowhere'"):
             await turn("commit")
         assert tables(url)["memories"] == tables(url)["events"] == []
@@ -474,7 +499,7 @@ async def test_a_turn_left_without_a_commit_leaves_its_trace_and_counted_accesse
     async def fail() -> None:
         async with turning(call, turn_id="t1") as turn:
             await turn("assemble_context", "keys")
-            turn.turn.memorize("Gone")
+            await turn("memorize", "The vault was emptied yesterday.")
             turn.turn.track_tool_invocation("look", error="no")
             raise ZeroDivisionError
 
@@ -491,7 +516,7 @@ async def test_a_turn_left_without_a_commit_leaves_its_trace_and_counted_accesse
 
 async def test_a_turn_that_was_left_cannot_be_committed(call: Caller) -> None:
     async with turning(call) as turn:
-        turn.turn.memorize("Gone")
+        await turn("memorize", "The vault was emptied yesterday.")
         state = turn.turn.to_state()
 
     with pytest.raises(InvalidInputError, match="was abandoned: begin another"):
@@ -504,7 +529,7 @@ async def test_a_turn_that_was_left_cannot_be_committed(call: Caller) -> None:
 async def test_a_commit_done_again_by_its_state_writes_nothing_more(call: Caller, url: str) -> None:
     async with turning(call) as turn:
         await add_wrongly_then_rightly(turn)
-        turn.turn.memorize("The API key rotates on Mondays.")
+        await turn("memorize", "The API key is rotated on Mondays.")
         state = json.loads(json.dumps(turn.turn.to_state()))
         report = await turn("commit")
     once = tables(url)
@@ -590,35 +615,56 @@ async def test_a_router_says_where_something_goes_and_what_makes_room(call: Call
     await call("store", "old", key="old")
 
     def both(_: Any) -> Route:
-        return Route(stores=("episodic", "semantic"), reason="it is new", evicted=("old",))
+        to = (Destination("episodic", "it is new"), Destination("semantic", "it lasts"))
+        return Route(destinations=to, evicted=("old",))
 
     async with turning(call, router=both) as turn:
-        found = turn.turn.memorize("new")
-        named = turn.turn.memorize({"content": "note", "memory_type": "working", "key": "mine"})
+        found = await turn("memorize", "The invoices are paid on Fridays.")
+        note = {"content": "The books are open.", "memory_type": "working", "key": "mine"}
+        named = await turn("memorize", note)
         await turn("commit")
 
-    assert (found.stores, found.evicted) == (("episodic", "semantic"), ("old",))
+    assert [one.reason for one in found.destinations] == ["it is new", "it lasts"]
+    assert found.evicted == ("old",)
     assert [(await call("get", key)).memory_type for key in found.keys] == ["episodic", "semantic"]
-    assert (named.stores, named.keys, named.evicted) == (("working",), ("mine",), ())
+    assert (named.keys, named.evicted) == (("mine",), ())
     assert await call("get", "old") is None
 
 
-async def test_progress_of_goals_is_exported(call: Caller) -> None:
+async def test_progress_is_added_to_the_goal_by_the_commit_and_exported(call: Caller) -> None:
+    goals = call.memory.state
+    await _blocking(goals.set_goal if call.mode == "batch" else goals.aset_goal, "keys", "Rotate")
     async with turning(call) as turn:
-        turn.turn.note_progress("rotate keys", progress=0.5, note="half of them")
+        turn.turn.note_progress("keys", 0.5, "half of them")
+        turn.turn.note_progress("keys", 0.1, "one more")
+        before = await _blocking(goals.get_goals if call.mode == "batch" else goals.aget_goals)
         report = await turn("commit")
 
-    assert report.goals == (
-        {
-            "goal": "rotate keys",
-            "progress": 0.5,
-            "note": "half of them",
-            "at": "2026-03-01T12:00:00+00:00",
-        },
+    (after,) = await _blocking(goals.get_goals if call.mode == "batch" else goals.aget_goals)
+    assert [one.progress for one in before] == [0.0]
+    assert (after.progress, [one.reason for one in after.deltas]) == (
+        0.6,
+        ["half of them", "one more"],
     )
-    with pytest.raises(InvalidInputError, match="nothing is noted"):
-        async with turning(call) as turn:
-            turn.turn.note_progress("rotate keys")
+    assert [(one["goal"], one["delta"], one["progress"]) for one in report.goals] == [
+        ("keys", 0.5, 0.6),
+        ("keys", 0.1, 0.6),
+    ]
+
+
+async def test_progress_of_a_goal_that_is_not_set_is_refused_before_anything_is_written(
+    call: Caller, url: str
+) -> None:
+    async with turning(call) as turn:
+        turn.turn.note_progress("keys", 0.5, "half of them")
+        await turn("memorize", "The API key is rotated on Mondays.")
+        before = tables(url)
+        with pytest.raises(InvalidInputError, match="there is no goal 'keys': set it first"):
+            await turn("commit")
+        assert tables(url) == before
+        goals = call.memory.state
+        await _blocking(goals.set_goal if call.mode == "batch" else goals.aset_goal, "keys", "All")
+        assert (await turn("commit")).summary["goals"] == 1
 
 
 async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_out(
@@ -647,11 +693,11 @@ async def test_the_history_of_a_memory_says_which_decision_of_a_turn_wrote_it(
     call: Caller,
 ) -> None:
     async with turning(call) as turn:
-        found = turn.turn.memorize("The API key rotates on Mondays.")
+        found = await turn("memorize", "The API key is rotated on Mondays.")
         await turn("commit")
 
     events = (await call("history", found.keys[0])).events
-    assert [(one.kind, one.reasons) for one in events] == [("memorized", ("it states a fact",))]
+    assert [(one.kind, one.reasons) for one in events] == [("memorized", ("it holds in general",))]
 
 
 async def test_turns_that_commit_at_once_see_each_others_traces(call: Caller) -> None:
@@ -681,7 +727,7 @@ async def test_verbs_need_a_turn_that_goes_on(call: Caller) -> None:
             turn.turn.begin()
         await turn("commit")
         with pytest.raises(InvalidInputError, match="was committed: begin another"):
-            turn.turn.memorize("late")
+            await turn("memorize", "late")
 
 
 @pytest.mark.parametrize(
@@ -693,7 +739,9 @@ async def test_verbs_need_a_turn_that_goes_on(call: Caller) -> None:
         ("memorize", ("x", "metadata")),
         ("track_tool_invocation", ("",)),
         ("track_tool_invocation", ("look", [1])),
-        ("note_progress", ("",)),
+        ("note_progress", ("", 0.5, "why")),
+        ("note_progress", ("goal", 1.5, "why")),
+        ("note_progress", ("goal", 0.5, "")),
     ],
 )
 async def test_what_cannot_be_kept_is_refused_at_once_and_costs_nothing(

@@ -157,7 +157,7 @@ async def test_a_memory_that_something_was_derived_from_is_promoted_all_the_same
     ours: Team, url: str
 ) -> None:
     key = await ours.proven()
-    await ours.billing("store", "So it is", key="child", derived_from=[key])
+    await ours.billing("store", "Retries need a key too.", key="child", derived_from=[key])
     promotion = await ours.billing("promote_to_long_term", key)
     assert promotion.promoted
     assert await ours.billing("delete_memory", "child")

@@ -63,7 +63,10 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
         assert (one.namespace, one.tier, one.session_id, one.agent_id) == (
             ("acme", "billing"), "working", "chat", "clerk",
         )  # fmt: skip
-        assert one.metadata == {"promoted_from": "working"}
+        assert one.metadata == {
+            "category": "rule" if one.content == NOTES["weighty"] else "fact",
+            "promoted_from": "working",
+        }
     assert facts[2].tags == ("may", "again", "still")
     assert facts[0].occurred_at == clock.now - timedelta(minutes=6)
     digest = found[report.episodic[0]]
@@ -77,11 +80,11 @@ def test_each_text_that_was_noted_is_found_in_what_is_stored(
     memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
     long = {f"long{n}": f"line {n}\nof a file: {'x' * 3_000} end {n}" for n in range(7)}
-    noted(memory, clock, {**NOTES, **long, "huge": "y" * 20_000})
+    noted(memory, clock, {**NOTES, **long, "huge": "yz" * 10_000})
     report = memory.consolidate_session()
 
     stored = texts(url)
-    assert all(text in stored for text in (*NOTES.values(), *long.values(), "y" * 20_000))
+    assert all(text in stored for text in (*NOTES.values(), *long.values(), "yz" * 10_000))
     parts = kept(memory, report)["episodic"]
     assert len(parts) > 2
     assert all(f"part {n} of {len(parts)}" in one.content for n, one in enumerate(parts, 1))

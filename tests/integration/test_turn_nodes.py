@@ -16,10 +16,13 @@ from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
     Budget,
+    ConfigurationError,
     InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
+    MemoryOrchestrator,
     MemoryState,
+    TieredMemoryMiddleware,
     TieredStore,
     ToolClock,
     TurnMiddleware,
@@ -33,6 +36,7 @@ from tests.support.opening import Clock, Opened, opened_store, tables, text_inde
 
 ASKED: dict[str, Any] = {"messages": [HumanMessage("Add up the invoices", id="m1")]}
 MONDAY = "Invoices leave on Mondays"
+ANSWER = "Both invoices were added up."
 
 
 @pytest.fixture
@@ -49,7 +53,11 @@ def remember(store: TieredStore) -> None:
 def model(state: MemoryState) -> dict[str, Any]:
     """Calls a tool wrongly, then rightly, then answers."""
     number = sum(one.type == "ai" for one in state["messages"])
-    asked = [call("add", 1, amount="1,234"), call("add", 2, amount="1234"), AIMessage("Done")]
+    asked = [
+        call("add", 1, amount="1,234"),
+        call("add", 2, amount="1234"),
+        AIMessage(ANSWER),
+    ]
     return {"messages": [asked[min(number, 2)]]}
 
 
@@ -160,7 +168,10 @@ def test_a_turn_that_spent_what_it_may_still_answers_and_commits(
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(MemoryState, context_schema=MemoryContext)
     builder.add_node("assemble", create_assemble_node(budget=begun))
     builder.add_node("model", slow)
-    builder.add_node("commit", create_commit_node(memorize=lambda _: ["Done"], budget=budget))
+    builder.add_node(
+        "commit",
+        create_commit_node(memorize=lambda _: [ANSWER], budget=budget),
+    )
     for before, after in ((START, "assemble"), ("assemble", "model"), ("model", "commit")):
         builder.add_edge(before, after)
     state = builder.compile(store=ready).invoke(ASKED, context=ACME)
@@ -216,22 +227,81 @@ async def test_an_agents_turn_shows_its_context_and_keeps_every_tool_call(
     assert {"Add up the invoices", "It is empty"} <= {one.content for one in found}
 
 
-def test_an_agent_that_fails_leaves_nothing(url: str, ready: TieredStore) -> None:
-    @tool
-    def broken(place: str) -> str:
-        """Break."""
-        raise ConnectionError(place)
+@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
+async def test_an_agent_that_fails_leaves_its_trace_alone_and_goes_on_when_it_is_resumed(
+    url: str, ready: TieredStore, how: How
+) -> None:
+    away = [True]
 
+    @tool
+    def flaky(place: str) -> str:
+        """Fail once."""
+        if away.pop() if away else False:
+            raise ConnectionError(place)
+        return f"{place}: nothing to see"
+
+    agent = create_agent(
+        scripted(calls("flaky", place="vault"), "It is empty"),
+        [flaky],
+        middleware=[TurnMiddleware()],
+        context_schema=MemoryContext,
+        store=ready,
+        checkpointer=InMemorySaver(),
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
     before = tables(url)
+    with pytest.raises(ConnectionError):
+        await run(agent, how, ASKED, config=config, context=ACME)
+    after = tables(url)
+    turn = agent.get_state(config).values["turn"]["turn"]
+    memory = MemoryCoordinator(ready, context=ACME)
+    failed = MemoryOrchestrator(memory).history(turn)
+
+    state = await run(agent, how, None, config=config, context=ACME)
+
+    assert {name for name, rows in after.items() if rows != before[name]} == {"events"}
+    assert [one.kind for one in failed.events] == ["assembled", "failed"]
+    assert failed.events[-1].reasons == ("failed by ConnectionError",)
+    assert state["committed"]["turn"] == turn
+    kinds = [one.kind for one in MemoryOrchestrator(memory).history(turn).events]
+    assert kinds[:3] == ["assembled", "failed", "tracked"]
+    assert kinds[-1] == "committed"
+
+
+def test_an_agent_whose_model_fails_leaves_its_trace(ready: TieredStore, url: str) -> None:
     agent: Any = create_agent(
-        scripted(calls("broken", place="vault")),
-        [broken],
+        scripted(),
+        [look],
         middleware=[TurnMiddleware()],
         context_schema=MemoryContext,
         store=ready,
     )
 
-    with pytest.raises(ConnectionError):
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the model raises
         agent.invoke(ASKED, context=ACME)
 
-    assert tables(url) == before
+    assert [row for row in tables(url)["events"] if ",failed," in str(row)]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_middlewares_that_recall_are_refused_in_one_agent(
+    ready: TieredStore, first: int
+) -> None:
+    both: Any = [TurnMiddleware(), TieredMemoryMiddleware()]
+    model = scripted("It is empty")
+    agent: Any = create_agent(
+        model,
+        [look],
+        middleware=both[::-1] if first else both,
+        context_schema=MemoryContext,
+        store=ready,
+    )
+
+    with pytest.raises(ConfigurationError, match="leave TieredMemoryMiddleware out"):
+        agent.invoke(ASKED, context=ACME)
+    assert model.seen == []
+
+
+def test_an_option_that_no_turn_has_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="no option 'buget': use one of budget, settings"):
+        create_commit_node(buget=Budget())  # type: ignore[call-arg]

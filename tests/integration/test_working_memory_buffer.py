@@ -165,6 +165,50 @@ def test_a_store_of_words_alone_takes_no_embedding(url: str, clock: Any) -> None
             buffer.update_context(embedding=[1.0])
 
 
+async def search(world: World, buffer: WorkingMemoryBuffer, *text: str, **options: Any) -> Any:
+    if world.mode == "abatch":
+        return await buffer.asearch(*text, **options)
+    return await asyncio.to_thread(buffer.search, *text, **options)
+
+
+async def test_search_memories_optionally_updates_working_memory_with_its_results(
+    world: World,
+) -> None:
+    buffer = WorkingMemoryBuffer(world.memory)
+    await world.turn(buffer, "green tea")
+    before = {one.memory.key: one.relevance for one in buffer.items}
+    await world.memory.aget_context(KEYS)  # a search that updates nothing
+    assert {one.memory.key: one.relevance for one in buffer.items} == before
+    found = await search(world, buffer, KEYS, tiers=["working", "long_term"], limit=2)
+    assert {one.key for one in found} == {"working", "long"}
+    after = {one.memory.key: one.relevance for one in buffer.items}
+    for one in found:  # rank_results_by_relevance, update_with_search_results
+        assert after[one.key] == max(one.match, before.get(one.key, 0.0))
+    assert all(after[key] >= relevance for key, relevance in before.items())
+    assert list(after.values()) == sorted(after.values(), reverse=True)  # sort_by_relevance
+
+
+async def test_a_search_prunes_to_the_capacity_limit(world: World) -> None:
+    buffer = WorkingMemoryBuffer(world.memory, capacity=1)
+    found = await search(world, buffer, KEYS)
+    assert len(found) > 1
+    assert [one.memory.key for one in buffer.items] == [max(found, key=lambda one: one.match).key]
+
+
+async def test_the_manager_formats_the_top_items_for_a_prompt_within_its_tokens(
+    world: World,
+) -> None:
+    buffer = WorkingMemoryBuffer(world.memory)
+    await search(world, buffer, KEYS)  # get_prompt_context_memories, get_items_for_prompt
+    whole = buffer.get_prompt_context_memories(max_memories=2)
+    cut = buffer.get_prompt_context_memories(max_memories=2, max_tokens=whole.tokens - 1)
+    assert cut.tokens < whole.tokens
+    assert cut.memories[-1].truncated  # format_items_for_prompt
+    least = cut.memories[0].relevance
+    relevant = buffer.get_prompt_context_memories(min_relevance=least)
+    assert all(one.relevance >= least for one in relevant.memories)  # select_top_n_relevant_items
+
+
 async def test_searches_feed_the_buffer(world: World) -> None:
     buffer = WorkingMemoryBuffer(world.memory)
     found = await world.memory.aget_context("green tea", limit=1)

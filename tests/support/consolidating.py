@@ -55,7 +55,7 @@ def fill(store: TieredStore, clock: Clock) -> None:
         memory.store(f"it is {key}", "episodic", tier="short_term", key=key)
     clock.advance(days=2)
     memory.store("The launch is on 3 May", "episodic", tier="short_term", key="up", importance=0.9)
-    memory.store("Hello", "episodic", tier="short_term", key="hello")
+    memory.store("Ben says hello to all", "episodic", tier="short_term", key="hello")
     clock.advance(minutes=5)
 
 

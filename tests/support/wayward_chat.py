@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -53,23 +53,38 @@ SILENCE = Reply({}, None)
 class Wayward:
     """What the server was asked, and its URL."""
 
-    def __init__(self, replies: tuple[Reply, ...]) -> None:
+    def __init__(
+        self,
+        replies: tuple[Reply, ...] = (),
+        *,
+        by: Callable[[dict[str, Any]], Reply] | None = None,
+    ) -> None:
         self.asked: list[dict[str, Any]] = []
         self.was_asked = threading.Event()
         self.closed = threading.Event()
         self.url = ""
-        self._replies = iter(replies)
+        in_turn = iter(replies)
+        self._reply = by or (lambda _: next(in_turn, fails(500, "asked once too often")))
 
     def reply(self, body: bytes) -> Reply:
-        self.asked.append(json.loads(body))
+        request = json.loads(body)
+        self.asked.append(request)
         self.was_asked.set()
-        return next(self._replies, fails(500, "asked once too often"))
+        return self._reply(request)
+
+
+def wayward(*replies: Reply) -> AbstractContextManager[Wayward]:
+    """A server that gives these answers in turn."""
+    return _serving(Wayward(replies))
+
+
+def minded(reply: Callable[[dict[str, Any]], Reply]) -> AbstractContextManager[Wayward]:
+    """A server that answers each request by what stands in it."""
+    return _serving(Wayward(by=reply))
 
 
 @contextmanager
-def wayward(*replies: Reply) -> Iterator[Wayward]:
-    """A server that gives these answers in turn."""
-    chat = Wayward(replies)
+def _serving(chat: Wayward) -> Iterator[Wayward]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -91,7 +106,10 @@ def wayward(*replies: Reply) -> Iterator[Wayward]:
         def log_message(self, *_: Any) -> None:
             """Be quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # a panel asks all at once
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

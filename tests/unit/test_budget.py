@@ -198,7 +198,7 @@ def test_what_is_shown_is_what_is_counted() -> None:
 
 @pytest.mark.parametrize("counted", [-1, 1.5, None, float("nan")])
 def test_a_counter_that_does_not_count_is_refused(counted: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"memory 'a': return a whole number"):
+    with pytest.raises(InvalidInputError, match=r"a whole number of 0 or more"):
         choose([recollection("a")], 10, lambda _: counted)
 
 

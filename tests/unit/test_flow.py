@@ -14,7 +14,7 @@ from typing import Any, Self
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
-from langmem_tiers import Tier, database, flow, models, session
+from langmem_tiers import Tier, database, flow, models, runner, session
 from langmem_tiers.config import StoreOptions, parse_index
 from langmem_tiers.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
 from langmem_tiers.store_flows import StoreFlows
@@ -51,7 +51,7 @@ class Rename(ast.NodeTransformer):
 def name_of(name: str) -> str:
     name = re.sub(r"^Async", "", name)
     name = re.sub(r"^__a(enter|exit)__$", r"__\1__", name)
-    return re.sub(r"^a(run|perform|rows_of|whole)$", r"\1", name)
+    return re.sub(r"^a(run|perform|rows_of|whole|call)$", r"\1", name)
 
 
 def tree(thing: Any) -> str:
@@ -69,6 +69,13 @@ def methods(owner: type) -> dict[str, Callable[..., Any]]:
 
 def test_run_and_arun_differ_by_await_alone() -> None:
     assert tree(flow.run) == tree(flow.arun)
+
+
+def test_plans_are_driven_both_ways_but_for_await() -> None:
+    blocking, asynchronous = methods(runner._Steps), methods(runner._AsyncSteps)
+    assert blocking.keys() == asynchronous.keys()
+    for name, method in blocking.items():
+        assert tree(method) == tree(asynchronous[name]), name
 
 
 def test_both_sessions_have_the_same_methods_but_for_await() -> None:

@@ -67,7 +67,7 @@ def test_the_personas_sections_have_the_specified_titles_empty_texts_and_limits(
     assert memories.empty == "# RELEVANT MEMORIES\n\nNo relevant past memories found."
     assert (who.empty, state.empty) == ("", "")
     assert conversation.options["limit"] == 20
-    assert memories.options == {"limit": 5, "min_importance": 0.70}
+    assert memories.options == {"limit": 5, "min_importance": 0.70, "own": True}
 
 
 def test_a_stage_is_added_before_another_or_at_the_end() -> None:

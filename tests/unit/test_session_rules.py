@@ -104,7 +104,7 @@ def test_what_is_noted_again_is_significant_once_with_what_all_of_it_says() -> N
         "tags": ["a", "c"],
         "importance": 0.3,
         "occurred_at": "2026-03-01T12:01:00+00:00",
-        "metadata": {"promoted_from": "working"},
+        "metadata": {"category": "fact", "promoted_from": "working"},
     }
     assert "reading mail." in digest(notes)
 
@@ -117,7 +117,7 @@ def test_accesses_of_what_says_the_same_add_up() -> None:
 def test_a_fact_keeps_all_that_its_note_says_but_its_turn() -> None:
     own = {"speaker": "Anna", "turn": 3, "entities": ["mail"], "metadata": {"n": 1}, "mood": "good"}
     (one, _) = left([note(1, "It is so", importance=0.9, **own)])
-    assert one.value["metadata"] == {"n": 1, "promoted_from": "working"}
+    assert one.value["metadata"] == {"category": "fact", "n": 1, "promoted_from": "working"}
     assert {name: one.value.get(name) for name in ("speaker", "turn", "entities", "mood")} == {
         "speaker": "Anna", "turn": None, "entities": ["mail"], "mood": "good",
     }  # fmt: skip
@@ -204,7 +204,11 @@ def test_what_a_model_learned_is_kept_beside_the_notes_it_comes_from() -> None:
         "occurred_at": "2026-03-01T12:02:00+00:00",
         "tags": ["a", "b"],
         "importance": 0.4,
-        "metadata": {"notes": ["The mailer hangs", "Raised a limit"], "promoted_from": "working"},
+        "metadata": {
+            "category": "fact",
+            "notes": ["The mailer hangs", "Raised a limit"],
+            "promoted_from": "working",
+        },
     }
     assert digest(notes, summary).splitlines()[1] == "It was mended."
 

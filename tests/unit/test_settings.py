@@ -55,6 +55,8 @@ def test_the_defaults_are_the_specifications_but_for_the_models() -> None:
             "embedding_model": None,
             "query_timeout_ms": 500,
             "max_context_items": 10,
+            "review_timeout_ms": 5000,
+            "relevance_timeout_ms": 2000,
         },
         "promotion": {
             "min_access_count": 5,

@@ -18,7 +18,8 @@ from langmem_tiers.generalising import generaliser_of
 from langmem_tiers.learn.generalise import leaks
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.reflecting import reflector_of
-from langmem_tiers.structured import HEAD, TAIL, aask, ask, fenced, trimmed
+from langmem_tiers.structured import HEAD, TAIL, aask, ask, trimmed
+from langmem_tiers.turn.fence import quoted
 
 QUESTION: list[BaseMessage] = [HumanMessage("What is the answer?")]
 
@@ -184,7 +185,7 @@ def test_what_is_no_model_is_refused_before_it_is_asked(model: Any) -> None:
 
 def test_a_model_is_asked_nothing_that_ends_its_fence() -> None:
     assert (
-        fenced("</memory> <b> List<Error> < /Names>")
+        quoted("</memory> <b> List<Error> < /Names>")
         == "&lt;/memory> <b> List&lt;Error> &lt; /Names>"
     )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchmarks.cues import fires, further, pairs
+from benchmarks.cues import PARTS, fires, further, pairs
 from langmem_tiers import At, BeforeTool, If, When
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.remind.cue import anchors, features, matches
@@ -170,7 +170,7 @@ def test_whatever_shows_a_cue_holds_its_anchors(cue: str, text: str) -> None:
         assert set(anchors(cue)) <= features(text)
 
 
-@pytest.mark.parametrize("half", ["tuned", "held_out", "later"])
+@pytest.mark.parametrize("half", PARTS)
 def test_whatever_of_the_pairs_shows_its_cue_holds_its_anchors(half: str) -> None:
     for one in pairs(half):
         for text in (one.shows, one.does_not):
@@ -195,13 +195,18 @@ def test_every_word_has_a_base(word: str) -> None:
         "exceed exceeds exceeded exceeding",
         "need needs needed needing",
         "study studies studied studying",
+        "migrate migrates migrated migrating migration",
+        "reserve reserved reserving reservation",
+        "apply applied applying application",
+        "insure insured insuring insurance",
+        "blow blew blown blowing",
     ],
 )
 def test_the_forms_of_a_word_have_one_base(forms: str) -> None:
     assert len({base(form) for form in forms.split()}) == 1
 
 
-@pytest.mark.parametrize("half", ["tuned", "held_out", "later"])
+@pytest.mark.parametrize("half", ["tuned", "held_out", "later", "wide", "wide_held_out", "newest"])
 def test_cues_are_found_and_few_others_are_taken_for_them(half: str) -> None:
     given_ = pairs(half)
     found = sum(fires(one.cue, one.shows) for one in given_)
@@ -211,6 +216,9 @@ def test_cues_are_found_and_few_others_are_taken_for_them(half: str) -> None:
 
 
 def test_looser_sentences_are_told_apart_too() -> None:
+    given_ = pairs("looser")
+    assert sum(fires(one.cue, one.shows) for one in given_) >= 0.95 * len(given_)
+    assert sum(fires(one.cue, one.does_not) for one in given_) <= 0.05 * len(given_)
     shows, does_not = further()
     assert sum(fires(*one) for one in shows) >= 0.95 * len(shows)
     assert sum(fires(*one) for one in does_not) <= 0.02 * len(does_not)
@@ -243,3 +251,34 @@ def test_who_says_what_and_whether_it_is_so_counts(text: str, *, shown: bool) ->
 def test_words_alone_are_a_cue_too() -> None:
     assert matches("kubernetes upgrade", "How do we upgrade Kubernetes?")
     assert not matches("kubernetes upgrade", "How do we upgrade Postgres?")
+
+
+@pytest.mark.parametrize(
+    ("cue", "text", "shown"),
+    [
+        ("when we discuss Rome, remind me to book", "Let's plan Rome.", True),
+        ("when we discuss the Rome trip remind me to book", "Let's plan Rome.", True),
+        ("when we discuss the Rome trip", "Let's plan Rome and the zoo.", False),
+        ("when Anna, Ben or Carl mention taxes", "Ben mentioned taxes to Anna and Carl.", True),
+        ("buy milk when I am in town", "I am in town.", True),
+        ("buy milk when I am in town", "We need to buy milk.", False),
+        ("when my knee hurts", "My bad knee hurts.", True),
+        ("when my knee hurts", "Her knee hurts.", False),
+        ("when the rain stops", "The rain stopped.", True),
+        ("when the rain stops", "The rain has not stopped.", False),
+        ("when Anna mentions pain", "Anna mentioned no pain.", False),
+        ("when Anna mentions the budget", "Anna: is that in the budget?", True),
+        ("when Anna mentions the budget", "Ben: is that in the budget?", False),
+        ("when Jake is in the office", "Jake's in the office.", True),
+        ("when a pod gets evicted", "A POD WAS EVICTED", True),
+        ("the deposition", "The bank deposit was made.", False),
+        ("the deposition", "They deposited it.", True),
+        ("when I talk to my boss", "My boss is on the phone with me.", True),
+        ("when I talk to my boss", "My boss is on holiday.", False),
+        ("is the appeal filed?", "The appeal has not been filed.", False),
+        ("when it is time to mow", "Mowing again!", True),
+        ("the on-call phone", "Who has the on call phone?", True),
+    ],
+)
+def test_cues_in_other_words(cue: str, text: str, *, shown: bool) -> None:
+    assert fires(cue, text) is shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -74,7 +75,8 @@ def turn() -> TurnRecord:
         told = {"result": None, "error": None, **answer}
         one = called("add", {"amount": given_}, told["result"], told["error"], **TOLD)
         record.calls.append(one.invocation(record.key("call", len(record.calls)), record.prompt))
-    record.goals.append({"goal": "g", "progress": 1.0})
+        record.pending.append(replace(record.calls[-1].to_memory(NOW, record.task), trust=0.6))
+    record.goals.append({"goal": "g", "delta": 1.0})
     record.events.append(TurnEvent(kind="memorized", at=NOW, reasons=("why",), key="k"))
     return record
 
@@ -101,6 +103,31 @@ def test_a_failed_call_that_worked_later_teaches_a_lesson() -> None:
     assert lesson.attempt == turn().calls[0].key
     assert lesson.memory.further["improved_approach"] == 'add({"amount": "12"})'
     assert lesson.memory.further["signature"].startswith("add: ValueError")
+    assert lesson.memory.trust == 0.6
+
+
+def test_a_lesson_is_held_back_like_the_call_that_it_comes_from() -> None:
+    record = turn()
+    record.pending[1] = replace(record.pending[1], trust=0.1, held="instructs: 'ignore'")
+
+    (lesson,) = record.lessons(ACME)
+
+    assert (lesson.memory.trust, lesson.memory.held) == (0.1, "instructs: 'ignore'")
+
+
+def test_what_is_refused_again_and_again_is_one_event_with_a_count() -> None:
+    record = TurnRecord(turn="t", began=NOW)
+    for what in ("memorize", "track a tool call", "memorize", "memorize"):
+        record.refuse(what, f"no budget to {what}", NOW)
+
+    assert [one.detail for one in record.events] == [
+        {"what": "memorize", "times": 3},
+        {"what": "track a tool call", "times": 1},
+    ]
+
+
+def test_a_prompt_is_kept_as_a_task_of_one_short_line() -> None:
+    assert TurnRecord(turn="t", began=NOW, prompt="a\n b " * 1000).task == ("a b " * 50)[:200]
 
 
 def test_a_turn_went_as_its_last_call_did_unless_it_is_said() -> None:

@@ -1,0 +1,125 @@
+"""What hooks are handed, and what they say became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from langmem_tiers.consolidate.session_end import SessionReport
+from langmem_tiers.consolidating import SessionNote
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.memory import StoreResult
+from langmem_tiers.remember.candidate import Source
+from langmem_tiers.remember.memories import checked_text, label
+from langmem_tiers.remember.significance import category, decision_type
+from langmem_tiers.remind.intentions import Intention, Priority, Reminder
+from langmem_tiers.remind.triggers import Trigger
+
+_FIELDS: Final = {"event": ("type", "decision_type"), "concept": ("category", "category")}
+"""What says of which kind it is, as it is handed in and in the metadata."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStart:
+    """What a session begins with."""
+
+    reminders: tuple[Reminder, ...] = ()
+    """What was raised, by priority."""
+    pending: tuple[Intention, ...] = ()
+    """What is open, by priority; what was raised is open until it is closed."""
+
+    def __str__(self) -> str:
+        """What is open, one a line, with its priority."""
+        return "\n".join(map(str, self.pending))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSubmit:
+    """What became of a prompt."""
+
+    working: StoreResult
+    """As working memory."""
+    intended: StoreResult | None = None
+    """As prospective memory; None if it intends nothing, or the gate did not accept it."""
+    priority: Priority | None = None
+    trigger: Trigger | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStop:
+    """What became of a session."""
+
+    report: SessionReport
+    events: tuple[StoreResult, ...] = ()
+    """Significant events, as episodic memories."""
+    concepts: tuple[StoreResult, ...] = ()
+    """Concepts that were handed in, as semantic memories; others are in the report."""
+
+    def __str__(self) -> str:
+        """How many events and concepts, then the report."""
+        events, concepts = (
+            sum(one.stored for one in some) for some in (self.events, self.concepts)
+        )
+        return f"kept: {events} as events, {concepts} as concepts\n{self.report}"
+
+
+def events_of(notes: Iterable[SessionNote]) -> list[dict[str, Any]]:
+    """The notes that tell of a significant event, once each."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in notes:
+        kind = decision_type(one.content) if one.state is None else None
+        if kind is not None:
+            found.setdefault(
+                one.content,
+                {
+                    "content": one.content,
+                    "metadata": {"decision_type": kind, "promoted_from": "working"},
+                    "occurred_at": one.at,
+                    "speaker": one.value.get("speaker"),
+                    "source": one.value.get("source", Source.USER),
+                    # What is trusted less hands that on.
+                    "derived_from": (one.key,) if "trust" in one.value else (),
+                },
+            )
+    return list(found.values())
+
+
+def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, Any]]:
+    """Events or concepts that were handed in, once each; a rule names the kind of what names none.
+
+    Raises:
+        InvalidInputError: for what is no event, or no concept.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidTypeError(f"{what}s is a list of mappings, not {given!r:.80}")
+    field, name = _FIELDS[what]
+    found: dict[str, dict[str, Any]] = {}
+    for one in given:
+        if not isinstance(one, Mapping):
+            raise InvalidTypeError(
+                f"{what}s are mappings with a description and a {field}, not {one!r:.80}"
+            )
+        text = checked_text(one.get("description"), f"the description among the {what}s")
+        rule = decision_type(text) or "event" if what == "event" else category(text)
+        kind = label(one.get(field), field) or rule
+        source = one.get("source", Source.AGENT)
+        found.setdefault(text, {"content": text, "metadata": {name: kind}, "source": source})
+    return list(found.values())
+
+
+def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What is handed in about a session that stops.
+
+    Raises:
+        InvalidInputError: for what is not known.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(f"session_data is a mapping, not {type(given).__name__}")
+    if unknown := given.keys() - {"session_id", "events", "concepts"}:
+        raise InvalidInputError(
+            f"session_data has {min(map(str, unknown))!r}: use session_id, events and concepts"
+        )
+    return given

@@ -1,0 +1,201 @@
+"""MemoryHooksMiddleware: an agent remembers what it is told and what it has done."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, NotRequired
+
+from langchain_core.runnables.config import ensure_config
+
+from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.errors import MissingExtraError
+from langmem_tiers.hook_nodes import OnError, Said, careful_of, hooks_of, merged, noted, submitted
+from langmem_tiers.hooks import MemoryHooks
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.recalled import with_recalled
+from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates, checked_limit, checked_predicates
+from langmem_tiers.reminder_nodes import reminders_text
+from langmem_tiers.runs import Remembered, at_once, blocking, checked_blocking, run_of
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain.agents.middleware.types import AgentState, ModelCallResult, PrivateStateAttr
+    from langgraph.runtime import Runtime
+except ImportError as error:
+    raise MissingExtraError(
+        "the middleware needs LangChain's agents: pip install 'langmem-tiers[langchain]'"
+    ) from error
+
+_SESSION, _PROMPT, _TASKS = "session_start", "user_prompt", "completed_tasks"
+
+
+class HooksState(AgentState[Any]):
+    """An agent's state, with what hooks did and what they look out for."""
+
+    hooks: NotRequired[Annotated[dict[str, Any], merged]]
+    """What each hook did last, by its name; its `error` where something went wrong."""
+    reminders_text: NotRequired[Annotated[str, PrivateStateAttr]]
+    todos_seen: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+    session_began: NotRequired[Annotated[bool, PrivateStateAttr]]
+
+
+class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
+    """Remembers what the user says and intends, and how todos were done; raises what is due.
+
+    Before the agent answers, what is due is shown to the model, at a session's first message with
+    all that is open, by priority; then the user's message is kept as working memory, and what it
+    intends as prospective memory. When tools have run, the todos of LangChain's
+    `TodoListMiddleware` that are newly completed are kept as procedural memories. That a session
+    ends no agent can know: call `MemoryHooks.on_session_stop`, or add `create_session_end_node`.
+
+    The session is the context's, else the thread. It works alone and beside `TurnMiddleware`, best
+    after it, so that the turn's context does not hold the message itself.
+
+    Example:
+        ```python
+        from langchain.agents import create_agent
+        from langchain.agents.middleware import TodoListMiddleware
+        from langmem_tiers import MemoryContext, MemoryHooksMiddleware, TurnMiddleware
+
+        agent = create_agent(
+            model,
+            tools,
+            middleware=[TodoListMiddleware(), TurnMiddleware(), MemoryHooksMiddleware()],
+            context_schema=MemoryContext,
+            store=store,
+        )
+        ```
+    """
+
+    state_schema = HooksState
+
+    def __init__(
+        self,
+        *,
+        remind: bool = True,
+        predicates: Predicates | None = None,
+        limit: int = DEFAULT_LIMIT,
+        before_tools: Sequence[str] = (),
+        on_error: OnError = "tell",
+        tenant: str | None = None,
+        project_id: str | None = None,
+        session_id: str | None = None,
+        coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    ) -> None:
+        """Say what is remembered.
+
+        Args:
+            remind: Raise what is due, and show it to the model.
+            predicates: The functions of the state by the names that intentions know them by.
+            limit: Reminders at most, and open intentions at most that are listed.
+            before_tools: Names of tools that a message may intend something before. Such a reminder
+                is raised by `ToolReminders`.
+            on_error: `tell` writes what went wrong to the log and to the state's `hooks`, and the
+                agent goes on; `raise` lets it fail.
+            tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
+            project_id: Likewise.
+            session_id: Likewise.
+            coordinator: Makes the coordinator from a store and `context`.
+
+        Raises:
+            InvalidInputError: for an option that cannot be.
+        """
+        super().__init__()
+        for named, predicate in checked_predicates(predicates).items():
+            checked_blocking(predicate, f"the predicate {named!r}")
+        self._remind, self._predicates, self._limit = remind, predicates, checked_limit(limit)
+        self._tools = tuple(before_tools)
+        self._careful = careful_of(on_error)
+        self._whose = Remembered(
+            tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+        )
+
+    def before_agent(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Raise what is due, and keep what the user said."""
+        hooks = self._hooks(runtime)
+        memory = blocking(hooks.memory)
+        return at_once(self._begun(blocking(hooks), memory, state, run_of(runtime)))
+
+    async def abefore_agent(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Raise what is due, and keep what the user said."""
+        hooks = self._hooks(runtime)
+        return await self._begun(hooks, hooks.memory, state, run_of(runtime))
+
+    def wrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+    ) -> ModelCallResult[Any]:
+        """Show the reminders to the model."""
+        return handler(_shown(request))
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelCallResult[Any]:
+        """Show the reminders to the model."""
+        return await handler(_shown(request))
+
+    def before_model(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Keep how the todos were done that the tools before have completed."""
+        return at_once(self._noted(blocking(self._hooks(runtime)), state))
+
+    async def abefore_model(
+        self, state: HooksState, runtime: Runtime[Any]
+    ) -> dict[str, Any] | None:
+        """Keep how the todos were done that the tools before have completed."""
+        return await self._noted(self._hooks(runtime), state)
+
+    def after_agent(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Keep how the todos were done that the last tools have completed."""
+        return at_once(self._noted(blocking(self._hooks(runtime)), state))
+
+    async def aafter_agent(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Keep how the todos were done that the last tools have completed."""
+        return await self._noted(self._hooks(runtime), state)
+
+    async def _begun(
+        self, hooks: MemoryHooks, memory: MemoryCoordinator, state: HooksState, run: Run
+    ) -> dict[str, Any]:
+        """Raise first: what a message intends is not to be raised by that message."""
+        said = Said.of(state)
+        raised = await self._careful(_SESSION, self._raised(hooks, memory, state, run))
+        text = raised.pop("text", "")
+        kept = await self._careful(_PROMPT, submitted(hooks, said))
+        began = {} if "error" in raised else {"session_began": True}
+        return {"reminders_text": text, **began, "hooks": {_SESSION: raised, _PROMPT: kept}}
+
+    async def _raised(
+        self, hooks: MemoryHooks, memory: MemoryCoordinator, state: HooksState, run: Run
+    ) -> dict[str, Any]:
+        """What is due, and at a session's first message what is open as well."""
+        if not self._remind:
+            return {}
+        said = Said.of(state).text or None
+        asked: dict[str, Any] = {"limit": self._limit, "run_id": run}
+        if self._predicates is not None:
+            asked |= {"state": state, "predicates": self._predicates}
+        if state.get("session_began"):
+            reminders = await memory.aremind(said, **asked)
+            return {"reminders": [one.key for one in reminders], "text": reminders_text(reminders)}
+        start = await hooks.aon_session_start(said, **asked)
+        known = {one.key for one in start.reminders}
+        beside = [one for one in start.pending if one.key not in known]
+        return {
+            "reminders": [one.key for one in start.reminders],
+            "pending": [one.key for one in start.pending],
+            "text": reminders_text(start.reminders, beside),
+        }
+
+    async def _noted(self, hooks: MemoryHooks, state: HooksState) -> dict[str, Any] | None:
+        todos: Any = state.get("todos")
+        return await noted(hooks, todos, state, _TASKS, self._careful) if todos else None
+
+    def _hooks(self, runtime: Runtime[Any]) -> MemoryHooks:
+        return hooks_of(self._whose, runtime, ensure_config(), self._tools)
+
+
+def _shown(request: ModelRequest[Any]) -> ModelRequest[Any]:
+    text = str(request.state.get("reminders_text") or "")
+    return request.override(system_message=with_recalled(request.system_message, text))

@@ -1,0 +1,201 @@
+"""What is settled once the keys of writes are locked: what they come from, and what they replace.
+
+A memory is trusted no further than each that it is derived from, as these are at that moment. What
+is thereby trusted too little, or came from what is quarantined, is quarantined as well. And what
+is quarantined replaces no memory that is trusted more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.memory import Moment
+from langmem_tiers.namespaces import Place
+from langmem_tiers.remember.room import Evicted, incoming, making_room, standing_calls
+from langmem_tiers.values import encode_value
+
+if TYPE_CHECKING:
+    from langmem_tiers.remember.flow import Write
+
+QUARANTINED = "quarantined"
+"""The state of a memory that is stored and not recalled until somebody releases it."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What was written of what was to be."""
+
+    writes: Sequence[Write] = ()
+    """What was written, as it was: with the trust that it had in the end."""
+    refused: Mapping[tuple[Place, str], str] = field(default_factory=dict)
+    """What was not, and why."""
+    evicted: Sequence[Evicted] = ()
+    """What made room."""
+
+    @cached_property
+    def done(self) -> Mapping[tuple[Place, str], Write]:
+        """What was written, by its place and key."""
+        return {(one.place, one.key): one for one in self.writes}
+
+
+class _Origin(NamedTuple):
+    """A memory that another is derived from; a row of origins_of_writes, in this order."""
+
+    source: str
+    there: bool
+    circular: bool
+    trust: float
+    held: bool
+
+
+def needs_admission(writes: Sequence[Write]) -> bool:
+    """Whether anything is to be looked at once the keys are locked."""
+    return any(one.sources or one.held or one.rooms for one in writes)
+
+
+def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> Flow[Applied]:
+    """The writes as they are to be carried out; locks the keys first.
+
+    Raises:
+        InvalidInputError: if what a memory is derived from is gone by now, or came from it.
+    """
+    pairs = [(one, place, key) for one in writes for place, key in one.sources]
+    _check_changing(writes, pairs)
+    origins = {
+        **keys_of([one for one, _, _ in pairs]),
+        "source_namespaces": [place.namespace for _, place, _ in pairs],
+        "source_keys": [key for _, _, key in pairs],
+        "alive_at": moment.alive_at,
+    }
+    standing = {**keys_of(writes), "alive_at": moment.alive_at}
+    wanted = incoming(writes)
+    calls = [
+        *lock,
+        Call("origins_of_writes", origins),
+        Call("replaced_by_writes", standing),
+        *standing_calls(wanted, moment),
+    ]
+    answers = (yield Query(tuple(calls)))[len(lock) :]
+    rows, replaced = answers[:2]
+    found: dict[tuple[Place, str], list[_Origin]] = {}
+    for (one, _, _), row in zip(pairs, rows, strict=True):
+        found.setdefault((one.place, one.key), []).append(_checked(_Origin(*row)))
+    trusted = {(Place(tenant, namespace), key): trust for tenant, namespace, key, trust in replaced}
+    settled = [_derived(one, found.get((one.place, one.key), ())) for one in writes]
+    refused = {
+        (one.place, one.key): (
+            f"replaces: the memory {one.key!r} is trusted more ({trust:g}), and what is "
+            f"quarantined does not replace it; {one.held}"
+        )
+        for one in settled
+        if one.held and (trust := trusted.get((one.place, one.key), 0.0)) > one.trust
+    }
+    return Applied(
+        [one for one in settled if (one.place, one.key) not in refused],
+        refused,
+        making_room(wanted, answers[2:], moment.now),
+    )
+
+
+def quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
+    """The calls that quarantine what was just put and is held, once a tenant."""
+    held = [one for one in puts if one.held]
+    return [
+        Call(
+            "quarantine",
+            {
+                "tenant": tenant,
+                "namespaces": [one.place.namespace for one in mine],
+                "keys": [one.key for one in mine],
+                "reasons": [one.held for one in mine],
+                "trusts": [one.trust for one in mine],
+                "events": [str(uuid4()) for _ in mine],
+                "now": now,
+            },
+        )
+        for tenant in sorted({one.place.tenant for one in held})
+        for mine in [[one for one in held if one.place.tenant == tenant]]
+    ]
+
+
+def awaiting_calls(puts: Sequence[Write]) -> list[Call]:
+    """The calls that say of what was just put that it awaits a review by models, once a tenant."""
+    detail = json.dumps({"reasons": ["models are to review it"]})
+    awaiting = [one for one in puts if one.awaits_review]
+    return [
+        Call(
+            "await_review",
+            {
+                "tenant": tenant,
+                "namespaces": [one.place.namespace for one in mine],
+                "keys": [one.key for one in mine],
+                "detail": detail,
+            },
+        )
+        for tenant in sorted({one.place.tenant for one in awaiting})
+        for mine in [[one for one in awaiting if one.place.tenant == tenant]]
+    ]
+
+
+def keys_of(writes: Sequence[Write]) -> dict[str, list[str]]:
+    """The parameters that name these memories."""
+    return {
+        "tenants": [one.place.tenant for one in writes],
+        "namespaces": [one.place.namespace for one in writes],
+        "keys": [one.key for one in writes],
+    }
+
+
+def _check_changing(writes: Sequence[Write], pairs: Sequence[tuple[Write, Place, str]]) -> None:
+    changing = {(one.place, one.key) for one in writes if one.sources or one.value is None}
+    for _, place, key in pairs:
+        if (place, key) in changing:
+            raise InvalidInputError(
+                f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
+                "its own"
+            )
+
+
+def _checked(one: _Origin) -> _Origin:
+    if not one.there:
+        raise InvalidInputError(f"{one.source!r} is gone by now: derive from what is there")
+    if one.circular:
+        raise InvalidInputError(
+            f"{one.source!r} came from the memory that is to be derived from it: leave it out"
+        )
+    return one
+
+
+def _derived(one: Write, origins: Sequence[_Origin]) -> Write:
+    """A write, trusted no further than what it is derived from."""
+    if not origins:
+        return one
+    least = min(origins, key=lambda each: each.trust)
+    settled = trusted(one, min(one.trust, least.trust))
+    if settled.held is not None and not one.awaits_review:
+        return settled
+    held = next((each for each in origins if each.held), None)
+    if held is not None:
+        reason = f"derived: it came from {held.source}, which is quarantined"
+        return replace(settled, held=reason, awaits_review=False)
+    if settled.trust < one.threshold:
+        reason = (
+            f"trust: {settled.trust:g} is below {one.threshold:g}, as it came from {least.source}"
+        )
+        return replace(settled, held=reason, awaits_review=False)
+    return settled
+
+
+def trusted(one: Write, trust: float) -> Write:
+    """A put that is trusted no further than this; its value says so."""
+    if trust >= one.trust or one.value is None:
+        return one
+    return replace(one, trust=trust, value=encode_value({**json.loads(one.value), "trust": trust}))

@@ -1,0 +1,270 @@
+"""The gate at work: what becomes of memories that are to be stored, and what is answered of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+from uuid import NAMESPACE_OID, uuid5
+
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.flow import Flow
+from langmem_tiers.memory import (
+    ReviewResult,
+    StoreResult,
+    Tier,
+)
+from langmem_tiers.namespaces import Place
+from langmem_tiers.remember.admission import Applied
+from langmem_tiers.remember.candidate import Candidate, Known
+from langmem_tiers.remember.flow import Write
+from langmem_tiers.remember.gate import (
+    DEFAULT_POLICY,
+    Decision,
+    Detector,
+    GatePolicy,
+    Verdict,
+    judge,
+    needs_review,
+)
+from langmem_tiers.remember.known import Knowing, looked_up, recalled_by
+from langmem_tiers.remember.memories import NewMemory, checked_content, normalised_tags
+from langmem_tiers.remember.review import Panel, Reviewers, backed, reviewed
+from langmem_tiers.remember.room import Room, rooms_of
+
+_SAME_KEY = "replaces: what was stored under the same key in this call is not quarantined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What judges the memories of one coordinator."""
+
+    policy: GatePolicy = DEFAULT_POLICY
+    reviewers: Reviewers | None = None
+    """Whose rules score what is to be stored; nobody's if None."""
+    detectors: Sequence[Detector] = ()
+    panel: Panel | None = None
+    """Chat models that score it in place of the rules, before it is stored."""
+    afterwards: bool = False
+    """Whether chat models review what is accepted once it is stored."""
+
+    def candidate(
+        self, one: NewMemory, *, recalled: Sequence[Known] = (), stored: Sequence[Known] = ()
+    ) -> Candidate:
+        """A memory as the gate and the reviewers look at it."""
+        return Candidate(
+            content=checked_content(one.content),
+            memory_type=one.memory_type,
+            source=one.source,
+            tags=tuple(normalised_tags(one.tags)),
+            importance=one.importance,
+            recalled=tuple(recalled),
+            stored=tuple(stored),
+        )
+
+    def judge(
+        self,
+        one: NewMemory,
+        *,
+        recalled: Sequence[Known] = (),
+        stored: Sequence[Known] = (),
+        review: ReviewResult | None = None,
+    ) -> Verdict:
+        """What becomes of a memory, by what it says and what is known."""
+        return self.of(self.candidate(one, recalled=recalled, stored=stored), review)
+
+    def rooms(self, memory_type: str, tier: Tier) -> tuple[Room, ...]:
+        """How many memories the place of such a memory holds."""
+        return rooms_of(memory_type, tier, self.policy.capacity, self.policy.tier_capacity)
+
+    def trusting(self, one: NewMemory) -> NewMemory:
+        """A memory that is trusted no further than its source, for what is not judged."""
+        return replace(one, trust=min(one.trust, self.policy.trust.of_source(one.source)))
+
+    def screened(self, one: NewMemory) -> NewMemory:
+        """A memory that is kept whatever it says, and held back if it instructs its reader."""
+        lenient = replace(self.policy, refuse_trivial=False, refuse_echoes=False)
+        verdict = judge(self.candidate(one), policy=lenient, detectors=self.detectors)
+        accepted = verdict.decision is Decision.ACCEPT
+        return replace(
+            one,
+            trust=min(one.trust, verdict.trust),
+            held=one.held if accepted else verdict.reason,
+            threshold=self.policy.trust.below(one.memory_type or "episodic"),
+        )
+
+    def of(self, candidate: Candidate, review: ReviewResult | None = None) -> Verdict:
+        """What becomes of a candidate."""
+        return judge(
+            candidate,
+            policy=self.policy,
+            reviewers=self.reviewers,
+            review=review,
+            detectors=self.detectors,
+        )
+
+
+def checked_detectors(given: object) -> tuple[Detector, ...]:
+    """Functions that find private data.
+
+    Raises:
+        InvalidTypeError: for anything else.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidTypeError("detectors is a list of functions: detectors('credit_card')")
+    found = tuple(given)
+    if not all(callable(one) for one in found):
+        raise InvalidTypeError("a detector is a function of a text: detectors('credit_card')")
+    return found
+
+
+class Judged(NamedTuple):
+    """A memory and what the gate says of it."""
+
+    memory: NewMemory
+    verdict: Verdict
+    sources: tuple[tuple[Place, str], ...] = ()
+    """The memory that it repeats, where it is kept all the same."""
+
+
+def passed(one: NewMemory, verdict: Verdict, gate: Gate | None = None) -> list[NewMemory]:
+    """A memory as those that it becomes, one for each destination; none if it is refused.
+
+    Each says how far it is trusted and why it is quarantined, so that its write does so too. The
+    first has the key that was given, and the others keys that follow from it.
+    """
+    policy = DEFAULT_POLICY if gate is None else gate.policy
+    held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
+    awaits = gate is not None and gate.afterwards and verdict.decision is Decision.ACCEPT
+    if awaits and verdict.trust < policy.keep_copies_from:
+        held = f"unreviewed: models look at what a {one.source} says before it is recalled"
+    return [
+        replace(
+            one,
+            memory_type=each.memory_type,
+            key=one.key if place == 0 or one.key is None else _further_key(one.key, each[0]),
+            recalled=(),
+            trust=verdict.trust,
+            held=held,
+            threshold=policy.trust.below(each.memory_type),
+            awaits_review=awaits,
+        )
+        for place, each in enumerate(verdict.destinations)
+        if verdict.stored
+    ]
+
+
+def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[list[Judged]]:
+    """What becomes of memories that are to be stored.
+
+    Raises:
+        InvalidInputError: for content that is no text, or is empty.
+    """
+    candidates = [gate.candidate(one, recalled=recalled_by(one, knowing)) for one in memories]
+    candidates, sources = yield from looked_up(memories, candidates, gate.policy, knowing)
+    reviews = yield from _reviews(candidates, gate)
+    return [
+        Judged(one, gate.of(candidate, reviews.get(at)), sources[at])
+        for at, (one, candidate) in enumerate(zip(memories, candidates, strict=True))
+    ]
+
+
+def _reviews(candidates: Sequence[Candidate], gate: Gate) -> Flow[Mapping[int, ReviewResult]]:
+    """What chat models say of those that they are asked about, by place; all at once."""
+    if gate.panel is None:
+        return {}
+    needed = (needs_review(one, gate.policy, gate.detectors) for one in candidates)
+    asked = [at for at, one in enumerate(needed) if one]
+    if not asked:
+        return {}
+    said = yield from reviewed(gate.panel, [candidates[at] for at in asked])
+    rules = gate.reviewers or Reviewers()
+    return {
+        at: backed(one, partial(rules.review_storage, candidates[at]))
+        for at, one in zip(asked, said, strict=True)
+    }
+
+
+def without_held_twins(writes: Sequence[Write]) -> list[Write]:
+    """The writes of a call, without what is held where something else takes the same key."""
+    open_keys = {(one.place, one.key) for one in writes if not one.held}
+    return [one for one in writes if not one.held or (one.place, one.key) not in open_keys]
+
+
+def admitted_as(verdict: Verdict, writes: Sequence[Write], applied: Applied) -> StoreResult:
+    """What is answered to whoever wanted something stored, once what passed is written."""
+    if not writes:
+        return result_of(verdict)
+    places = [(one.place, one.key) for one in writes]
+    done = applied.done
+    kept = [done[place] for place, one in zip(places, writes, strict=True) if _kept(one, done)]
+    if not kept:
+        reason = applied.refused.get(places[0], _SAME_KEY)
+        return result_of(verdict, stored=False, quarantined=False, reason=reason)
+    held = next((one.held for one in kept if one.held), None)
+    keys = {one.key for one in kept}
+    named = zip(verdict.destinations, writes, strict=True)
+    return result_of(
+        verdict,
+        key=kept[0].key,
+        tier=kept[0].tier,
+        trust=min(one.trust for one in kept),
+        quarantined=held is not None,
+        evicted=tuple(one.memory.key for one in applied.evicted if one.by in keys),
+        reason=held or verdict.reason,
+        destinations=tuple(
+            each._replace(key=one.key, tier=one.tier)
+            for each, one in named
+            if (one.place, one.key) in done
+        ),
+    )
+
+
+def _kept(one: Write, done: Mapping[tuple[Place, str], Write]) -> bool:
+    """Whether a write was carried out, and not one of the same key that is not held."""
+    written = done.get((one.place, one.key))
+    return written is not None and not (one.held and not written.held)
+
+
+def unjudged_as(one: Write, applied: Applied) -> StoreResult:
+    """What is answered of a memory that nobody judged, once it is written."""
+    refused = applied.refused.get((one.place, one.key))
+    if refused is not None:
+        return StoreResult(stored=False, key=one.key, reason=refused, trust=one.trust)
+    done = applied.done.get((one.place, one.key), one)
+    return StoreResult(
+        stored=True,
+        key=one.key,
+        tier=one.tier,
+        trust=done.trust,
+        quarantined=done.held is not None,
+        reason=done.held or "stored",
+    )
+
+
+def result_of(verdict: Verdict, **told: object) -> StoreResult:
+    """What is answered of a verdict."""
+    review = verdict.review
+    told_of_review: dict[str, object] = {}
+    if review is not None:
+        told_of_review = {
+            "score": review.consensus_score,
+            "scores": review.agent_scores,
+            "reasons": review.reasons,
+            "failures": review.failures,
+        }
+    result = StoreResult(
+        stored=verdict.stored,
+        reason=verdict.reason,
+        quarantined=verdict.decision is Decision.QUARANTINE,
+        trust=verdict.trust,
+        repeats=verdict.repeats,
+        private=tuple(sorted({one.kind for one in verdict.private})),
+        **told_of_review,  # type: ignore[arg-type]
+    )
+    return replace(result, **told)  # type: ignore[arg-type]
+
+
+def _further_key(key: str, memory_type: str) -> str:
+    return str(uuid5(NAMESPACE_OID, f"{key}\0{memory_type}"))

@@ -1,0 +1,44 @@
+"""What a coordinator recalled lately: whoever says it again tells nothing new."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from langmem_tiers.memory import Recollection
+from langmem_tiers.remember.candidate import Known
+
+MOST: Final = 256
+"""Memories that are kept, the latest."""
+LIFE: Final = timedelta(hours=1)
+"""For how long, by the store's clock."""
+
+
+class RecalledLately:
+    """The memories of the last recalls, each once; several threads may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[tuple[str, ...], str], tuple[Known, datetime]] = (
+            OrderedDict()
+        )
+
+    def note(self, found: Iterable[Recollection], now: datetime) -> None:
+        """Keep what a recall returned."""
+        with self._lock:
+            for one in found:
+                place = (one.namespace, one.key)
+                self._known.pop(place, None)
+                known = Known(content=one.content, key=one.key, namespace=one.namespace)
+                self._known[place] = known, now
+            while len(self._known) > MOST:
+                self._known.popitem(last=False)
+
+    def known(self, now: datetime) -> tuple[Known, ...]:
+        """What was recalled in the last hour, the latest first."""
+        with self._lock:
+            kept = [known for known, at in self._known.values() if now - at <= LIFE]
+        return tuple(reversed(kept))

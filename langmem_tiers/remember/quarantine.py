@@ -1,0 +1,152 @@
+"""What is quarantined, and how somebody who looked at it lets it go or does away with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from langmem_tiers.config import StoreOptions
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.explain import LINE, plain, shortened
+from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.memory import Moment, Tier
+from langmem_tiers.namespaces import Place, decode
+from langmem_tiers.remember.flow import LOCK, Write, delete_calls, lock_call
+from langmem_tiers.remember.room import Held, gone_call
+from langmem_tiers.remember.trust import TrustPolicy, released_trust
+from langmem_tiers.values import content_of, source_of, trust_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """A memory that is stored and not recalled, and why. Times are UTC."""
+
+    key: str
+    namespace: tuple[str, ...]
+    tier: Tier
+    memory_type: str
+    content: str
+    reason: str
+    """What the gate said of it: `instructs: …`."""
+    source: str
+    trust: float
+    """In 0…1."""
+    created_at: datetime
+    quarantined_at: datetime
+
+    def __str__(self) -> str:
+        """What it says, who said so, and why it is held."""
+        said = shortened(self.content, LINE)
+        return f"{plain(self.key)} ({plain(self.source)}, {self.trust:g}): {said}; {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """What became of a quarantined memory that somebody looked at."""
+
+    key: str
+    trust: float
+    """In 0…1, from now on."""
+    state: str | None
+    """None is current; `suspect` came from what was retracted."""
+    event: str
+
+
+def quarantined(tenant: str, moment: Moment, limit: int) -> Flow[list[Quarantined]]:
+    """What of a tenant is quarantined, oldest first."""
+    params = {"tenant": tenant, "key": None, "limit": limit, "alive_at": moment.alive_at}
+    (rows,) = yield Query((Call("quarantined", params),), commit=True)
+    return [_quarantined(row, tenant) for row in rows]
+
+
+def named(tenant: str, key: str, moment: Moment) -> Flow[Held]:
+    """The quarantined memory of that key.
+
+    Raises:
+        InvalidInputError: if none has it, or several have.
+    """
+    params = {"tenant": tenant, "key": key, "limit": 2, "alive_at": moment.alive_at}
+    (rows,) = yield Query((Call("quarantined", params),), commit=True)
+    _checked(rows, key)
+    if len(rows) > 1:
+        raise InvalidInputError(
+            f"several quarantined memories have the key {key!r}: use a coordinator whose context "
+            "names the project and the session"
+        )
+    return Held(Place(tenant, rows[0][1]), key, rows[0][0])
+
+
+def release(
+    one: Held, reason: str, policy: TrustPolicy, options: StoreOptions, moment: Moment
+) -> Flow[Released]:
+    """Let a memory be recalled, trusted just as much as its type needs.
+
+    Raises:
+        InvalidInputError: if it is not quarantined.
+    """
+    (rows,) = (yield Query((_lock(one, options), _held(one))))[1:]
+    _checked(rows, one.key)
+    value = rows[0][0]
+    trust = released_trust(trust_of(value), str(value.get("memory_type") or "episodic"), policy)
+    event = str(uuid4())
+    params = {
+        "tenant": one.place.tenant,
+        "id": one.id,
+        "event": event,
+        "trust": trust,
+        "now": moment.now,
+        "detail": json.dumps({"reasons": [reason], "trust": trust}),
+    }
+    doubt = Call("doubt", {"tenant": one.place.tenant, "ids": [one.id], "events": []})
+    _, doubted = yield Query((Call("release", params), doubt), commit=True)
+    state = next((row[2] for row in doubted if row[0] == one.id), None)
+    return Released(key=one.key, trust=trust, state=state, event=event)
+
+
+def reject(one: Held, reason: str, options: StoreOptions, moment: Moment) -> Flow[str]:
+    """Delete a quarantined memory; the event that says why.
+
+    Raises:
+        InvalidInputError: if it is not quarantined.
+    """
+    (rows,) = (yield Query((_lock(one, options), _held(one))))[1:]
+    _checked(rows, one.key)
+    value = rows[0][0]
+    told = {"reasons": [reason], "source": source_of(value), "trust": trust_of(value)}
+    gone = gone_call(one.place.tenant, "rejected", [one], [told], moment.now)
+    deletion = Write(place=one.place, key=one.key, value=None)
+    yield Query((gone, *delete_calls([deletion], tuple(Tier))), commit=True)
+    (event,) = gone.params["events"]
+    return str(event)
+
+
+def _lock(one: Held, options: StoreOptions) -> Call:
+    return lock_call([(*one.place, one.key), (one.place.tenant, "", LOCK)], options)
+
+
+def _held(one: Held) -> Call:
+    return Call("held", {"tenant": one.place.tenant, "id": one.id})
+
+
+def _checked(rows: Sequence[Row], key: str) -> None:
+    if not rows:
+        raise InvalidInputError(f"{key!r} is not quarantined: list_quarantined() names what is")
+
+
+def _quarantined(row: Row, tenant: str) -> Quarantined:
+    _, namespace, key, tier, value, created_at, since, reasons = row
+    return Quarantined(
+        key=key,
+        namespace=decode(tenant, namespace),
+        tier=Tier(tier),
+        memory_type=str(value.get("memory_type") or "episodic"),
+        content=content_of(value),
+        reason="; ".join(map(str, reasons or ())),
+        source=source_of(value),
+        trust=trust_of(value),
+        created_at=created_at,
+        quarantined_at=since,
+    )

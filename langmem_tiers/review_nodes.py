@@ -1,0 +1,202 @@
+"""A node by which people review what the gate held back: it interrupts the graph for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from langmem_tiers.asking import checked_limit
+from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.errors import InvalidInputError, MissingExtraError
+from langmem_tiers.memory import MemoryContext
+from langmem_tiers.nodes import node
+from langmem_tiers.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
+from langmem_tiers.remember.quarantine import Quarantined
+from langmem_tiers.runs import Remembered
+from langmem_tiers.turn.fence import labelled, quoted
+
+try:
+    from langgraph.types import interrupt
+except ImportError as error:
+    raise MissingExtraError(
+        "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
+    ) from error
+
+_MOST: Final = 1000
+_DONE: Final = {"release": "released", "reject": "rejected"}
+"""What there is to decide, and how a memory's history calls it."""
+_FORM: Final = "resume with {key: 'release' or 'reject', or {'decision': …, 'reason': …}}"
+_UNSAID: Final = "{done} by a person who reviewed it"
+
+
+class Decided(NamedTuple):
+    """What somebody decided of a quarantined memory."""
+
+    key: str
+    decision: str
+    reason: str
+
+
+def create_review_node(
+    *,
+    limit: int = 20,
+    tenant: str | None = None,
+    project_id: str | None = None,
+    session_id: str | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "review",
+) -> Runnable[Any, dict[str, Any]]:
+    """A node that asks a person about what is quarantined, and releases or rejects it.
+
+    It raises one `interrupt` with all that waits, and goes on with
+    `Command(resume={key: "release"})`; a decision is `"release"`, `"reject"`, or a mapping such as
+    `{"decision": "reject", "reason": "spam"}`. What is not named stays quarantined. Where nothing
+    waits there is no interrupt. An answer that is no decision changes nothing: the same is asked
+    again, with an `error` that says what was wrong. Of a graph that stands at several interrupts,
+    the answer is given by the interrupt's id, as LangGraph wants it.
+
+    What is interrupted with is JSON: `memories`, each with its `key`, `namespace`, `content`,
+    `reason`, `source`, `trust`, `tier`, `memory_type` and `quarantined_at`, and `text`, all of them
+    for one who reads them. Contents are data: what could end a fence is written `&lt;`.
+
+    It writes the state key `reviewed`: a list of what was decided, each a `key`, a `decision` and a
+    `reason`. Done again, after a crash or by several people, it does nothing twice.
+
+    Args:
+        limit: Memories at most that are asked about at a time, the oldest first.
+        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`. Asked about
+            is what a recall in the run's context would see; all of the tenant, where that names
+            neither project nor session.
+        project_id: Likewise.
+        session_id: Likewise.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: The node's name, in traces too.
+
+    Example:
+        ```python
+        class State(MemoryState):
+            reviewed: list[dict]
+
+
+        builder = StateGraph(State, context_schema=MemoryContext)
+        builder.add_node("review", create_review_node())
+        builder.set_entry_point("review")
+        graph = builder.compile(store=store, checkpointer=checkpointer)
+        ```
+    """
+    whose = Remembered(
+        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+    )
+    most = checked_limit(limit)
+
+    async def review(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> dict[str, Any]:
+        held = await memory.alist_quarantined(limit=_MOST)
+        asked = [one for one in held if _concerns(memory.context, one)][:most]
+        if not asked:
+            return {"reviewed": []}
+        decided = await _answer(memory, asked, held)
+        waiting = {one.key for one in held}
+        for one in decided:
+            if one.key not in waiting:
+                continue  # it was dealt with already
+            verb = memory.arelease if one.decision == "release" else memory.areject
+            await verb(one.key, reason=one.reason)
+        return {"reviewed": [one._asdict() for one in decided]}
+
+    return node(name, whose, review)
+
+
+def _concerns(context: MemoryContext, one: Quarantined) -> bool:
+    """Whether a recall in that context would see it, or the context names the tenant alone."""
+    if context.project_id is None and context.session_id is None:
+        return True
+    prefix = context.namespace(one.tier)
+    return one.namespace[: len(prefix)] == prefix
+
+
+async def _answer(
+    memory: MemoryCoordinator, asked: Sequence[Quarantined], held: Sequence[Quarantined]
+) -> list[Decided]:
+    """What a person decides, asked until that can be done."""
+    wrong: dict[str, str] = {}
+    while True:
+        answer = interrupt({**_payload(asked), **wrong})
+        try:
+            decided = _decided(answer)
+            await _check_known(memory, decided, held)
+        except InvalidInputError as error:
+            wrong = {"error": str(error)}
+        else:
+            return decided
+
+
+def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:
+    shown = [
+        HELD_ONE.format(
+            key=labelled(one.key),
+            source=labelled(one.source),
+            trust=f"{one.trust:g}",
+            why=labelled(one.reason),
+            content=quoted(one.content),
+        )
+        for one in asked
+    ]
+    memories = [
+        {
+            "key": one.key,
+            "namespace": list(one.namespace),
+            "content": quoted(one.content),
+            "reason": quoted(one.reason),
+            "source": one.source,
+            "trust": one.trust,
+            "tier": one.tier.value,
+            "memory_type": one.memory_type,
+            "quarantined_at": one.quarantined_at.isoformat(),
+        }
+        for one in asked
+    ]
+    return {"memories": memories, "text": "\n".join([HELD_HEAD, *shown, HELD_TAIL]), "how": _FORM}
+
+
+def _decided(answer: object) -> list[Decided]:
+    """What somebody answered.
+
+    Raises:
+        InvalidInputError: if it is no decision about memories.
+    """
+    if not isinstance(answer, Mapping) or not all(isinstance(key, str) for key in answer):
+        raise InvalidInputError(f"{answer!r:.80} is no decision: {_FORM}")
+    return [_one(key, said) for key, said in answer.items()]
+
+
+def _one(key: str, said: object) -> Decided:
+    given = {"decision": said} if isinstance(said, str) else said
+    if not isinstance(given, Mapping) or given.keys() - {"decision", "reason"}:
+        raise InvalidInputError(f"{said!r:.80} is no decision about {key!r}: {_FORM}")
+    decision, reason = given.get("decision"), given.get("reason")
+    if not isinstance(decision, str) or decision not in _DONE:
+        raise InvalidInputError(f"{decision!r:.40} is no decision about {key!r}: {_FORM}")
+    if reason is not None and (not isinstance(reason, str) or not reason.strip()):
+        raise InvalidInputError(
+            f"the reason about {key!r} is a text, or is left out, not {reason!r:.40}"
+        )
+    return Decided(key, decision, reason or _UNSAID.format(done=_DONE[decision]))
+
+
+async def _check_known(
+    memory: MemoryCoordinator, decided: Sequence[Decided], held: Sequence[Quarantined]
+) -> None:
+    """Refuse what is not quarantined and never was, and a key that several memories have."""
+    keys = [one.key for one in held]
+    for one in decided:
+        if keys.count(one.key) > 1:
+            raise InvalidInputError(
+                f"several quarantined memories have the key {one.key!r}: review them in runs whose "
+                "contexts name their projects"
+            )
+        if one.key not in keys:
+            history = await memory.ahistory(one.key)
+            if not any(event.kind in _DONE.values() for event in history.events):
+                raise InvalidInputError(f"{one.key!r} is not quarantined: {_FORM}")

@@ -1,0 +1,167 @@
+-- The statements of the gate: what is quarantined, what is known already, and what makes room. The
+-- rules of queries.sql hold here too.
+
+-- part: trust
+-- How far a memory is trusted: wholly, unless its value says otherwise.
+CASE WHEN jsonb_typeof(m.value -> 'trust') = 'number'
+     THEN CASE WHEN (m.value ->> 'trust')::numeric BETWEEN 0 AND 1
+          THEN (m.value ->> 'trust')::float8 ELSE 1 END
+     ELSE 1 END
+
+-- part: trust_given
+-- The same of what is put.
+CASE WHEN jsonb_typeof(i.value -> 'trust') = 'number'
+     THEN CASE WHEN (i.value ->> 'trust')::numeric BETWEEN 0 AND 1
+          THEN (i.value ->> 'trust')::float8 ELSE 1 END
+     ELSE 1 END
+
+-- name: replaced_by_writes
+-- Once the keys are locked: how far the memories are trusted that these would replace. What is
+-- quarantined itself may be replaced by anything.
+SELECT m.tenant, m.namespace, m.key, {part trust} AS trust
+FROM {places}
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+      AND m.state IS DISTINCT FROM 'quarantined'
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    LIMIT 1
+) m
+WHERE {few};
+
+-- name: quarantine
+-- Quarantine memories that were just put, each with its reason. What is retracted stays so.
+WITH held AS MATERIALIZED (
+    SELECT m.id, w.reason, w.trust, w.event
+    FROM unnest(%(namespaces)s::text[], %(keys)s::text[], %(reasons)s::text[], %(trusts)s::float8[],
+                %(events)s::text[]) WITH ORDINALITY AS w (namespace, key, reason, trust, event, ord)
+    CROSS JOIN LATERAL (
+        SELECT m.id, m.state FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
+    ) m
+    WHERE {few} AND m.state IS DISTINCT FROM 'retracted'
+), marked AS (
+    UPDATE {memory}.memories m SET state = 'quarantined', state_at = %(now)s::timestamptz
+    FROM held h
+    WHERE m.tenant = %(tenant)s AND m.id = h.id
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, h.event, 'quarantined', h.id, %(now)s::timestamptz,
+       jsonb_build_object('trust', h.trust, 'reasons', jsonb_build_array(h.reason))
+FROM held h;
+
+-- name: repeated
+-- What memories say that were recalled lately and are repeated now, in which tier, and whether that
+-- is current. Without a namespace a memory is sought in the tenant.
+SELECT w.ord, m.namespace, m.key, m.tier::text, m.value, {visible} AS current
+FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.key = w.key
+      AND (w.namespace IS NULL OR m.namespace = w.namespace)
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    ORDER BY m.tier DESC LIMIT 1
+) m
+WHERE {few}
+ORDER BY w.ord;
+
+-- name: copies
+-- What has all the words of a text, in the place where it would be stored, oldest first. The index
+-- of words finds it, which knows the tenant.
+SELECT w.ord, m.key, m.value
+FROM unnest(%(namespaces)s::text[], %(texts)s::text[]) WITH ORDINALITY AS w (namespace, text, ord)
+CROSS JOIN LATERAL (
+    SELECT string_agg(({lexeme}), ' & ') AS words
+    FROM (
+        SELECT l.lexeme FROM unnest(to_tsvector(%(language)s::regconfig, w.text)) AS l
+        ORDER BY length(l.lexeme) DESC, l.lexeme LIMIT 32
+    ) l
+) q
+CROSS JOIN LATERAL (
+    SELECT m.id, m.key, m.value FROM {memory}.memories m
+    WHERE m.lexemes @@ ({tenant_lexeme} || q.words || ')')::tsquery
+      AND (m.tenant || '') = %(tenant)s AND m.namespace = w.namespace
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND (m.state IS NULL OR m.state = 'quarantined')
+    ORDER BY m.id LIMIT 20
+) m
+WHERE {few} AND q.words IS NOT NULL
+ORDER BY w.ord, m.id;
+
+-- name: quarantined
+-- What of a tenant is quarantined, oldest first, and why; of one key, if it is given.
+SELECT m.id, m.namespace, m.key, m.tier::text, m.value, m.created_at, m.state_at, (
+           SELECT e.detail -> 'reasons' FROM {memory}.events e
+           WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.kind = 'quarantined'
+             AND e.undone_at IS NULL
+           ORDER BY e.number DESC LIMIT 1
+       )
+FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.state = 'quarantined'
+  AND (%(key)s::text IS NULL OR m.key = %(key)s::text)
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+ORDER BY m.created_at, m.id
+LIMIT %(limit)s;
+
+-- name: held
+-- A memory, if it is quarantined.
+SELECT m.value FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'quarantined' LIMIT 1;
+
+-- name: release
+-- Let a memory be recalled, trusted this much; `doubt`, which follows, says whether it is suspect.
+WITH released AS (
+    UPDATE {memory}.memories m
+    SET state = NULL, state_at = NULL,
+        value = CASE WHEN {part trust} < %(trust)s::float8
+            THEN m.value || jsonb_build_object('trust', %(trust)s::float8) ELSE m.value END,
+        updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond')
+    WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'quarantined'
+    RETURNING m.id
+), ended AS (
+    UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
+    WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'quarantined'
+      AND e.undone_at IS NULL
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, %(event)s, 'released', r.id, %(now)s::timestamptz, %(detail)s::jsonb
+FROM released r;
+
+-- name: record_gone
+-- Say why memories are deleted, which follows; the event keeps the place that each had.
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, w.event, %(kind)s, w.id, %(now)s::timestamptz,
+       w.detail::jsonb || jsonb_build_object('namespace', w.namespace, 'key', w.key)
+FROM unnest(%(ids)s::bigint[], %(namespaces)s::text[], %(keys)s::text[], %(details)s::text[],
+            %(events)s::text[]) AS w (id, namespace, key, detail, event);
+
+-- name: history_of_gone
+-- What was done in the tenant to what had this key and made room or was rejected.
+SELECT e.detail ->> 'namespace', o.event, o.kind, o.at, o.detail, o.undone_at
+FROM {memory}.events e
+JOIN {memory}.events o ON o.tenant = e.tenant AND o.id = e.id
+WHERE e.tenant = %(tenant)s AND e.kind IN ('rejected', 'evicted')
+  AND e.detail ->> 'key' = %(key)s::text
+ORDER BY o.number;
+
+-- name: standing_in_place
+-- What is current in a place, of a type or in a tier, if it would hold too many with what comes in.
+WITH there AS MATERIALIZED (
+    SELECT m.id, m.key, m.created_at,
+           CASE jsonb_typeof(m.value -> 'importance') WHEN 'number'
+               THEN least(1, greatest(0, (m.value ->> 'importance')::numeric))::float8
+           END AS importance
+    FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key <> ALL (%(keys)s::text[])
+      AND (%(tier)s::text IS NULL OR m.tier::text = %(tier)s::text)
+      AND (%(memory_type)s::text IS NULL
+           OR coalesce(m.value ->> 'memory_type', 'episodic') = %(memory_type)s::text)
+      AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+)
+SELECT t.id, t.key, t.created_at, t.importance, coalesce(u.strength, 0)
+FROM there t
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = t.id LIMIT 1
+) u ON true
+WHERE (SELECT count(*) FROM there) + cardinality(%(keys)s::text[]) > %(most)s::int
+ORDER BY t.id;

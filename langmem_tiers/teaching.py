@@ -1,0 +1,153 @@
+"""The verbs by which somebody teaches a coordinator: what worked, and what a failure taught."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from langmem_tiers.learn.reflexion import Reflexion, pattern
+from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.learning import Failure
+from langmem_tiers.memory import MemoryContext, StoreResult
+from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.remember.memories import NewMemory, normalised_tags
+from langmem_tiers.store import TieredStore
+from langmem_tiers.tracing import traced
+
+
+class TeachingVerbs:
+    """What `MemoryCoordinator` is taught; every verb has an async twin."""
+
+    context: MemoryContext
+    _store: TieredStore
+    _flows: MemoryFlows
+
+    @traced("tool")
+    def store_pattern(
+        self,
+        content: str,
+        *,
+        tags: Iterable[str] = (),
+        project_id: str | None = None,
+        source_task: str | None = None,
+        source: str = "user",
+    ) -> StoreResult:
+        """Remember what worked, unless the gate refuses it; the same is stored once.
+
+        Args:
+            content: What worked.
+            tags: Stored in lower case, words joined by hyphens.
+            project_id: The context's if not given.
+            source_task: The task it comes from.
+            source: Who says so; see `store`.
+
+        Raises:
+            InvalidInputError: for what cannot be stored; nothing was.
+        """
+        where = self._where(project_id)
+        one = pattern(content, context=where, tags=tags, source_task=source_task)
+        one = replace(one, source=source)
+        return self._store.run(self._flows.admit([one], where))[0]
+
+    @traced("tool")
+    async def astore_pattern(
+        self,
+        content: str,
+        *,
+        tags: Iterable[str] = (),
+        project_id: str | None = None,
+        source_task: str | None = None,
+        source: str = "user",
+    ) -> StoreResult:
+        """Remember what worked; see `store_pattern`."""
+        where = self._where(project_id)
+        one = pattern(content, context=where, tags=tags, source_task=source_task)
+        one = replace(one, source=source)
+        return (await self._store.arun(self._flows.admit([one], where)))[0]
+
+    @traced("tool")
+    def store_reflexion(
+        self,
+        *,
+        task_id: str,
+        original_approach: str,
+        failure_reason: str,
+        improved_approach: str,
+        tags: Iterable[str] = (),
+        project_id: str | None = None,
+        failure: Failure | None = None,
+        tool: str | None = None,
+        source: str = "user",
+    ) -> StoreResult:
+        """Remember what a failure taught, unless the gate refuses it; the same is stored once.
+
+        Args:
+            task_id: The task that failed.
+            original_approach: What was tried.
+            failure_reason: Why it failed.
+            improved_approach: What to do instead.
+            tags: Stored in lower case, words joined by hyphens.
+            project_id: The context's if not given.
+            failure: What failed: the exception or the text of its error. The same failure in the
+                same tool recalls this lesson first (see `get_lessons`).
+            tool: The tool that failed.
+            source: Who says so; see `store`.
+
+        Raises:
+            InvalidInputError: for a field that is empty; nothing was stored.
+        """
+        given = (task_id, original_approach, failure_reason, improved_approach)
+        one, where = self._lesson(given, tags, project_id, failure, tool)
+        one = replace(one, source=source)
+        return self._store.run(self._flows.admit([one], where))[0]
+
+    @traced("tool")
+    async def astore_reflexion(
+        self,
+        *,
+        task_id: str,
+        original_approach: str,
+        failure_reason: str,
+        improved_approach: str,
+        tags: Iterable[str] = (),
+        project_id: str | None = None,
+        failure: Failure | None = None,
+        tool: str | None = None,
+        source: str = "user",
+    ) -> StoreResult:
+        """Remember what a failure taught; see `store_reflexion`."""
+        given = (task_id, original_approach, failure_reason, improved_approach)
+        one, where = self._lesson(given, tags, project_id, failure, tool)
+        one = replace(one, source=source)
+        return (await self._store.arun(self._flows.admit([one], where)))[0]
+
+    def _lesson(
+        self,
+        given: tuple[str, str, str, str],
+        tags: Iterable[str],
+        project_id: str | None,
+        failure: Failure | None,
+        tool: str | None,
+    ) -> tuple[NewMemory, MemoryContext]:
+        task_id, original_approach, failure_reason, improved_approach = given
+        where = self._where(project_id)
+        lesson = Reflexion(
+            task_id=task_id,
+            original_approach=original_approach,
+            failure_reason=failure_reason,
+            improved_approach=improved_approach,
+            tags=tuple(normalised_tags(tags)),
+            failure=_signed(failure, failure_reason, tool),
+        )
+        return lesson.to_memory(where), where
+
+    def _where(self, project_id: str | None) -> MemoryContext:
+        return self.context if project_id is None else replace(self.context, project_id=project_id)
+
+
+def _signed(failure: Failure | None, reason: str, tool: str | None) -> Signature | None:
+    if isinstance(failure, Signature):
+        return failure
+    if failure is None and tool is None:
+        return None
+    return signature(reason if failure is None else failure, tool=tool)

@@ -1,0 +1,137 @@
+"""Completed tasks as procedural memories: a workflow, and how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.remember.memories import checked_text, label
+from langmem_tiers.turn.state import Task
+
+COMPLETED: Final = "completed"
+IN_PROGRESS: Final = "in_progress"
+STATUSES: Final = ("pending", IN_PROGRESS, COMPLETED)
+"""Those of a todo that a list tells; a task may have others."""
+
+
+class Workflow(NamedTuple):
+    """What was done, and what is kept of it."""
+
+    content: str
+    metadata: dict[str, Any]
+
+
+def workflow_of(
+    todo: Mapping[str, Any] | Task, *, ended: datetime | None = None
+) -> Workflow | None:
+    """The workflow of a todo or a task; None if it is not completed.
+
+    Args:
+        todo: With `content` (or `task_type`) and `status`; `steps`, `task_type`, `success` and
+            `duration`, in minutes, if they are known.
+        ended: When a task of `memory.state` ended.
+
+    Raises:
+        InvalidInputError: for what is no todo.
+    """
+    told = _of_task(todo, ended) if isinstance(todo, Task) else _checked(todo)
+    if told["status"] != COMPLETED:
+        return None
+    kind = label(told.get("task_type"), "task_type")
+    content = told.get("content") or kind
+    steps = _steps(told.get("steps") or ())
+    numbered = " ".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+    head = checked_text(content, "the content of a todo").strip()
+    return Workflow(
+        f"{head.rstrip('.:')}: {numbered}" if numbered else head,
+        {
+            "task_type": kind,
+            "success": _success(told.get("success", True)),
+            "duration_minutes": _minutes(told.get("duration")),
+        },
+    )
+
+
+def minutes_between(began: datetime, ended: datetime) -> float:
+    """Minutes, to a hundredth; none are negative."""
+    return max(0.0, round((ended - began).total_seconds() / 60, 2))
+
+
+class Seen(NamedTuple):
+    """What was seen of a list of todos: since when each is in progress, and which are noted."""
+
+    began: Mapping[str, str]
+    noted: tuple[str, ...]
+
+
+def newly_completed(
+    todos: Iterable[Mapping[str, Any]], seen: Seen, now: datetime
+) -> tuple[list[dict[str, Any]], Seen]:
+    """The todos that are completed and were not noted, with how long each took, if it was seen.
+
+    A todo that leaves the list, or is taken up again, is new when it is completed the next time.
+
+    Raises:
+        InvalidInputError: for what is no todo.
+    """
+    known = {_name(one): one for one in map(_checked, todos)}
+    began = {
+        name: seen.began.get(name) or now.isoformat()
+        for name, one in known.items()
+        if one["status"] == IN_PROGRESS or (one["status"] == COMPLETED and name in seen.began)
+    }
+    done = [name for name, one in known.items() if one["status"] == COMPLETED]
+    fresh = [_timed(known[name], began.get(name), now) for name in done if name not in seen.noted]
+    return fresh, Seen(began, tuple(done))
+
+
+def _timed(todo: Mapping[str, Any], began: str | None, now: datetime) -> dict[str, Any]:
+    if began is None or todo.get("duration") is not None:
+        return dict(todo)
+    return {**todo, "duration": minutes_between(datetime.fromisoformat(began), now)}
+
+
+def _name(todo: Mapping[str, Any]) -> str:
+    """What a todo of a list is known by."""
+    return str(todo.get("id") or todo["content"])
+
+
+def _of_task(task: Task, ended: datetime | None) -> dict[str, Any]:
+    told = dict(task.metadata)
+    lasted = None if ended is None else minutes_between(task.created_at, ended)
+    return {"duration": lasted, **told, "task_type": task.task_type, "status": task.status}
+
+
+def _checked(todo: object) -> Mapping[str, Any]:
+    if not isinstance(todo, Mapping):
+        raise InvalidTypeError(f"a todo is a mapping or a Task, not {type(todo).__name__}")
+    if not isinstance(todo.get("status"), str):
+        raise InvalidInputError(
+            f"a todo has a status, such as {', '.join(STATUSES)}: {dict(todo)!r:.80}"
+        )
+    checked_text(todo.get("content"), "the content of a todo")
+    return todo
+
+
+def _steps(steps: object) -> Sequence[str]:
+    if isinstance(steps, str) or not isinstance(steps, Iterable):
+        raise InvalidTypeError(f"steps is a list of texts, not {steps!r:.80}")
+    return [checked_text(one, "a step").strip() for one in steps]
+
+
+def _success(told: object) -> bool:
+    if not isinstance(told, bool):
+        raise InvalidTypeError(f"success is True or False, not {told!r:.80}")
+    return told
+
+
+def _minutes(told: object) -> float | int | None:
+    if told is None:
+        return None
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        raise InvalidTypeError(f"duration is a number of minutes, not {told!r:.80}")
+    if not 0 <= told < float("inf"):
+        raise InvalidInputError(f"duration is {told}: use minutes, 0 or more")
+    return told

@@ -1,0 +1,80 @@
+"""The trace of a turn as flows: written once, read, and forgotten after a while."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.memory import MemoryContext
+from langmem_tiers.turn.trace import TurnEvent, TurnTrace, bounds, event_names
+
+
+def record_call(
+    context: MemoryContext,
+    turn: str,
+    events: Sequence[TurnEvent],
+    names: Sequence[str] | None = None,
+) -> Call:
+    """The call that writes the trace of a turn, unless that has ended; it is to be locked."""
+    details = [{**one.detail, "reasons": list(one.reasons), "turn": turn} for one in events]
+    low, high = bounds(turn)
+    params = {
+        "tenant": context.root,
+        "low": low,
+        "high": high,
+        "events": event_names(turn, events) if names is None else list(names),
+        "kinds": [one.kind for one in events],
+        "namespaces": [one.namespace for one in events],
+        "keys": [one.key for one in events],
+        "at": [one.at for one in events],
+        "details": [json.dumps(one, ensure_ascii=False) for one in details],
+    }
+    return Call("record_turn", params)
+
+
+def lock_name(context: MemoryContext, turn: str) -> tuple[str, str, str]:
+    """What is locked by whoever ends a turn."""
+    return context.root, "", f"\0{bounds(turn)[0]}"
+
+
+def ended_call(context: MemoryContext, turn: str) -> Call:
+    """The call that reads how a turn ended: a kind and its detail, if it did."""
+    low, high = bounds(turn)
+    return Call("turn_ended", {"tenant": context.root, "low": low, "high": high})
+
+
+def history(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
+    """What was decided in a turn.
+
+    Raises:
+        InvalidInputError: if the tenant has no such turn.
+    """
+    low, high = bounds(turn)
+    params = {"tenant": context.root, "low": low, "high": high}
+    (rows,) = yield Query((Call("turn_events", params),), commit=True)
+    if not rows:
+        raise InvalidInputError(
+            f"there is no turn {turn!r} in tenant {context.tenant!r}: one is written when it is "
+            "committed, or left, and kept for as many days as the store's trace_days"
+        )
+    return TurnTrace(turn=turn, events=tuple(map(_event, rows)))
+
+
+def sweep(now: dt.datetime, days: float | None) -> Flow[None]:
+    """Remove what turns decided longer ago, a batch a transaction; None keeps all of it."""
+    removed = days is not None
+    while removed:
+        before = now - dt.timedelta(days=days or 0)
+        (rows,) = yield Query((Call("sweep_turns", {"before": before}),), commit=True)
+        removed = bool(rows[0][0])
+
+
+def _event(row: Row) -> TurnEvent:
+    kind, at, detail, namespace, key = row
+    told = dict(detail)
+    reasons = tuple(told.pop("reasons", ()))
+    told.pop("turn", None)
+    return TurnEvent(kind=kind, at=at, reasons=reasons, detail=told, namespace=namespace, key=key)

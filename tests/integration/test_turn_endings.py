@@ -1,0 +1,252 @@
+"""How a turn ends: once, whoever else ends it as well, and what is left of its trace."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from langmem_tiers import (
+    Budget,
+    BudgetExceededError,
+    ConfigurationError,
+    InvalidInputError,
+    MemoryCoordinator,
+    MemoryOrchestrator,
+    TieredStore,
+)
+from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.coordinating import coordinator
+from tests.support.opening import Clock, tables, text_index
+
+FACT = "The API key is rotated on Mondays."
+BAD = "ValueError: the amount '1,234' has a comma"
+
+
+class Counting(TrigramEmbeddings):
+    """Keeps the texts that it embeds."""
+
+    def __init__(self, dims: int) -> None:
+        """Embed into so many dimensions."""
+        super().__init__(dims)
+        self.seen: list[str] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed, and keep what."""
+        self.seen += texts
+        return super().embed_documents(texts)
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index(), clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    return coordinator(store, project_id="billing", session_id="chat")
+
+
+def go(turn: MemoryOrchestrator, *facts: str) -> None:
+    """Two tool calls, what was learned of them, and facts."""
+    turn.track_tool_invocation("add", {"amount": "1,234"}, error=BAD)
+    turn.track_tool_invocation("add", {"amount": "1234"}, result="added")
+    turn.note_progress("books", 0.25, "two invoices")
+    for one in facts:
+        turn.memorize(one)
+
+
+def committed(memory: MemoryCoordinator, *facts: str) -> Any:
+    with MemoryOrchestrator(memory, turn_id="t1") as turn:
+        go(turn, *facts)
+        return turn.commit()
+
+
+def without(report: Any) -> dict[str, Any]:
+    return {name: one for name, one in json.loads(report.to_json()).items() if name != "budget"}
+
+
+# A turn that was committed before
+
+
+def test_a_retry_elsewhere_is_told_what_the_first_commit_stored(
+    memory: MemoryCoordinator, url: str
+) -> None:
+    memory.state.set_goal("books", "Close the books")
+    first = committed(memory, FACT)
+    once = tables(url)
+
+    again = committed(coordinator(memory.tiered_store, project_id="billing"), FACT)
+
+    assert without(again) == without(first)
+    assert again.stored == first.stored
+    assert tables(url) == once
+
+
+def test_a_retry_exports_what_is_stored_by_now(memory: MemoryCoordinator) -> None:
+    memory.state.set_goal("books", "Close the books")
+    (fact,) = committed(memory, FACT).semantic[-1:]
+    memory.store("The API key is rotated on Fridays.", memory_type="semantic", key=fact["key"])
+
+    told = {one["key"]: one["value"]["content"] for one in committed(memory, FACT).semantic}
+
+    assert told[fact["key"]] == "The API key is rotated on Fridays."
+
+
+def test_a_retry_that_wants_more_written_is_refused_and_writes_nothing(
+    memory: MemoryCoordinator, url: str
+) -> None:
+    memory.state.set_goal("books", "Close the books")
+    committed(memory, FACT)
+    once = tables(url)
+
+    with pytest.raises(InvalidInputError, match=r"committed before, without .* nothing"):
+        committed(memory, FACT, "The vault is in the basement.")
+    assert tables(url) == once
+
+
+def test_a_retry_for_which_time_ran_out_is_told_what_the_first_one_did(
+    memory: MemoryCoordinator,
+) -> None:
+    memory.state.set_goal("books", "Close the books")
+    first = committed(memory, FACT)
+
+    with MemoryOrchestrator(memory, turn_id="t1", budget=Budget(seconds=0)) as turn:
+        with pytest.raises(BudgetExceededError):
+            turn.memorize(FACT)
+        assert turn.commit().stored == first.stored
+
+
+def test_progress_counts_once_however_often_the_turn_is_committed(
+    memory: MemoryCoordinator,
+) -> None:
+    memory.state.set_goal("books", "Close the books")
+    for _ in range(3):
+        committed(memory, FACT)
+
+    (goal,) = memory.state.get_goals()
+    assert (goal.progress, len(goal.deltas)) == (0.25, 1)
+
+
+# Two who end it at once
+
+
+def test_of_a_commit_and_an_abandonment_at_once_exactly_one_ending_stands(
+    memory: MemoryCoordinator, url: str
+) -> None:
+    for number in range(30):
+        state = MemoryOrchestrator(memory, turn_id=f"t{number}").begin().to_state()
+        ready = threading.Barrier(2)
+        turns = [MemoryOrchestrator(memory).begin(state) for _ in range(2)]
+        turns[0].memorize(f"{FACT} Room {number}.")
+
+        def commit(turn: MemoryOrchestrator = turns[0], ready: Any = ready) -> bool:
+            ready.wait()
+            try:
+                return bool(turn.commit().stored)
+            except InvalidInputError:
+                return False
+
+        def leave(turn: MemoryOrchestrator = turns[1], ready: Any = ready) -> None:
+            ready.wait()
+            turn.__exit__(None, None, None)
+
+        with ThreadPoolExecutor(2) as pool:
+            stored, left = pool.submit(commit), pool.submit(leave)
+            left.result()
+        kinds = [one.kind for one in turns[0].history(f"t{number}").events]
+        assert kinds == (["memorized", "committed"] if stored.result() else ["abandoned"])
+    assert not [row for row in tables(url)["memories"] if "abandoned" in str(row)]
+
+
+def test_a_contended_commit_embeds_each_text_once(url: str, clock: Clock) -> None:
+    embeddings = Counting(64)
+    index = {**text_index(), "embed": embeddings}
+    with TieredStore(url, index=index, clock=clock) as store:
+        memory = coordinator(store, project_id="billing", session_id="chat")
+        turns = [MemoryOrchestrator(memory, turn_id=f"t{n}").begin() for n in range(6)]
+        for number, turn in enumerate(turns):
+            turn.track_tool_invocation("add", {"amount": str(number)}, result="added")
+            turn.memorize(f"{FACT} Room {number}.")
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda turn: turn.commit(), turns))
+
+    facts = [text for text in embeddings.seen if text.startswith(FACT)]
+    assert sorted(facts) == [f"{FACT} Room {number}." for number in range(6)]
+
+
+# What is left of a trace
+
+
+def test_traces_are_forgotten_after_their_days_and_nothing_else_is(url: str, clock: Clock) -> None:
+    with TieredStore(url, index=text_index(), clock=clock, trace_days=30) as store:
+        memory = coordinator(store, project_id="billing")
+        memory.state.set_goal("books", "Close the books")
+        kept = committed(memory, FACT).semantic[-1]["key"]
+        clock.now += timedelta(days=29)
+        store.sweep_ttl()
+        before = tables(url)
+        clock.now += timedelta(days=2)
+        with MemoryOrchestrator(memory, turn_id="t2") as turn:
+            turn.commit()
+        store.sweep_ttl()
+
+        with pytest.raises(InvalidInputError, match="kept for as many days as the store's"):
+            turn.history("t1")
+        assert [one.kind for one in turn.history("t2").events] == ["committed"]
+        assert memory.get(kept) is not None
+    after = tables(url)
+    assert after["memories"] == before["memories"]
+    others = [row for row in before["events"] if "turn/" not in str(row)]
+    assert others == [row for row in after["events"] if "turn/" not in str(row)]
+
+
+def test_traces_are_kept_for_ever_if_the_store_says_so(url: str, clock: Clock) -> None:
+    with TieredStore(url, index=text_index(), clock=clock, trace_days=None) as store:
+        with MemoryOrchestrator(coordinator(store), turn_id="t1") as turn:
+            turn.commit()
+        clock.now += timedelta(days=3650)
+        store.sweep_ttl()
+        assert turn.history("t1").events
+
+
+@pytest.mark.parametrize("days", [0, -1, float("nan"), float("inf")])
+def test_days_that_are_none_are_refused(days: float) -> None:
+    with pytest.raises(ConfigurationError, match="trace_days"):
+        TieredStore("", trace_days=days)
+
+
+def test_a_prompt_of_any_length_leaves_a_short_trace_and_a_short_task(
+    memory: MemoryCoordinator,
+) -> None:
+    with MemoryOrchestrator(memory) as turn:
+        turn.assemble_context("When is the API key rotated? " * 10_000)
+        turn.track_tool_invocation("look", {"at": "calendar"}, result="Mondays")
+        state = turn.to_state()
+        (found,) = turn.commit().episodic[:1]
+
+    assert len(json.dumps(state)) < 20_000
+    assert len(found["value"]["source_task"]) == 200
+
+
+def test_refusals_without_end_leave_one_event_with_their_number(
+    memory: MemoryCoordinator,
+) -> None:
+    with MemoryOrchestrator(memory, budget=Budget(events=0)) as turn:
+        for number in range(100):
+            with pytest.raises(BudgetExceededError):
+                turn.memorize(f"{FACT} Room {number}.")
+            with pytest.raises(BudgetExceededError):
+                turn.track_tool_invocation(f"tool {number}")
+        refused = turn.commit().trace.of_kind("refused")
+
+    assert [(one.detail["what"], one.detail["times"]) for one in refused] == [
+        ("memorize", 100),
+        ("track a tool call", 100),
+    ]

@@ -1,0 +1,143 @@
+"""Models review within a turn: its answer is neither lost nor held up by any of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Literal
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage, SystemMessage
+
+from langmem_tiers import (
+    MemoryContext,
+    MemoryCoordinator,
+    TieredMemoryMiddleware,
+    TieredStore,
+    TurnMiddleware,
+)
+from langmem_tiers.config import CoordinatorSettings
+from tests.support.agents import How, ScriptedModel, run, scripted
+from tests.support.graphs import ACME
+from tests.support.opening import Opened, opened_store, text_index
+from tests.support.reviewing import BAD, Answer, Held, model_of, scoring
+from tests.support.servers import wait_until
+from tests.support.wayward_chat import Wayward, minded
+
+FACT = "The API key of billing rotates on Mondays at 9:00."
+QUESTION = "When does the API key of billing rotate?"
+ASKED: dict[str, Any] = {"messages": [HumanMessage(QUESTION, id="m1")]}
+ANSWER = "The API key of billing rotates on Mondays."
+When = Literal["rules", "before", "background"]
+WAYS: list[tuple[Opened, How]] = [("sync", "invoke"), ("async", "ainvoke")]
+
+both_ways = pytest.mark.parametrize(("opened", "how"), WAYS)
+
+
+def reviewed_by(server: Wayward, when: When, timeout_ms: int = 60_000) -> Any:
+    """What makes coordinators whose storage that server's model reviews."""
+    settings = CoordinatorSettings(
+        query_timeout_ms=60_000, review_timeout_ms=timeout_ms, relevance_timeout_ms=timeout_ms
+    )
+    return partial(
+        MemoryCoordinator,
+        settings=settings,
+        review_model=model_of(server),
+        review_storage=when,
+    )
+
+
+def remember(store: TieredStore) -> None:
+    MemoryCoordinator(store, context=ACME).store(FACT, memory_type="semantic", key="fact")
+
+
+def agent(store: TieredStore, model: ScriptedModel, middleware: Any) -> Any:
+    return create_agent(
+        model, tools=[], middleware=[middleware], context_schema=MemoryContext, store=store
+    )
+
+
+def said(store: TieredStore) -> list[str]:
+    """What the store has of a turn, quarantined or not."""
+    memory = MemoryCoordinator(store, context=ACME)
+    kept = memory.get_context("", limit=100, memory_types=["episodic"])
+    return sorted(one.content for one in (*kept, *memory.list_quarantined()))
+
+
+@pytest.fixture(params=["a turn", "an agent that remembers"])
+def remembering(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Middleware that stores what was said, of a coordinator."""
+    if request.param == "a turn":
+        yield lambda coordinator: TurnMiddleware(coordinator=coordinator)
+    else:
+        yield lambda coordinator: TieredMemoryMiddleware(remember=True, coordinator=coordinator)
+
+
+@both_ways
+async def test_an_agent_answers_before_the_models_that_review_what_was_said(
+    url: str, opened: Opened, how: How, remembering: Any
+) -> None:
+    reviewer = Held(scoring())
+    store = TieredStore(url, index=text_index())
+    with minded(reviewer) as server:
+        async with opened_store(store, opened):
+            made = agent(store, scripted(ANSWER), remembering(reviewed_by(server, "background")))
+            state = await run(made, how, ASKED, context=ACME)
+            assert state["messages"][-1].text == ANSWER
+            assert not reviewer.go.is_set()  # no model has said a word
+            assert ANSWER in await asyncio.to_thread(said, store)
+
+            reviewer.go.set()
+            later = reviewed_by(server, "background")(store, context=ACME)
+            await asyncio.to_thread(wait_until, lambda: not later.review_waiting().kept)
+            (key,) = {one.key for one in await later.aget_context(ANSWER) if one.content == ANSWER}
+            events = (await later.ahistory(key)).events
+            assert "reviewed" in [one.kind for one in events]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("when", ["before", "background"])
+@pytest.mark.parametrize("answer", BAD)
+async def test_an_agent_answers_and_remembers_though_no_reviewer_is_of_use(
+    url: str, way: tuple[Opened, How], when: When, answer: str, remembering: Any
+) -> None:
+    opened, how = way
+    timeout_ms = 500 if answer == "never comes" else 60_000
+    store = TieredStore(url, index=text_index())
+    with minded(BAD[answer]) as server:
+        async with opened_store(store, opened):
+            made = agent(
+                store, scripted(ANSWER), remembering(reviewed_by(server, when, timeout_ms))
+            )
+            state = await run(made, how, ASKED, context=ACME)
+
+            assert state["messages"][-1].text == ANSWER
+            assert ANSWER in await asyncio.to_thread(said, store)
+            assert not server.closed.is_set()
+
+
+@both_ways
+@pytest.mark.parametrize("answer", [*BAD, "is good"])
+async def test_an_agent_is_shown_what_was_recalled_whatever_becomes_of_its_review(
+    url: str, opened: Opened, how: How, answer: str
+) -> None:
+    answers: dict[str, Answer] = {**BAD, "is good": scoring(analyzer=1, patterns=1)}
+    timeout_ms = 500 if answer == "never comes" else 60_000
+    store = TieredStore(url, index=text_index())
+    model = scripted(ANSWER, ANSWER)
+    with minded(answers[answer]) as server:
+        async with opened_store(store, opened):
+            await asyncio.to_thread(remember, store)
+            coordinator = reviewed_by(server, "rules", timeout_ms)
+            for middleware in (
+                TurnMiddleware(filters={"review": "model"}, coordinator=coordinator),
+                TieredMemoryMiddleware(review="model", coordinator=coordinator),
+            ):
+                state = await run(agent(store, model, middleware), how, ASKED, context=ACME)
+                assert state["messages"][-1].text == ANSWER
+
+    for seen in model.seen:
+        assert isinstance(seen[0], SystemMessage)
+        assert FACT in seen[0].text

@@ -1,0 +1,121 @@
+"""Stages that use what earlier ones answered: follow-up questions, goals, and no repeats."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore, local_index
+from tests.support.coordinating import coordinator
+from tests.support.servers import fresh_database
+
+TURNING = (
+    "API key of the billing service",
+    "tyres of the van",
+    "crops on the north field",
+    "guards at the gate",
+    "logs of the mail server",
+    "shifts in the kitchen",
+    "backup tapes in the cellar",
+    "pictures in the gallery",
+    "hosts of the show",
+)
+OTHERS = ("invoices", "contracts", "visitors", "parcels", "plants", "bicycles")
+GOAL = "Count the parcels and the invoices, and renew the contracts of the visitors"
+
+
+@pytest.fixture(scope="module")
+def memory(server_url: str) -> Iterator[MemoryCoordinator]:
+    with (
+        fresh_database(server_url) as url,
+        TieredStore.from_conn_string(url, index=local_index()) as store,
+    ):
+        store.setup()
+        memory = coordinator(store, project_id="ops", session_id="chat")
+        rng = random.Random(6)  # noqa: S311 - seeded, not secret
+        texts = [fact(one) for one in TURNING]
+        texts += [f"The {one} are counted on day {rng.randint(1, 28)}." for one in OTHERS]
+        memory.store_many([{"content": one, "memory_type": "semantic"} for one in texts])
+        yield memory
+
+
+def fact(one: str) -> str:
+    return f"The {one} rotate on day {len(one)} of the month."
+
+
+def shown(memory: MemoryCoordinator, prompt: str, *messages: str, **options: Any) -> list[Any]:
+    """The fragments of the semantic stage, the best first."""
+    said = [{"role": "user", "content": one} for one in messages]
+    with MemoryOrchestrator(memory, **options) as turn:
+        found = turn.assemble_context(prompt, messages=said)
+    chosen = [one for one in found.fragments if one.source == "semantic"]
+    return sorted(chosen, key=lambda one: -one.memory.score)
+
+
+def test_a_follow_up_question_finds_what_the_conversation_is_about(
+    memory: MemoryCoordinator,
+) -> None:
+    prompt, ranks, alone = "And when does it rotate?", [], []
+    for one in TURNING:
+        found = [each.text for each in shown(memory, prompt, f"Where is the {one} kept?")]
+        ranks.append(found.index(fact(one)))
+        alone.append([each.text for each in shown(memory, prompt)].index(fact(one)))
+
+    assert sum(rank < 2 for rank in ranks) >= len(TURNING) - 1
+    assert sum(rank < 2 for rank in alone) <= 2
+    (raised,) = [
+        each
+        for each in shown(memory, prompt, f"Where is the {TURNING[0]} kept?")
+        if each.text == fact(TURNING[0])
+    ]
+    assert " conversation" in raised.rationale
+
+
+def test_a_goal_that_has_nothing_to_do_with_the_question_pushes_out_no_answer(
+    memory: MemoryCoordinator,
+) -> None:
+    goals = {"goals": {"active_goals": [GOAL]}}
+    for one in TURNING:
+        prompt = f"When do the {one} rotate?"
+        assert shown(memory, prompt, GOAL, sources=goals)[0].text == fact(one)
+
+
+def test_a_vague_question_finds_what_the_goals_are_about(memory: MemoryCoordinator) -> None:
+    for one in TURNING:
+        goals = {"goals": {"active_goals": [f"Look after the {one}"]}}
+        best = [each.text for each in shown(memory, "What should be done next?", sources=goals)]
+        assert fact(one) in best[:3]
+
+
+def test_the_same_turn_shows_the_same_text_and_counts_each_memory_once(
+    memory: MemoryCoordinator,
+) -> None:
+    before = memory.stats().accesses
+    goals = {"goals": {"active_goals": [GOAL]}}
+    contexts = []
+    for _ in range(2):
+        with MemoryOrchestrator(memory, sources=goals) as turn:
+            contexts.append(turn.assemble_context("What is counted?", messages=[GOAL]))
+
+    recalled = [one for one in contexts[0].decisions if one.fragment.memory is not None]
+    assert contexts[0].text == contexts[1].text
+    assert memory.stats().accesses - before == 2 * len(recalled)
+
+
+def test_what_the_conversation_shows_is_not_shown_again_as_a_memory(
+    memory: MemoryCoordinator,
+) -> None:
+    said = "Ann counted the bicycles yesterday."
+    memory.store(said, memory_type="episodic", key="said")
+
+    with MemoryOrchestrator(memory) as turn:
+        found = turn.assemble_context("Who counted?", messages=[said, "Well done."])
+        alone = turn.assemble_context("Who counted?", messages=["Well done."])
+
+    assert found.text.count(said) == 1
+    (left_out,) = [one for one in found.decisions if one.fragment.key == "said"]
+    assert left_out.reason == "left out: it stands under ## Conversation History already"
+    assert "said" in [one.key for one in alone.fragments]

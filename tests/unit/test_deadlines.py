@@ -1,0 +1,107 @@
+"""Calls at once: as many as there are threads, in the caller's context, waited for to a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from contextvars import ContextVar
+from functools import partial
+
+import pytest
+
+from langmem_tiers.daemons import Daemons
+from langmem_tiers.deadlines import adone_by, done_by
+
+WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
+
+
+def test_calls_are_made_at_once_and_answered_in_their_order() -> None:
+    together = threading.Barrier(4, timeout=30)
+
+    def one(number: int) -> int:
+        together.wait()
+        return number
+
+    assert done_by(30, [partial(one, n) for n in range(4)], Daemons(4)) == [0, 1, 2, 3]
+
+
+def test_no_more_are_made_at_once_than_there_are_threads_and_none_is_kept() -> None:
+    daemons, running, most = Daemons(3), [0], [0]
+    lock = threading.Lock()
+
+    def one() -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        with lock:
+            running[0] -= 1
+
+    done_by(None, [one] * 50, daemons)
+    assert 1 <= most[0] <= 3
+    assert daemons.submit(lambda: threading.current_thread().daemon).result(30)
+
+
+def test_what_is_not_done_in_time_is_none_and_what_was_not_begun_never_is() -> None:
+    daemons, go, begun = Daemons(1), threading.Event(), []
+
+    def slow() -> str:
+        begun.append("slow")
+        assert go.wait(30)
+        return "late"
+
+    def never() -> str:
+        begun.append("never")
+        return "never"
+
+    assert done_by(0.05, [slow, never], daemons) == [None, None]
+    go.set()
+    assert daemons.submit(lambda: "next").result(30) == "next"
+    assert begun == ["slow"]
+
+
+def test_each_call_runs_in_the_context_of_its_caller() -> None:
+    token = WHO.set("ada")
+    try:
+        future = Daemons(1).submit(WHO.get)
+    finally:
+        WHO.reset(token)
+
+    assert future.result(30) == "ada"
+
+
+def test_an_error_is_raised_where_the_answer_is_asked_for() -> None:
+    def fails() -> None:
+        raise LookupError("no")
+
+    with pytest.raises(LookupError):
+        done_by(30, [fails], Daemons(1))
+
+
+def test_threads_are_begun_anew_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    daemons, go = Daemons(1), threading.Event()
+    first = daemons.submit(lambda: go.wait(30))
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # as a child of this process sees it
+
+    assert daemons.submit(lambda: "child").result(30) == "child"
+    go.set()
+    assert first.result(30)
+
+
+async def test_on_a_loop_what_is_late_is_cancelled_and_the_rest_is_answered() -> None:
+    cancelled = asyncio.Event()
+
+    async def slow() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "late"
+
+    async def quick() -> str:
+        return "quick"
+
+    assert await adone_by(0.05, [slow, quick], 2) == [None, "quick"]
+    await asyncio.wait_for(cancelled.wait(), 30)
+    assert await adone_by(None, [], 2) == []

@@ -1,0 +1,97 @@
+"""What earlier stages say, put to use: how much it counts, and that it never counts for more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_tiers.memory import Recollection, Tier
+from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.informed import MOST_WORDS, WEIGHT, circumstances, together
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+ALIKE = Recollection(
+    key="k",
+    namespace=("acme", "billing"),
+    tier=Tier.WORKING,
+    memory_type="semantic",
+    content="text",
+    value={},
+    created_at=NOW,
+    updated_at=NOW,
+    score=0.0,
+    match=0.0,
+    explanation={},
+)
+
+
+def found(**scores: float) -> list[Recollection]:
+    return [
+        replace(ALIKE, key=key, score=score, match=score, explanation={"match": score})
+        for key, score in sorted(scores.items(), key=lambda one: -one[1])
+    ]
+
+
+several = st.dictionaries(
+    st.sampled_from("abcdefgh"), st.floats(0.01, 1, allow_nan=False), max_size=8
+).map(lambda scores: found(**scores))
+
+
+@given(several, several, several, st.integers(1, 10))
+def test_circumstances_add_half_of_the_best_answer_at_most(
+    direct: list[Recollection],
+    conversation: list[Recollection],
+    goals: list[Recollection],
+    limit: int,
+) -> None:
+    informed = {"conversation": conversation, "goals": goals}
+
+    best = together(direct, informed, limit)
+
+    alone = {one.key: one.score for one in direct}
+    assert len(best) == min(limit, len({one.key for one in (*direct, *conversation, *goals)}))
+    assert [one.score for one in best] == sorted((one.score for one in best), reverse=True)
+    top = max(alone.values(), default=None)
+    for one in best:
+        told = max([0.0, *(each.score for each in (*conversation, *goals) if each.key == one.key)])
+        more = WEIGHT * (told if top is None else min(top, told))
+        assert abs(one.score - alone.get(one.key, 0.0) - more) < 1e-9
+        assert abs(sum(one.explanation.values()) - one.score) < 1e-9
+    if top is not None:
+        before = [one for one in best if one.score > top and alone.get(one.key) != top]
+        assert all(alone.get(one.key, 0.0) >= (1 - WEIGHT) * top - 1e-9 for one in before)
+    assert best == together(direct, informed, limit)
+
+
+@given(several, st.integers(1, 10))
+def test_without_circumstances_the_answers_stay_as_they_are(
+    direct: list[Recollection], limit: int
+) -> None:
+    assert together(direct, {}, limit) == direct[:limit]
+
+
+def test_what_is_asked_along_is_the_last_exchange_and_the_goals() -> None:
+    said = [
+        Fragment(text=text, source="conversation", fields={"speaker": "user"})
+        for text in ("Long ago", "How is the API key stored?", "In the vault.")
+    ]
+    goals = Fragment(text="Active goals:\n- Rotate keys (50% done)\n- Rest", source="goals")
+    sections = {"conversation": Section(tuple(said)), "goals": Section((goals,))}
+
+    asked = circumstances(sections, ("conversation", "goals", "working"))
+
+    assert [(one.stage, one.query) for one in asked] == [
+        ("conversation", "How is the API key stored? In the vault."),
+        ("goals", "Rotate keys Rest"),
+    ]
+
+
+def test_no_more_than_a_few_words_are_asked_along() -> None:
+    said = Fragment(text="word " * 1000, source="conversation", fields={"speaker": "user"})
+
+    (asked,) = circumstances({"conversation": Section((said,))}, ("conversation",))
+
+    assert len(asked.query.split()) == MOST_WORDS

@@ -1,0 +1,121 @@
+"""Completed tasks as workflows: what they say, how long they took, each once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, ToolMessage
+
+from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.hook_nodes import steps_of
+from langmem_tiers.turn.state import Task
+from langmem_tiers.turn.tasks import STATUSES, Seen, newly_completed, workflow_of
+
+NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
+NOTHING = Seen({}, ())
+
+
+def todo(
+    content: str = "Rotate the keys", status: str = "completed", **more: Any
+) -> dict[str, Any]:
+    return {"content": content, "status": status, **more}
+
+
+def test_a_workflow_is_what_was_done_with_its_steps() -> None:
+    flow = workflow_of(
+        todo(task_type="ops", duration=12.5, steps=["Make a key", "Swap it", "Drop the old one"])
+    )
+    assert flow is not None
+    assert flow.content == "Rotate the keys: 1. Make a key 2. Swap it 3. Drop the old one"
+    assert flow.metadata == {"task_type": "ops", "success": True, "duration_minutes": 12.5}
+
+
+def test_what_is_not_known_is_none_and_what_failed_says_so() -> None:
+    flow = workflow_of(todo(success=False))
+    assert flow is not None
+    assert flow.content == "Rotate the keys"
+    assert flow.metadata == {"task_type": None, "success": False, "duration_minutes": None}
+
+
+@pytest.mark.parametrize("status", ["pending", "in_progress", "cancelled"])
+def test_what_is_not_completed_is_no_workflow(status: str) -> None:
+    assert workflow_of(todo(status=status)) is None
+
+
+def test_a_task_took_as_long_as_it_was_active() -> None:
+    task = Task(
+        task_id="1", task_type="publishing", created_at=NOW, status="completed",
+        metadata={"steps": ["Render it", "Send it"]},
+    )  # fmt: skip
+    flow = workflow_of(task, ended=NOW + timedelta(minutes=3, seconds=45))
+    assert flow is not None
+    assert flow.content == "publishing: 1. Render it 2. Send it"
+    assert flow.metadata["duration_minutes"] == 3.75
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["done", {"content": "x"}, {"status": "completed"}, todo(content=" "), todo(steps="one"),
+     todo(steps=[1]), todo(duration=-1), todo(duration="long"), todo(duration=float("nan")),
+     todo(success="yes"), todo(task_type=3)],
+)  # fmt: skip
+def test_what_is_no_todo_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidInputError):
+        workflow_of(wrong)
+
+
+def test_each_todo_is_new_once_and_again_when_it_is_done_again() -> None:
+    later = NOW + timedelta(minutes=30)
+    fresh, seen = newly_completed([todo(status="in_progress"), todo("Old")], NOTHING, NOW)
+    assert [one["content"] for one in fresh] == ["Old"]
+    fresh, seen = newly_completed([todo(), todo("Old")], seen, later)
+    assert fresh == [todo(duration=30.0)]
+    assert newly_completed([todo(), todo("Old")], seen, later)[0] == []
+    _, seen = newly_completed([todo("Old")], seen, later)
+    assert newly_completed([todo(), todo("Old")], seen, later)[0] == [todo()]
+
+
+LISTS = st.lists(
+    st.builds(todo, st.sampled_from("abcd"), st.sampled_from(STATUSES)),
+    max_size=4,
+    unique_by=lambda one: one["content"],
+)
+
+
+@given(st.lists(LISTS, max_size=8))
+def test_whatever_the_lists_a_todo_is_captured_once_for_each_time_it_becomes_completed(
+    lists: list[list[dict[str, Any]]],
+) -> None:
+    seen, before = NOTHING, set[str]()
+    for number, todos in enumerate(lists):
+        fresh, seen = newly_completed(todos, seen, NOW + timedelta(minutes=number))
+        done = {one["content"] for one in todos if one["status"] == "completed"}
+        assert {one["content"] for one in fresh} == done - before
+        assert len(fresh) == len(done - before)
+        before = done
+        again, _ = newly_completed(todos, seen, NOW)
+        assert again == []
+
+
+def called(name: str, number: int, status: str = "success", **args: Any) -> list[Any]:
+    call = {"name": name, "args": args, "id": f"{number}", "type": "tool_call"}
+    answer = ToolMessage("answer", tool_call_id=f"{number}", status=status)
+    return [AIMessage("", tool_calls=[call]), answer]
+
+
+def test_steps_are_the_calls_that_worked_while_a_todo_was_in_progress() -> None:
+    messages = [
+        *called("look", 1),
+        *called("write_todos", 2, todos=[todo(status="in_progress"), todo("Other", "pending")]),
+        *called("make_key", 3, status="error", kind="rsa"),
+        *called("make_key", 4, kind="ed25519"),
+        *called("write_todos", 5, todos=[todo(), todo("Other", "in_progress")]),
+        *called("swap", 6),
+    ]
+    assert steps_of("Other", messages) == ["swap({})"]
+    assert steps_of("Rotate the keys", messages) == ['make_key({"kind": "ed25519"})']
+    assert steps_of("Unknown", messages) == []
