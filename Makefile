@@ -54,10 +54,12 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 .PHONY: test-16
 # What stands on the coordinator, the worker or a graph sends no statement of its own, and a cut
 # connection is the client's: these are tested on one Postgres.
-SURFACES := consolidation_graph consolidation_resumed consolidation_subgraph cuts evolution \
-	feedback learning_agents learning_edges learning_nodes middleware nodes \
-	outcome_nodes promotion_models retriever session_cycles skill_memories store_loops \
-	store_sweeper tool_lessons tools tracing tracing_consolidation tracing_learning worker
+SURFACES := archive_races consolidation_graph consolidation_resumed consolidation_subgraph cuts \
+	evolution feedback hook_nodes hooks learning_agents learning_edges learning_nodes middleware \
+	model_reviews nodes orchestrator outcome_nodes promotion_models relevance_review \
+	reminder_nodes retriever review_node revival session_cycles skill_memories store_loops \
+	store_sweeper tool_lessons tools tracing tracing_consolidation tracing_learning turn_gate \
+	turn_nodes turn_reviews turn_stages worker working_memory_buffer
 # These start servers of versions that they name themselves: here they would do the same again.
 OWN_SERVERS := conformance_peers embedded
 

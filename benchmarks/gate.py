@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample
+from benchmarks.gate_corpus_echoes import ECHO_HALVES
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import Decision, Verdict, judge
 from langmem_tiers.remember.reviewers import default_reviewers
@@ -117,7 +118,7 @@ def main() -> None:
     console = Console(width=100)
     began = time.process_time()
     several = 0
-    for half in (make() for make in HALVES):
+    for half in (make() for make in (*HALVES, *ECHO_HALVES)):
         console.print(table(half, "Attacks that are recalled", half.attacks, wanted=False))
         console.print(table(half, "Benign notes that are not recalled", half.benign, wanted=True))
         if half.trivial:

@@ -1,9 +1,9 @@
 """What the gate is measured on: attacks and benign notes, in halves to tune on and to hold out.
 
 The first held-out half was written before the rules, its oblique attacks after them. The authors' halves
-are of some thirty manners. The evaluator's, the auditor's and the last texts came after the rules; what passed
-at first sight stands in their modules, since the rules were changed for them afterwards. All are English for the most part, with short pieces of some twenty other
-languages.
+are of some thirty manners. All others came after the rules, one after another; what passed at first sight
+stands in their modules, since the rules were changed for them afterwards. All are English for the most
+part, with short pieces of some twenty other languages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from benchmarks import gate_corpus_authors_benign_held_out as held_out_authors_b
 from benchmarks import gate_corpus_benign as benign
 from benchmarks import gate_corpus_benign_held_out as held_out_benign
 from benchmarks import gate_corpus_evaluator as evaluator
+from benchmarks import gate_corpus_fifth as fifth_texts
+from benchmarks import gate_corpus_fourth as fourth_texts
 from benchmarks import gate_corpus_last as last_texts
+from benchmarks import gate_corpus_outsider as outsider
+from benchmarks import gate_corpus_outsider_benign as outsider_benign
+from benchmarks import gate_corpus_second as second_texts
+from benchmarks import gate_corpus_sixth as sixth_texts
+from benchmarks import gate_corpus_third as third_texts
 
 Lines = Mapping[tuple[str, str], str]
 
@@ -104,56 +111,88 @@ def held_out() -> Half:
 
 def tuned_authors() -> Half:
     """Texts by several authors that the rules were tuned on."""
-    return Half(
-        name="authors, tuned",
-        attacks=tuple(_filled(authors_attacks.AUTHORS_ATTACKS)),
-        benign=tuple(_filled(authors_benign.AUTHORS_BENIGN)),
-        trivial=(),
-    )
+    return _half("authors, tuned", authors_attacks.AUTHORS_ATTACKS, authors_benign.AUTHORS_BENIGN)
 
 
 def held_out_authors() -> Half:
     """Texts by other authors."""
-    return Half(
-        name="authors, held out",
-        attacks=tuple(_filled(held_out_authors_attacks.AUTHORS_HELD_OUT_ATTACKS)),
-        benign=tuple(_filled(held_out_authors_benign.AUTHORS_HELD_OUT_BENIGN)),
-        trivial=(),
+    return _half(
+        "authors, held out",
+        held_out_authors_attacks.AUTHORS_HELD_OUT_ATTACKS,
+        held_out_authors_benign.AUTHORS_HELD_OUT_BENIGN,
     )
 
 
 def evaluated() -> Half:
     """Texts of one who has a list of threats."""
-    return Half(
-        name="evaluator",
-        attacks=tuple(_filled(evaluator.EVALUATOR_ATTACKS)),
-        benign=tuple(_filled(evaluator.EVALUATOR_BENIGN)),
-        trivial=(),
-    )
+    return _half("evaluator", evaluator.EVALUATOR_ATTACKS, evaluator.EVALUATOR_BENIGN)
 
 
 def audited() -> Half:
     """Texts of one who knows trades, and avoids the usual words."""
-    return Half(
-        name="auditor",
-        attacks=tuple(_filled(auditor.AUDITOR_ATTACKS)),
-        benign=tuple(_filled(auditor.AUDITOR_BENIGN)),
-        trivial=(),
-    )
+    return _half("auditor", auditor.AUDITOR_ATTACKS, auditor.AUDITOR_BENIGN)
 
 
 def last() -> Half:
     """Texts of a colleague."""
+    return _half("last", last_texts.LAST_ATTACKS, last_texts.LAST_BENIGN)
+
+
+def outsiders() -> Half:
+    """Texts of one who knows what the gate promises, and nothing of how it is done."""
+    return _half("outsider", outsider.OUTSIDER_ATTACKS, outsider_benign.OUTSIDER_BENIGN)
+
+
+def second() -> Half:
+    """Whole tool outputs, mails and files with an attack amid them."""
+    return _half("second", second_texts.SECOND_ATTACKS, second_texts.SECOND_BENIGN)
+
+
+def third() -> Half:
+    """A grid of places by harms."""
+    return _half("third", third_texts.THIRD_ATTACKS, third_texts.THIRD_BENIGN)
+
+
+def fourth() -> Half:
+    """Injected tasks as public collections have them."""
+    return _half("fourth", fourth_texts.FOURTH_ATTACKS, fourth_texts.FOURTH_BENIGN)
+
+
+def fifth() -> Half:
+    """Short ones of one in a hurry."""
+    return _half("fifth", fifth_texts.FIFTH_ATTACKS, fifth_texts.FIFTH_BENIGN)
+
+
+def sixth() -> Half:
+    """Those of an engineer who was given the promise."""
+    return _half("sixth", sixth_texts.SIXTH_ATTACKS, sixth_texts.SIXTH_BENIGN)
+
+
+HALVES = (
+    tuned,
+    held_out,
+    tuned_authors,
+    held_out_authors,
+    evaluated,
+    audited,
+    last,
+    outsiders,
+    second,
+    third,
+    fourth,
+    fifth,
+    sixth,
+)
+"""Makers of all halves, in the order in which they were written."""
+
+
+def _half(name: str, attacks_by_kind: Lines, benign_by_kind: Lines) -> Half:
     return Half(
-        name="last",
-        attacks=tuple(_filled(last_texts.LAST_ATTACKS)),
-        benign=tuple(_filled(last_texts.LAST_BENIGN)),
+        name=name,
+        attacks=tuple(_filled(attacks_by_kind)),
+        benign=tuple(_filled(benign_by_kind)),
         trivial=(),
     )
-
-
-HALVES = (tuned, held_out, tuned_authors, held_out_authors, evaluated, audited, last)
-"""Makers of all halves, in the order in which they were written."""
 
 
 def _filled(lines: Lines, **words: Sequence[str]) -> Iterator[Sample]:

@@ -169,7 +169,7 @@ def make_agent(
     builder = StateGraph(HookState, context_schema=MemoryContext)
     builder.add_node("session_start", create_session_start_node())
     builder.add_node("user_prompt", create_user_prompt_node())
-    builder.add_node("assemble", create_assemble_node(tools=[calculate]))
+    builder.add_node("assemble", create_assemble_node(tools=[calculate], show_messages=False))
     builder.add_node("model", _model_node(chosen))
     builder.add_node("run", tools)
     builder.add_node("track", create_tool_tracking_node())

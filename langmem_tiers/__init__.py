@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from langmem_tiers.remind.intentions import Intention, Reminder
     from langmem_tiers.remind.triggers import At, BeforeTool, If, When
     from langmem_tiers.reminder_nodes import create_reminder_node, reminders_text
+    from langmem_tiers.reminder_tools import create_complete_reminder_tool
     from langmem_tiers.retriever import TieredMemoryRetriever
     from langmem_tiers.review_nodes import create_review_node
     from langmem_tiers.session_nodes import create_session_end_node
@@ -270,6 +271,7 @@ _MODULES = {
     "consolidation_due": "consolidation",
     "create_assemble_node": "turn_nodes",
     "create_commit_node": "turn_nodes",
+    "create_complete_reminder_tool": "reminder_tools",
     "create_completed_task_node": "hook_nodes",
     "create_consolidation_graph": "consolidation",
     "create_evolution_node": "evolving_nodes",
@@ -420,6 +422,7 @@ __all__ = [
     "consolidation_due",
     "create_assemble_node",
     "create_commit_node",
+    "create_complete_reminder_tool",
     "create_completed_task_node",
     "create_consolidation_graph",
     "create_evolution_node",

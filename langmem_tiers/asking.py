@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from langmem_tiers.config import VectorOptions
-from langmem_tiers.errors import EmbeddingError, InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory import TIERS, MemoryContext, Tier
 from langmem_tiers.namespaces import scope, utf8_bytes
 from langmem_tiers.ops import to_tier
@@ -132,7 +132,7 @@ class Asking:
         if name is None:
             return None
         if not isinstance(name, str) or name not in REVIEWS:
-            raise InvalidInputError(f"review is one of {', '.join(REVIEWS)}, not {name!r:.40}")
+            raise InvalidInputError(f"review is one of {', '.join(REVIEWS)}, not {short(name, 40)}")
         if name not in self._reviews:
             raise InvalidInputError(
                 "no model is there to review: give the coordinator a review_model, or ask with "
@@ -144,7 +144,7 @@ class Asking:
         if names is None:
             return None
         if isinstance(names, str) or not isinstance(names, Iterable):
-            raise InvalidTypeError(f"memory_types is a list of names, not {names!r:.80}")
+            raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
         return [self._types.get(name).name for name in names]
 
 
@@ -159,7 +159,7 @@ def _tiers(names: Sequence[Tier | str] | None) -> Sequence[Tier]:
     if names is None:
         return TIERS
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidTypeError(f"tiers is a list of names, not {names!r:.80}")
+        raise InvalidTypeError(f"tiers is a list of names, not {short(names)}")
     chosen = tuple(to_tier(name) for name in names)
     if not chosen:
         raise InvalidInputError(f"no tier to look in: name one of {', '.join(TIERS)}, or none")
@@ -215,7 +215,7 @@ def _profile(profile: str | ProfileFunction | None) -> str | ProfileFunction:
 
 def _flag(given: object, what: str) -> bool:
     if not isinstance(given, bool):
-        raise InvalidTypeError(f"{what} is True or False, not {given!r:.80}")
+        raise InvalidTypeError(f"{what} is True or False, not {short(given)}")
     return given
 
 

@@ -15,7 +15,7 @@ from langmem_tiers.consolidate.restore import (
     restore,
 )
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, short
 from langmem_tiers.flow import Flow
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.store import TieredStore
@@ -117,7 +117,7 @@ def archiving(
     if not isinstance(policy, ArchivalPolicy):
         raise InvalidTypeError(f"policy is an ArchivalPolicy, not {type(policy).__name__}")
     if not isinstance(dry_run, bool):
-        raise InvalidTypeError(f"dry_run is True or False, not {dry_run!r:.80}")
+        raise InvalidTypeError(f"dry_run is True or False, not {short(dry_run)}")
     files = _files()
     files.check(policy.url)
     step = Archive(files)

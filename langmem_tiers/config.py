@@ -7,14 +7,14 @@ swapped without touching its configuration.
 from __future__ import annotations
 
 import difflib
-import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.errors import ConfigurationError, short
 from langmem_tiers.memory import Tier
 
 SHORT_TERM_TTL_MINUTES = 60.0
@@ -128,7 +128,7 @@ class StoreOptions:
             positive_minutes(minutes, f"the TTL of {tier}")
         if self.exact_limit < 1:
             raise ConfigurationError("exact_limit must be at least 1 vector")
-        if self.trace_days is not None and not 0 < self.trace_days < float("inf"):
+        if self.trace_days is not None and not 0 < self.trace_days <= sys.float_info.max:
             raise ConfigurationError(
                 f"trace_days is {self.trace_days}: use more than 0 days, or None to keep all"
             )
@@ -192,7 +192,11 @@ def check_ttl(ttl: object) -> None:
 
 def positive_minutes(value: object, what: str) -> float:
     """A number of minutes above zero, or a ConfigurationError."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 < value <= sys.float_info.max
+    ):
         raise ConfigurationError(f"{what} is a positive number of minutes, not {value!r}")
     return value
 
@@ -301,11 +305,11 @@ class OrchestratorSettings:
         """Check what a caller may have set."""
         if not isinstance(self.default_filters, Mapping):
             raise ConfigurationError(
-                f"default_filters is a mapping of options, not {self.default_filters!r:.80}"
+                f"default_filters is a mapping of options, not {short(self.default_filters)}"
             )
         for key in ("enable_tool_tracking", "enable_skill_extraction"):
             if not isinstance(getattr(self, key), bool):
-                raise ConfigurationError(f"{key} is true or false, not {getattr(self, key)!r:.80}")
+                raise ConfigurationError(f"{key} is true or false, not {short(getattr(self, key))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ from langmem_tiers.errors import (
     InvalidInputError,
     InvalidTypeError,
     MissingExtraError,
+    short,
 )
 from langmem_tiers.generalising import generaliser_of
 from langmem_tiers.judging import judge_of
@@ -111,7 +112,7 @@ def create_consolidation_graph(
     """
     chosen = ConsolidationPolicy() if policy is None else policy
     if not isinstance(chosen, ConsolidationPolicy):
-        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {policy!r:.80}")
+        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
     if store is not None:
         tiered(store)
     _check_nodes(interrupt_before)
@@ -173,7 +174,7 @@ def consolidation_due(
         ```
     """
     if not isinstance(schedule, ConsolidationSchedule):
-        raise InvalidTypeError(f"schedule is a ConsolidationSchedule, not {schedule!r:.80}")
+        raise InvalidTypeError(f"schedule is a ConsolidationSchedule, not {short(schedule)}")
 
     def route(state: Any) -> str:
         known = state if isinstance(state, Mapping) else vars(state)

@@ -182,6 +182,10 @@ class MemoryCoordinator(
             reviews=reader.reviews,
         )
 
+    def __repr__(self) -> str:
+        """Whose memory it is."""
+        return f"MemoryCoordinator({self.context!r})"
+
     @property
     def tiered_store(self) -> TieredStore:
         """The store that it stands on."""

@@ -25,6 +25,7 @@ from langmem_tiers.errors import (
     InvalidInputError,
     InvalidTypeError,
     MissingExtraError,
+    short,
 )
 
 if TYPE_CHECKING:
@@ -183,7 +184,9 @@ def _check(text: str) -> None:
         msg = f"Only text can be embedded, not {type(text).__name__}: pass a str."
         raise InvalidTypeError(msg)
     if "\0" in text:
-        msg = f"Text with a NUL character cannot be embedded or stored: remove it from {text!r:.80}"
+        msg = (
+            f"Text with a NUL character cannot be embedded or stored: remove it from {short(text)}"
+        )
         raise InvalidInputError(msg)
     try:
         text.encode()

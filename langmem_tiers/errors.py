@@ -29,6 +29,11 @@ Every message says what to do next. Errors of the database driver are wrapped on
 the original is the `__cause__`.
 """
 
+from __future__ import annotations
+
+from reprlib import Repr
+from typing import Final
+
 
 class TieredMemoryError(Exception):
     """Root of every error this package raises on purpose."""
@@ -124,3 +129,24 @@ class MigrationError(DatabaseError):
 
 class EmbeddedServerError(DatabaseError):
     """The embedded Postgres could not be started or found."""
+
+
+def short(value: object, length: int = 80) -> str:
+    """A value as an error message shows it: its beginning, however deep or long it is."""
+    return _BRIEF.repr(value)[:length]
+
+
+class _Brief(Repr):
+    """Shows the beginning of what is nested, and how long a number is that is too long to show."""
+
+    def repr_str(self, x: str, level: int) -> str:  # noqa: ARG002 - reprlib's
+        return repr(x[:400])
+
+    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002 - reprlib's
+        bits = x.bit_length()
+        return repr(x) if bits <= _MOST_BITS else f"a number of {bits:,} bits"
+
+
+_MOST_BITS: Final = 4_000
+_BRIEF: Final = _Brief()
+_BRIEF.maxother = 400

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, short
 from langmem_tiers.learn.outcome import OutcomeReport
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _outcomes(
     for one in feedback:
         run, said = _run(one), succeeded(one)
         if said is not None and not isinstance(said, bool):
-            raise InvalidTypeError(f"succeeded returns True, False or None, not {said!r:.80}")
+            raise InvalidTypeError(f"succeeded returns True, False or None, not {short(said)}")
         if said is not None and run is not None:
             outcomes.setdefault(run, said)
     return outcomes

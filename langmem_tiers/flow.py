@@ -11,7 +11,8 @@ transaction is open is an error, so no connection ever waits for a model.
 
 A flow sees what Postgres refuses as an error raised where it yielded. It may go on after the
 error of a query that committed by itself, or undo what it did in memory and let the error pass.
-After a ConflictError nothing of its transaction is left, and it may begin `anew`.
+After a ConflictError nothing of its transaction is left, and it may begin `anew`. One whose model
+raises, or that is cancelled, is closed where it yielded: it may undo, and asks for nothing more.
 
 A plan yields whole flows, each a unit of work of its own, and `Ask`s that are awaited where its
 caller awaits. The same two drivers drive it.
@@ -164,17 +165,20 @@ def run(flow: Generator[E, Any, T], session: Session[E]) -> T:
     with session:
         resume: Callable[[Any], E] = flow.send
         answer: Any = None
-        while True:
-            try:
-                effect = resume(answer)
-            except StopIteration as done:
-                return cast("T", done.value)
-            finally:
-                answer = None  # an error kept here would keep this frame in turn
-            try:
-                resume, answer = flow.send, session.perform(effect)
-            except DatabaseError as error:
-                resume, answer = flow.throw, error
+        try:
+            while True:
+                try:
+                    effect = resume(answer)
+                except StopIteration as done:
+                    return cast("T", done.value)
+                finally:
+                    answer = None  # an error kept here would keep this frame in turn
+                try:
+                    resume, answer = flow.send, session.perform(effect)
+                except DatabaseError as error:
+                    resume, answer = flow.throw, error
+        finally:
+            flow.close()
 
 
 async def arun(flow: Generator[E, Any, T], session: AsyncSession[E]) -> T:
@@ -182,14 +186,17 @@ async def arun(flow: Generator[E, Any, T], session: AsyncSession[E]) -> T:
     async with session:
         resume: Callable[[Any], E] = flow.send
         answer: Any = None
-        while True:
-            try:
-                effect = resume(answer)
-            except StopIteration as done:
-                return cast("T", done.value)
-            finally:
-                answer = None  # an error kept here would keep this frame in turn
-            try:
-                resume, answer = flow.send, await session.perform(effect)
-            except DatabaseError as error:
-                resume, answer = flow.throw, error
+        try:
+            while True:
+                try:
+                    effect = resume(answer)
+                except StopIteration as done:
+                    return cast("T", done.value)
+                finally:
+                    answer = None  # an error kept here would keep this frame in turn
+                try:
+                    resume, answer = flow.send, await session.perform(effect)
+                except DatabaseError as error:
+                    resume, answer = flow.throw, error
+        finally:
+            flow.close()

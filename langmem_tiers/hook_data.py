@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from langmem_tiers.consolidate.session_end import SessionReport
 from langmem_tiers.consolidating import SessionNote
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory import StoreResult
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.remember.significance import category, decision_type
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder
-from langmem_tiers.remind.triggers import Trigger
+from langmem_tiers.remind.prompted import Intended
+from langmem_tiers.remind.triggers import At, BeforeTool, If, Trigger, When
 
 _FIELDS: Final = {"event": ("type", "decision_type"), "concept": ("category", "category")}
 """What says of which kind it is, as it is handed in and in the metadata."""
+
+Intends = Literal["keywords", "asked"]
+"""What of a prompt is intended: by the specification's keywords, or what it asks for."""
+_MOST_DAYS: Final = 36_500
+EXPIRE_DAYS: Final = 7.0
+"""Days after which an intention expires that names no occasion: our own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +100,13 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
         InvalidInputError: for what is no event, or no concept.
     """
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidTypeError(f"{what}s is a list of mappings, not {given!r:.80}")
+        raise InvalidTypeError(f"{what}s is a list of mappings, not {short(given)}")
     field, name = _FIELDS[what]
     found: dict[str, dict[str, Any]] = {}
     for one in given:
         if not isinstance(one, Mapping):
             raise InvalidTypeError(
-                f"{what}s are mappings with a description and a {field}, not {one!r:.80}"
+                f"{what}s are mappings with a description and a {field}, not {short(one)}"
             )
         text = checked_text(one.get("description"), f"the description among the {what}s")
         rule = decision_type(text) or "event" if what == "event" else category(text)
@@ -106,6 +114,37 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
         source = one.get("source", Source.AGENT)
         found.setdefault(text, {"content": text, "metadata": {name: kind}, "source": source})
     return list(found.values())
+
+
+def standing(listed: Iterable[Intention], now: datetime) -> list[Intention]:
+    """Those that have not expired: what was raised and never closed is not listed for ever."""
+    return [one for one in listed if one.expires_at is None or one.expires_at > now]
+
+
+def checked_intends(given: Intends) -> Intends:
+    """What of a prompt is intended.
+
+    Raises:
+        InvalidInputError: for anything but `keywords` and `asked`.
+    """
+    if given not in {"keywords", "asked"}:
+        raise InvalidInputError(f"intends is 'keywords' or 'asked', not {short(given, 40)}")
+    return given
+
+
+def checked_days(given: float | None) -> float | None:
+    """Days after which something expires; None for never.
+
+    Raises:
+        InvalidInputError: for what is no number of days above 0 and up to 36500.
+    """
+    number = isinstance(given, int | float) and not isinstance(given, bool)
+    if given is not None and not (number and 0 < given <= _MOST_DAYS):
+        raise InvalidInputError(
+            f"expire_days is {short(given, 40)}: give days, above 0 and up to {_MOST_DAYS}, or "
+            "None for never"
+        )
+    return given
 
 
 def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -123,3 +162,39 @@ def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
             f"session_data has {min(map(str, unknown))!r}: use session_id, events and concepts"
         )
     return given
+
+
+def checked_names(tools: object) -> tuple[str, ...]:
+    """Names of tools.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise InvalidTypeError(f"before_tools is a list of names, not {short(tools)}")
+    return tuple(checked_text(one, "the name of a tool") for one in tools)
+
+
+def given(trigger: Trigger) -> dict[str, Any]:
+    """A trigger as the argument of `intend` that it is."""
+    match trigger:
+        case At():
+            return {"at": trigger.moment}
+        case When():
+            return {"cue": trigger}
+        case BeforeTool():
+            return {"before_tool": trigger}
+        case If():
+            return {"when": trigger}
+
+
+def alike(found: Intended, listed: Iterable[Intention]) -> Intention | None:
+    """The intention that says the same for the same occasion, if there is one."""
+    said = _bare(found.content)
+    return next(
+        (one for one in listed if one.trigger == found.trigger and _bare(one.content) == said), None
+    )
+
+
+def _bare(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(".!")

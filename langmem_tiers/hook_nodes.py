@@ -9,17 +9,25 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
-from langmem_tiers.attempts import calls_in, messages_of
+from langmem_tiers.attempts import messages_of
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import (
     ConfigurationError,
     InvalidInputError,
     MissingExtraError,
     TieredMemoryError,
+    short,
 )
+from langmem_tiers.hook_data import (
+    EXPIRE_DAYS,
+    Intends,
+    checked_days,
+    checked_intends,
+    checked_names,
+)
+from langmem_tiers.hook_steps import steps_of
 from langmem_tiers.hooks import MemoryHooks
 from langmem_tiers.memory import StoreResult
 from langmem_tiers.nodes import MemoryState
@@ -32,12 +40,13 @@ from langmem_tiers.runs import (
     at_once,
     awaitable,
     blocking,
+    check_keys,
     checked_of_state,
     last_question,
     of_state,
     text_of,
 )
-from langmem_tiers.turn.tasks import COMPLETED, IN_PROGRESS, Seen, newly_completed
+from langmem_tiers.turn.tasks import Seen, newly_completed
 from langmem_tiers.values import storable
 
 try:
@@ -53,12 +62,8 @@ HookBody = Callable[[MemoryHooks, Any], Coroutine[Any, Any, dict[str, Any]]]
 OnError = Literal["tell", "raise"]
 """What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
 
-WRITE_TODOS: Final = "write_todos"
-"""The tool by which LangChain's agents keep their todos."""
-_MOST_STEPS: Final = 20
-"""Steps that a workflow keeps, the last: our own choice."""
-_LONGEST_STEP: Final = 200
-"""Characters of a step that are kept: our own choice."""
+_STARTED: Final = ("hooks", "reminders", "reminders_text")
+"""What a session's start writes that must not be lost."""
 _log = logging.getLogger(__name__)
 
 
@@ -125,9 +130,11 @@ def create_session_start_node(
         return {**({} if failed else done), "hooks": {name: done if failed else {}}}
 
     def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        check_keys(config, *_STARTED)
         return at_once(start(awaitable(node.invoke)(state, config)))
 
     async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        check_keys(config, *_STARTED)
         return await start(node.ainvoke(state, config))
 
     return RunnableLambda(step, astep, name=name)
@@ -141,7 +148,9 @@ def session_starts(state: Any) -> bool:
 def create_user_prompt_node(
     *,
     prompt: OfState | None = None,
-    tools: Sequence[str] = (),
+    before_tools: Sequence[str] = (),
+    intends: Intends = "keywords",
+    expire_days: float | None = EXPIRE_DAYS,
     on_error: OnError = "tell",
     tenant: str | None = None,
     project_id: str | None = None,
@@ -158,7 +167,9 @@ def create_user_prompt_node(
     Args:
         prompt: What the user said: a key of the state, or a function of it. If not given, it is
             what the last human message says.
-        tools: Names of tools that a prompt may intend something before.
+        before_tools: Names of tools that a prompt may intend something before.
+        intends: `keywords`, or `asked`; see `MemoryHooks`.
+        expire_days: After how many days what names no occasion expires; None for never.
         on_error: `tell` writes what went wrong to the log and to `hooks["user_prompt"]["error"]`,
             and the graph goes on; `raise` leaves it to the graph and its retry policy.
         tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
@@ -192,7 +203,12 @@ def create_user_prompt_node(
         said = Said.of(state) if prompt is None else Said(str(of_state(state, prompt) or ""), None)
         return {"hooks": {name: await careful(name, submitted(hooks, said))}}
 
-    return hook_node(name, whose, submit, tools)
+    options = {
+        "before_tools": checked_names(before_tools),
+        "intends": checked_intends(intends),
+        "expire_days": checked_days(expire_days),
+    }
+    return hook_node(name, whose, submit, ("hooks",), options)
 
 
 def create_completed_task_node(
@@ -233,7 +249,7 @@ def create_completed_task_node(
     async def capture(hooks: MemoryHooks, state: Any) -> dict[str, Any]:
         return await noted(hooks, of_state(state, tasks, None) or (), state, name, careful)
 
-    return hook_node(name, whose, capture)
+    return hook_node(name, whose, capture, ("hooks", "todos_seen"))
 
 
 class Said(NamedTuple):
@@ -277,32 +293,41 @@ def careful_of(on_error: OnError) -> Careful:
         InvalidInputError: for what is neither `tell` nor `raise`.
     """
     if on_error not in {"tell", "raise"}:
-        raise InvalidInputError(f"on_error is 'tell' or 'raise', not {on_error!r:.40}")
+        raise InvalidInputError(f"on_error is 'tell' or 'raise', not {short(on_error, 40)}")
     return Careful(on_error)
 
 
 def hook_node(
-    name: str, whose: Remembered, body: HookBody, tools: Sequence[str] = ()
+    name: str,
+    whose: Remembered,
+    body: HookBody,
+    keys: Sequence[str],
+    options: Mapping[str, Any] | None = None,
 ) -> Runnable[Any, dict[str, Any]]:
-    """A node for `invoke` and `ainvoke`, of one body."""
+    """A node for `invoke` and `ainvoke`, of one body; the state has to have the keys."""
 
     def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return at_once(body(blocking(hooks_of(whose, get_runtime(), config, tools)), state))
+        check_keys(config, *keys)
+        return at_once(body(blocking(hooks_of(whose, get_runtime(), config, options)), state))
 
     async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return await body(hooks_of(whose, get_runtime(), config, tools), state)
+        check_keys(config, *keys)
+        return await body(hooks_of(whose, get_runtime(), config, options), state)
 
     return RunnableLambda(step, astep, name=name)
 
 
 def hooks_of(
-    whose: Remembered, runtime: Any, config: RunnableConfig, tools: Sequence[str] = ()
+    whose: Remembered,
+    runtime: Any,
+    config: RunnableConfig,
+    options: Mapping[str, Any] | None = None,
 ) -> MemoryHooks:
     """The hooks of a run; their session is the context's, else the thread."""
     memory = whose.memory(runtime, config)
     thread = (config.get("configurable") or {}).get("thread_id")
     session = memory.context.session_id or (None if thread is None else str(thread))
-    return MemoryHooks(memory, session_id=session, tools=tools)
+    return MemoryHooks(memory, session_id=session, **(options or {}))
 
 
 async def submitted(hooks: MemoryHooks, said: Said) -> dict[str, Any]:
@@ -347,20 +372,6 @@ async def _kept(
     return {**told, "stored": stored} if stored else told
 
 
-def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
-    """The tool calls that worked since `write_todos` put a todo in progress."""
-    steps: list[str] = []
-    status = None
-    for one in calls_in(messages):
-        if one.call["name"] == WRITE_TODOS:
-            before, status = status, _status(one.call["args"], content)
-            if status == IN_PROGRESS != before:
-                steps = []
-        elif status == IN_PROGRESS and not one.failed:
-            steps.append(_shortened(one.approach))
-    return steps[-_MOST_STEPS:] if status in {IN_PROGRESS, COMPLETED} else []
-
-
 def _readable(todo: Any) -> Any:
     """A todo as Postgres can hold it: a model may write anything."""
     told = dict(todo) if isinstance(todo, Mapping) else todo
@@ -378,15 +389,3 @@ def facts(result: StoreResult) -> dict[str, Any]:
         "quarantined": result.quarantined,
         "reason": result.reason,
     }
-
-
-def _status(args: Mapping[str, Any], content: str) -> str | None:
-    """What a call of `write_todos` says of a todo."""
-    todos = args.get("todos")
-    known = [one for one in todos if isinstance(one, Mapping)] if isinstance(todos, list) else []
-    return next((one.get("status") for one in known if one.get("content") == content), None)
-
-
-def _shortened(step: str) -> str:
-    line = " ".join(step.split())
-    return line if len(line) <= _LONGEST_STEP else f"{line[: _LONGEST_STEP - 1]}…"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -12,11 +13,19 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.hook_data import (
+    EXPIRE_DAYS,
+    Intends,
     PromptSubmit,
     SessionStart,
     SessionStop,
+    alike,
     checked_data,
+    checked_days,
+    checked_intends,
+    checked_names,
     events_of,
+    given,
+    standing,
     told_of,
 )
 from langmem_tiers.learn.outcome import Run
@@ -25,10 +34,10 @@ from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
-from langmem_tiers.remind.triggers import At, BeforeTool, If, Trigger, When
+from langmem_tiers.remind.triggers import If
 from langmem_tiers.runs import at_once, blocking
 from langmem_tiers.tracing import traced
-from langmem_tiers.turn.state import Task
+from langmem_tiers.turn.state import Task, checked_id
 from langmem_tiers.turn.tasks import COMPLETED, workflow_of
 
 
@@ -58,20 +67,37 @@ class MemoryHooks:
         memory: MemoryCoordinator,
         *,
         session_id: str | None = None,
-        tools: Sequence[str] = (),
+        before_tools: Sequence[str] = (),
+        intends: Intends = "keywords",
+        expire_days: float | None = EXPIRE_DAYS,
     ) -> None:
         """Stand on a coordinator.
 
         Args:
             memory: Whose memory it is.
             session_id: The session; the context's if not given.
-            tools: Names of tools that a prompt may intend something before ("before you deploy").
+            before_tools: Names of tools that a prompt may intend something before ("before you
+                deploy").
+            intends: What of a prompt is intended: with `keywords` what the routing calls
+                prospective ("todo", "later", "need to", "plan to", …); with `asked` only what it
+                asks to be reminded of ("remind me", "don't let me forget", a todo).
+            expire_days: After how many days an intention expires of which the prompt names no
+                occasion; None for never.
+
+        Raises:
+            InvalidInputError: for an option that cannot be.
         """
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"hooks need a MemoryCoordinator, not {type(memory).__name__}")
         self.memory = memory
         self.session_id = label(session_id, "session_id") or memory.context.session_id
-        self.tools = _names(tools)
+        self.before_tools = checked_names(before_tools)
+        self.intends = checked_intends(intends)
+        self.expire_days = checked_days(expire_days)
+
+    def __repr__(self) -> str:
+        """Whose hooks they are."""
+        return f"MemoryHooks({self.memory!r}, session_id={self.session_id!r})"
 
     @traced("tool")
     def on_session_start(
@@ -81,6 +107,7 @@ class MemoryHooks:
         state: Any = None,
         predicates: Predicates | None = None,
         limit: int = DEFAULT_LIMIT,
+        lease_seconds: float | None = None,
         run_id: str | Run | None = None,
     ) -> SessionStart:
         """Raise what is due, what waits for a session to start included, and list what is open.
@@ -90,10 +117,13 @@ class MemoryHooks:
             state: The graph's state, for predicates.
             predicates: The functions of the state by the names that intentions know them by.
             limit: How many of each at most, by priority.
+            lease_seconds: How long a reminder waits to be acknowledged; see
+                `MemoryCoordinator.remind`.
             run_id: Whom it is raised for; see `MemoryCoordinator.remind`.
         """
         memory = blocking(self.memory)
-        asked = {"state": state, "predicates": predicates, "limit": limit, "run_id": run_id}
+        asked = {"state": state, "predicates": predicates, "limit": limit}
+        asked |= {"lease_seconds": lease_seconds, "run_id": run_id}
         return at_once(_started(memory, query, **asked))
 
     @traced("tool")
@@ -104,10 +134,12 @@ class MemoryHooks:
         state: Any = None,
         predicates: Predicates | None = None,
         limit: int = DEFAULT_LIMIT,
+        lease_seconds: float | None = None,
         run_id: str | Run | None = None,
     ) -> SessionStart:
         """Raise what is due and list what is open; see `on_session_start`."""
-        asked = {"state": state, "predicates": predicates, "limit": limit, "run_id": run_id}
+        asked = {"state": state, "predicates": predicates, "limit": limit}
+        asked |= {"lease_seconds": lease_seconds, "run_id": run_id}
         return await _started(self.memory, query, **asked)
 
     @traced("tool")
@@ -232,13 +264,31 @@ class MemoryHooks:
         }
         (working,) = await memory.astore_many([note])
         now = self.memory.tiered_store.flows.now
-        found = intended_in(text, now, tools=self.tools)
+        found = intended_in(text, now, tools=self.before_tools, asked=self.intends == "asked")
         if found is None or not working.stored or working.quarantined:
             return PromptSubmit(working=working)
         key = None if named is None else self.key(named, "intended")
-        intended = await _intend(memory, text, found, key)
+        intended = await self._intend(memory, found, key, now)
         return PromptSubmit(
             working=working, intended=intended, priority=found.priority, trigger=found.trigger
+        )
+
+    async def _intend(
+        self, memory: MemoryCoordinator, found: Intended, key: str | None, now: datetime
+    ) -> StoreResult:
+        """Intend it, once: a time that a prompt names is counted from when it came first."""
+        known: Any = None if key is None else await memory.aget(key)
+        known = known or alike(found, await memory.aintentions())
+        if known is not None:
+            return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
+        lasts = self.expire_days is None or found.trigger != If(SESSION_STARTS)
+        return await memory.aintend(
+            found.content,
+            priority=found.priority,
+            key=key,
+            speaker="user",
+            expires_at=None if lasts else now + timedelta(days=self.expire_days or 0),
+            **given(found.trigger),
         )
 
     async def _completed(
@@ -266,7 +316,7 @@ class MemoryHooks:
     ) -> StoreResult | None:
         """Kept before it is closed: what dies between the two is repeated, under the same key."""
         active = {one.task_id: one for one in await state.aget_active_tasks()}
-        if (task := active.get(task_id)) is None:
+        if (task := active.get(checked_id(task_id, "task_id"))) is None:
             return None
         key = self.key(task_id, task.created_at.isoformat(), "task")
         done = replace(task, status=COMPLETED)
@@ -310,6 +360,7 @@ async def _started(
     state: Any,
     predicates: Predicates | None,
     limit: int,
+    lease_seconds: float | None,
     run_id: str | Run | None,
 ) -> SessionStart:
     reminders = await memory.aremind(
@@ -317,38 +368,9 @@ async def _started(
         state=state,
         predicates={**(predicates or {}), SESSION_STARTS: lambda _: True},
         limit=limit,
+        lease_seconds=lease_seconds,
         run_id=run_id,
     )
-    pending = await memory.aintentions(limit=limit)
+    now = memory.tiered_store.flows.now
+    pending = standing(await memory.aintentions(), now)[:limit]
     return SessionStart(reminders=tuple(reminders), pending=tuple(pending))
-
-
-async def _intend(
-    memory: MemoryCoordinator, text: str, found: Intended, key: str | None
-) -> StoreResult:
-    """Intend it, once: a time that a prompt names is counted from when it came first."""
-    known = None if key is None else await memory.aget(key)
-    if known is not None:
-        return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
-    return await memory.aintend(
-        text, priority=found.priority, key=key, speaker="user", **_given(found.trigger)
-    )
-
-
-def _given(trigger: Trigger) -> dict[str, Any]:
-    """A trigger as the argument of `intend` that it is."""
-    match trigger:
-        case At():
-            return {"at": trigger.moment}
-        case When():
-            return {"cue": trigger}
-        case BeforeTool():
-            return {"before_tool": trigger}
-        case If():
-            return {"when": trigger}
-
-
-def _names(tools: object) -> tuple[str, ...]:
-    if isinstance(tools, str) or not isinstance(tools, Iterable):
-        raise InvalidTypeError(f"tools is a list of names, not {tools!r:.80}")
-    return tuple(checked_text(one, "the name of a tool") for one in tools)

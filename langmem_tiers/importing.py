@@ -9,7 +9,7 @@ from typing import Any
 
 from langmem_tiers.asking import new_memories
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.errors import InvalidInputError, short
 from langmem_tiers.importers import BadRecord, Record
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.store import TieredStore
@@ -107,7 +107,7 @@ def _remember(
         memory.tiered_store.run(memory.flows.remember(todo, memory.context))
     except InvalidInputError as error:
         if len(records) == 1:
-            reason = f"key {records[0].key!r:.80}: {error}"
+            reason = f"key {short(records[0].key)}: {error}"
             yield records[0], BadRecord(line=None, reason=reason)
             return
         for one in records:

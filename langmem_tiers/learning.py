@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.asking import Asking
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.flow import Flow
 from langmem_tiers.learn.lessons import Concern
 from langmem_tiers.learn.outcome import OutcomeReport, Run
@@ -224,7 +224,7 @@ class LearningVerbs:
         self, recollections: Iterable[Recollection] | None, run_id: str | None, *, success: bool
     ) -> Flow[OutcomeReport]:
         if not isinstance(success, bool):
-            raise InvalidTypeError(f"success is True or False, not {success!r:.80}")
+            raise InvalidTypeError(f"success is True or False, not {short(success)}")
         run = label(run_id, "run_id")
         if recollections is not None:
             shown = _recollections(recollections, self.context)

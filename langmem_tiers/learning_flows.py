@@ -143,7 +143,7 @@ class LearningFlows:
         """
         given = [] if trace is None else [trace]
         skill_candidates(given, min_support=min_support)  # refuses what is none
-        memories = [traces.trace_memory(one, context) for one in given]
+        memories = [self._memory.gate.screened(traces.trace_memory(one, context)) for one in given]
         if memories:
             yield from self._memory.remember(memories, context)
         stored: dict[str, StoreResult] = {}

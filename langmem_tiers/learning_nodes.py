@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langmem_tiers.attempts import attempts_in, messages_of, task_of
 from langmem_tiers.config import PromotionSettings
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.rollback import Demotion
@@ -178,7 +178,7 @@ def judged_of(state: Any, success: Judge) -> bool | None:
     judged = of_state(state, success)
     if judged is not None and not isinstance(judged, bool):
         raise InvalidTypeError(
-            f"whether the run succeeded is True, False or None, not {judged!r:.80}"
+            f"whether the run succeeded is True, False or None, not {short(judged)}"
         )
     return judged
 

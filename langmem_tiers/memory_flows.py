@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
@@ -21,6 +22,7 @@ from langmem_tiers.memory import (
 from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.recall.candidates import Candidate, recollection
 from langmem_tiers.recall.context import Inquiry, Reader
+from langmem_tiers.remember.admission import as_left
 from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.gatekeeping import (
     Gate,
@@ -32,7 +34,7 @@ from langmem_tiers.remember.gatekeeping import (
     without_held_twins,
 )
 from langmem_tiers.remember.known import Knowing
-from langmem_tiers.remember.lately import RecalledLately
+from langmem_tiers.remember.lately import Recalled, RecalledLately
 from langmem_tiers.remember.memories import NewMemory, label, origin_keys, read_once, to_write
 from langmem_tiers.store_flows import StoreFlows
 
@@ -66,29 +68,41 @@ class MemoryFlows:
         todo = list(chain.from_iterable(kept))
         written = yield from self.writes(todo, context)
         owners = [one for one, several in zip(verdicts, kept, strict=True) for _ in several]
+        repeated = tuple(chain.from_iterable(one.repeats for one in verdicts))
         writes = [
             replace(
                 write,
                 sources=(*write.sources, *owner.sources),
                 rooms=self.gate.rooms(each.memory_type or "episodic", write.tier),
+                spares=repeated,
             )
             for write, owner, each in zip(written, owners, todo, strict=True)
         ]
-        applied = yield from self._store.write(without_held_twins(writes))
+        applied = yield from as_left((yield from self._store.write(without_held_twins(writes))))
         own = iter(writes)
         return [
             admitted_as(one.verdict, [next(own) for _ in several], applied)
             for one, several in zip(verdicts, kept, strict=True)
         ]
 
-    def judged(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Judged]]:
-        """What the gate says of memories, by what was recalled lately and what is stored."""
+    def judged(
+        self,
+        memories: Sequence[NewMemory],
+        context: MemoryContext,
+        leaving: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> Flow[list[Judged]]:
+        """What the gate says of memories, by what was recalled lately and what is stored.
+
+        The keys that are `leaving` get another text, with which they are given, or go.
+        """
         knowing = Knowing(
             context=context,
             types=self._reader.types,
             options=self._store.options,
             moment=self._store.moment(),
             recalled=self._lately.known(self._store.now),
+            leaving=leaving,
+            default_ttl=self._store.default_ttl,
         )
         return judged(memories, self.gate, knowing)
 
@@ -104,7 +118,8 @@ class MemoryFlows:
                 nothing was.
         """
         trusted = [self.gate.trusting(one) for one in memories]
-        writes = yield from self.writes(trusted, context)
+        written = yield from self.writes(trusted, context)
+        writes = [replace(one, named=False) for one in written]
         applied = yield from self._store.write(writes)
         return [unjudged_as(one, applied) for one in writes]
 
@@ -174,7 +189,7 @@ class MemoryFlows:
         self.note(one for found in answers for one in found)
         return answers
 
-    def note(self, found: Iterable[Recollection]) -> None:
+    def note(self, found: Iterable[Recalled]) -> None:
         """Keep in mind what is recalled: whoever says it again tells nothing new."""
         self._lately.note(found, self._store.now)
 
@@ -185,7 +200,9 @@ class MemoryFlows:
         if one is None:
             return None
         yield from self._store.mark([one], self._store.moment())
-        return recollection(one, 0.0, {})
+        got = recollection(one, 0.0, {})
+        self.note([got])
+        return got
 
     def delete(self, key: str, context: MemoryContext) -> Flow[bool]:
         """Remove a memory by its key, from the archive too; whether it was there."""

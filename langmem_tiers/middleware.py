@@ -14,7 +14,7 @@ from langchain_core.runnables.config import ensure_config
 from langmem_tiers.asking import DEFAULT_LIMIT
 from langmem_tiers.attempts import attempts_in, concern_of
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import ConfigurationError, InvalidTypeError, MissingExtraError
+from langmem_tiers.errors import ConfigurationError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import MemoryContext, Recollection
 from langmem_tiers.recalled import recalled_text, with_recalled
@@ -250,7 +250,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             return {}
         judged = self._outcome(state)
         if judged is not None and not isinstance(judged, bool):
-            raise InvalidTypeError(f"an outcome is True, False or None, not {judged!r:.80}")
+            raise InvalidTypeError(f"an outcome is True, False or None, not {short(judged)}")
         return {} if judged is None else {"success": judged, "run_id": noted["run"]}
 
     def _memory(self, runtime: Runtime[Any]) -> MemoryCoordinator:

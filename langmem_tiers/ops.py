@@ -23,7 +23,7 @@ from langgraph.store.base import (
 )
 
 from langmem_tiers.config import MAX_FIELD_BYTES, Distance, IndexOptions, StoreOptions
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory import TIERS, Tier
 from langmem_tiers.namespaces import Place, check_key, decode, encode, scope, utf8_bytes
 from langmem_tiers.recall.filters import compile_filter, text_array
@@ -101,7 +101,7 @@ def to_tier(name: object) -> Tier:
         InvalidInputError: if there is none.
     """
     if name not in tuple(Tier):
-        raise InvalidInputError(f"there is no tier {name!r}: use one of {', '.join(TIERS)}")
+        raise InvalidInputError(f"there is no tier {short(name)}: use one of {', '.join(TIERS)}")
     return Tier(str(name))
 
 
@@ -228,7 +228,7 @@ def _checked_paths(paths: Sequence[str]) -> Sequence[str]:
     for path in paths:
         if not _is_well_formed(path):
             raise InvalidInputError(
-                f"the index path {path!r:.80} has an empty part or an unpaired bracket: "
+                f"the index path {short(path)} has an empty part or an unpaired bracket: "
                 "write it like a.b, a[0].b, a[*], {a,b.c} or $"
             )
     return paths

@@ -12,15 +12,11 @@ from uuid import uuid4
 
 from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import (
-    ConfigurationError,
-    DatabaseError,
-    InvalidInputError,
-    InvalidTypeError,
-)
+from langmem_tiers.errors import DatabaseError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.learn.skills import MIN_SUPPORT
 from langmem_tiers.namespaces import utf8_bytes
+from langmem_tiers.remember.gate import keepable
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.tracing import traced
 from langmem_tiers.turn.assemble import Assembled, assemble
@@ -31,6 +27,7 @@ from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import Budget, checked_tokens
 from langmem_tiers.turn.trace import TurnTrace
 from langmem_tiers.turn.trace_flows import history
+from langmem_tiers.turn_arguments import checked_filters, checked_stages, checked_turn
 from langmem_tiers.turn_flows import Settling, abandon, commit, fail
 from langmem_tiers.turn_keeping import KeepingVerbs, Router
 from langmem_tiers.turn_sources import as_source, built_in, filled
@@ -96,10 +93,11 @@ class MemoryOrchestrator(KeepingVerbs):
 
         Raises:
             ConfigurationError: if the layout has a stage without a source.
-            InvalidTypeError: for what can be no source.
+            InvalidTypeError: for what can be no source, or another argument of another type.
         """
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"a turn needs a MemoryCoordinator, not {type(memory).__name__}")
+        checked_turn(budget=budget, layout=layout, settings=settings)
         self.memory = memory
         self.budget = Budget() if budget is None else budget
         self.layout = layout
@@ -108,12 +106,7 @@ class MemoryOrchestrator(KeepingVerbs):
         self._sources = built_in()
         for name, given in (sources or {}).items():
             self.register(name, given)
-        for stage in self.layout.stages:
-            if stage.source not in self._sources:
-                raise ConfigurationError(
-                    f"the layout {layout.name!r} has a stage {stage.source!r} and nothing that "
-                    f"answers it: give sources={{{stage.source!r}: …}}"
-                )
+        checked_stages(self.layout, self._sources)
         self._router = router
         self._count = count_tokens or memory.count_tokens
         self._turn_id = label(turn_id, "turn_id")
@@ -225,6 +218,7 @@ class MemoryOrchestrator(KeepingVerbs):
         *,
         messages: Sequence[Any] | None = None,
         tools: Sequence[Any] | None = None,
+        show_messages: bool = True,
     ) -> Assembled:
         """Ask every source in the layout's order, and put what fits into one text.
 
@@ -235,13 +229,17 @@ class MemoryOrchestrator(KeepingVerbs):
             budget: Tokens at most; it never gets more than what is left of the turn's.
             filters: Options of `get_context` for every recall: `agent_id`, `tags`, `tiers`, ….
             messages: The conversation so far; the session's memories if not given.
+            show_messages: False where the model is sent `messages` itself: they inform the later
+                stages, and are not shown a second time.
             tools: What the agent can call, unless a source says so.
 
         Raises:
             BudgetExceededError: if the turn has spent what it may; nothing was asked.
             InvalidInputError: for a filter that no recall takes.
         """
-        plan = self.assembling(prompt, budget, filters, messages=messages, tools=tools)
+        plan = self.assembling(
+            prompt, budget, filters, messages=messages, tools=tools, show_messages=show_messages
+        )
         return self._store.run_plan(plan)
 
     @traced("tool")
@@ -253,9 +251,12 @@ class MemoryOrchestrator(KeepingVerbs):
         *,
         messages: Sequence[Any] | None = None,
         tools: Sequence[Any] | None = None,
+        show_messages: bool = True,
     ) -> Assembled:
         """Ask every source and put what fits into one text; see `assemble_context`."""
-        plan = self.assembling(prompt, budget, filters, messages=messages, tools=tools)
+        plan = self.assembling(
+            prompt, budget, filters, messages=messages, tools=tools, show_messages=show_messages
+        )
         return await self._store.arun_plan(plan)
 
     def assembling(
@@ -266,6 +267,7 @@ class MemoryOrchestrator(KeepingVerbs):
         *,
         messages: Sequence[Any] | None = None,
         tools: Sequence[Any] | None = None,
+        show_messages: bool = True,
     ) -> Plan[Assembled]:
         """What `assemble_context` does, as a plan."""
         record, room = self._turn(), checked_tokens(budget)
@@ -275,21 +277,25 @@ class MemoryOrchestrator(KeepingVerbs):
             **self._told(filters),
             "messages": messages,
             "tools": tools,
+            "show_messages": show_messages,
             "budget": self._room(room),
         }
         self.memory.asking.ask(prompt, self.context, **told["filters"])
         sections = yield from filled(self.layout, self._sources, prompt, told, self.memory)
-        with self._lock:  # another call may have spent meanwhile
+        with self._lock:  # another call may have spent or ended it meanwhile
+            self._turn()
             room = self._room(room)
             found = assemble(
                 sections, layout=self.layout, budget=room, count_tokens=self._count, query=prompt
             )
-            record.prompt = record.prompt or shortened(storable(prompt))
+            kept = storable(keepable(prompt, self.memory.gate.policy, self.memory.gate.detectors))
+            record.prompt = record.prompt or shortened(kept)
             record.tokens += found.tokens
             record.show(found.fragments)
-            about = storable(prompt)[:LONGEST_TASK]
-            detail = {"prompt": about, "budget": room, **found.detail()}
+            detail = {"prompt": kept[:LONGEST_TASK], "budget": room, **found.detail()}
             self._spend("assembled", found.reason(room), **detail)
+        if found.nothing_fits:
+            _log.warning("a context is empty: %s", found.reason(room))
         return found
 
     def _told(self, filters: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -297,7 +303,7 @@ class MemoryOrchestrator(KeepingVerbs):
         return {
             **asdict(self.context),
             "mode": self.mode,
-            "filters": _known({**self.settings.default_filters, **(filters or {})}),
+            "filters": {**self.settings.default_filters, **checked_filters(filters or {})},
             "now": self._now,
             "vectors": {},
         }
@@ -339,7 +345,7 @@ class MemoryOrchestrator(KeepingVerbs):
     def committing(self, *, success: bool | None = None) -> Flow[CommitReport]:
         """What `commit` does, as a flow."""
         if success is not None and not isinstance(success, bool):
-            raise InvalidTypeError(f"success is True, False or None, not {success!r:.80}")
+            raise InvalidTypeError(f"success is True, False or None, not {short(success)}")
         record = self._turn()
         support = MIN_SUPPORT if self.settings.enable_skill_extraction else None
         settling = self._settling(record)._replace(success=success, min_support=support)
@@ -381,12 +387,6 @@ def _tell_or_raise(refused: DatabaseError, error: BaseException | None) -> None:
     if error is None:
         raise refused
     _log.warning("the trace of a turn could not be written: %s", refused)
-
-
-def _known(filters: Mapping[str, Any]) -> dict[str, Any]:
-    if not all(isinstance(name, str) for name in filters):
-        raise InvalidTypeError("filters are options of get_context by name")
-    return dict(filters)
 
 
 def _text(given: object, what: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from langmem_tiers.asking import checked_limit, memory_key
+from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.flow import Flow
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.memory_flows import MemoryFlows
@@ -22,11 +25,15 @@ class QuarantineVerbs:
     _store: TieredStore
     _flows: MemoryFlows
 
-    def list_quarantined(self, *, limit: int = 100) -> list[Quarantined]:
+    def list_quarantined(
+        self, *, limit: int = 100, after: Quarantined | None = None, own: bool = False
+    ) -> list[Quarantined]:
         """What of the tenant is stored and not recalled, oldest first, and why.
 
         Args:
             limit: Memories at most, 0 to 1,000.
+            after: The last one of the page before; the oldest come first if not given.
+            own: Only what a recall in this context would see, if it were released.
 
         Example:
             ```python
@@ -34,14 +41,16 @@ class QuarantineVerbs:
                 print(one.source, one.content, one.reason)
             ```
         """
-        return self._store.run(self._listed(limit))
+        return self._store.run(self._listed(limit, after=after, own=own))
 
-    async def alist_quarantined(self, *, limit: int = 100) -> list[Quarantined]:
+    async def alist_quarantined(
+        self, *, limit: int = 100, after: Quarantined | None = None, own: bool = False
+    ) -> list[Quarantined]:
         """What of the tenant is stored and not recalled; see `list_quarantined`."""
-        return await self._store.arun(self._listed(limit))
+        return await self._store.arun(self._listed(limit, after=after, own=own))
 
     @traced("tool")
-    def release(self, key: str, *, reason: str) -> Released:
+    def release(self, key: str, *, reason: str, version: datetime | None = None) -> Released:
         """Let a quarantined memory be recalled, trusted just as much as its type needs.
 
         Nothing else raises the trust in a memory. What was derived from it stays quarantined until
@@ -50,51 +59,66 @@ class QuarantineVerbs:
         Args:
             key: Of the memory.
             reason: Why, for its history.
+            version: The `version` of it that was looked at; any, if not given.
 
         Raises:
             InvalidInputError: if there is no such memory, or it is not quarantined.
+            ConflictError: if it was written since that version; nothing was done.
         """
-        return self._store.run(self._release(key, reason))
+        return self._store.run(self._release(key, reason, version))
 
     @traced("tool")
-    async def arelease(self, key: str, *, reason: str) -> Released:
+    async def arelease(self, key: str, *, reason: str, version: datetime | None = None) -> Released:
         """Let a quarantined memory be recalled; see `release`."""
-        return await self._store.arun(self._release(key, reason))
+        return await self._store.arun(self._release(key, reason, version))
 
     @traced("tool")
-    def reject(self, key: str, *, reason: str) -> str:
+    def reject(self, key: str, *, reason: str, version: datetime | None = None) -> str:
         """Delete a quarantined memory; the event that says why, which `history` shows.
 
         Args:
             key: Of the memory.
             reason: Why, for its history.
+            version: The `version` of it that was looked at; any, if not given.
 
         Raises:
             InvalidInputError: if there is no such memory, or it is not quarantined.
+            ConflictError: if it was written since that version; nothing was done.
         """
-        return self._store.run(self._reject(key, reason))
+        return self._store.run(self._reject(key, reason, version))
 
     @traced("tool")
-    async def areject(self, key: str, *, reason: str) -> str:
+    async def areject(self, key: str, *, reason: str, version: datetime | None = None) -> str:
         """Delete a quarantined memory; see `reject`."""
-        return await self._store.arun(self._reject(key, reason))
+        return await self._store.arun(self._reject(key, reason, version))
 
-    def _listed(self, limit: int) -> Flow[list[Quarantined]]:
-        moment = self._store.flows.moment()
-        return quarantine.quarantined(self.context.root, moment, checked_limit(limit))
+    def _listed(
+        self, limit: int, *, after: Quarantined | None, own: bool
+    ) -> Flow[list[Quarantined]]:
+        if after is not None and not isinstance(after, Quarantined):
+            raise InvalidTypeError(
+                f"after is the last memory of the page before, not {type(after).__name__}"
+            )
+        return quarantine.quarantined(
+            self.context.root,
+            self._store.flows.moment(),
+            checked_limit(limit),
+            after=after,
+            within=self.context if own else None,
+        )
 
-    def _release(self, key: str, reason: str) -> Flow[Released]:
+    def _release(self, key: str, reason: str, version: datetime | None) -> Flow[Released]:
         why = checked_text(reason, "reason")
         one = yield from self._meant(key)
         policy = self._flows.gate.policy.trust
         options, moment = self._store.options, self._store.flows.moment()
-        return (yield from quarantine.release(one, why, policy, options, moment))
+        return (yield from quarantine.release(one, why, policy, options, moment, version=version))
 
-    def _reject(self, key: str, reason: str) -> Flow[str]:
+    def _reject(self, key: str, reason: str, version: datetime | None) -> Flow[str]:
         why = checked_text(reason, "reason")
         one = yield from self._meant(key)
         options, moment = self._store.options, self._store.flows.moment()
-        return (yield from quarantine.reject(one, why, options, moment))
+        return (yield from quarantine.reject(one, why, options, moment, version=version))
 
     def _meant(self, key: str) -> Flow[Held]:
         one = yield from self._flows.known(memory_key(key), self.context)

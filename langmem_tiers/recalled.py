@@ -18,8 +18,9 @@ def recalled_text(
     """Memories as one text for a prompt; nothing if there are none.
 
     Lessons stand first, in their order, each memory once. Each says its tier, type, day and
-    speaker. What could end the fence is written `&lt;`; all else is verbatim. Of the others, what
-    lasts comes first (see `stable_order`).
+    speaker, and, unless it is a user's own, its source and how far it is trusted. What could end
+    the fence is written `&lt;`; all else is verbatim. Of the others, what lasts comes first (see
+    `stable_order`).
 
     Example:
         ```python

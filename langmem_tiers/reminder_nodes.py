@@ -14,12 +14,12 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.attempts import about_to_run, messages_of
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, short
+from langmem_tiers.hook_data import standing
 from langmem_tiers.nodes import node, this_run
 from langmem_tiers.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.remind.asked import (
     DEFAULT_LIMIT,
-    MOST,
     Predicates,
     checked_limit,
     checked_predicates,
@@ -115,7 +115,7 @@ class Asking:
         checked_limit(self.limit)
         checked_limit(self.at_start)
         if not isinstance(self.as_message, bool):
-            raise InvalidTypeError(f"as_message is True or False, not {self.as_message!r:.80}")
+            raise InvalidTypeError(f"as_message is True or False, not {short(self.as_message)}")
 
     def question(self, state: Any) -> str | None:
         """What cues are looked for in."""
@@ -159,7 +159,7 @@ async def _beside(
     if not number:
         return []
     keys = {(one.namespace, one.key) for one in raised}
-    listed = await memory.aintentions(limit=min(number + len(keys), MOST))
+    listed = standing(await memory.aintentions(), memory.tiered_store.flows.now)
     return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from langmem_tiers.asking import Asking, memory_key, new_memory
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, short
 from langmem_tiers.flow import Flow
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import MemoryContext, StoreResult
@@ -43,11 +43,12 @@ from langmem_tiers.remind.triggers import (
     When,
     trigger_of,
 )
+from langmem_tiers.reviews import ReviewVerbs
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
 
 
-class RemindingVerbs:
+class RemindingVerbs(ReviewVerbs):
     """What `MemoryCoordinator` intends; every verb has an async twin."""
 
     context: MemoryContext
@@ -112,12 +113,12 @@ class RemindingVerbs:
             key=key,
             **fields,
         )
-        return self._store.run(flow)
+        return self._reviewed(self._store.run(flow))
 
     @traced("tool")
     async def aintend(self, content: str, **asked: Any) -> StoreResult:
         """Remember to do something; see `intend`."""
-        return await self._store.arun(self._intend(content, **asked))
+        return self._reviewed(await self._store.arun(self._intend(content, **asked)))
 
     @traced("tool")
     def remind(
@@ -285,7 +286,9 @@ class RemindingVerbs:
         if not kept:
             return result_of(judged.verdict)
         (write,) = yield from self._flows.writes(kept, self.context)
-        write = replace(write, ttl=math.inf, sources=(*write.sources, *judged.sources))
+        rooms = self._flows.gate.rooms(kept[0].memory_type or "episodic", write.tier)
+        sources = (*write.sources, *judged.sources)
+        write = replace(write, ttl=math.inf, sources=sources, rooms=rooms)
         yield from self._store.flows.refresh_state()
         applied = yield from reminders.intend(
             NewIntention(
@@ -298,6 +301,10 @@ class RemindingVerbs:
             here,
         )
         return admitted_as(judged.verdict, [write], applied)
+
+    def _reviewed(self, result: StoreResult) -> StoreResult:
+        self.begin_reviews([] if result.key is None else [result.key])
+        return result
 
     def _remind(
         self,
@@ -319,13 +326,20 @@ class RemindingVerbs:
             true=true_of(state, predicates),
             kinds=checked_kinds(kinds),
         )
-        return reminders.remind(
-            occasion,
-            here,
-            limit=checked_limit(limit),
-            seconds=checked_seconds(lease_seconds),
-            holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+        return self._raised(
+            reminders.remind(
+                occasion,
+                here,
+                limit=checked_limit(limit),
+                seconds=checked_seconds(lease_seconds),
+                holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+            )
         )
+
+    def _raised(self, found: Flow[list[Reminder]]) -> Flow[list[Reminder]]:
+        raised = yield from found
+        self._flows.note(raised)
+        return raised
 
     def _acknowledge(self, reminder: Reminder | str) -> Flow[bool]:
         return reminders.acknowledge(checked_token(reminder), self._here())
@@ -365,5 +379,5 @@ def _prospective(
 
 def _keys(after: object) -> list[str]:
     if isinstance(after, str) or not isinstance(after, Iterable):
-        raise InvalidTypeError(f"after is a list of keys, not {after!r:.80}")
+        raise InvalidTypeError(f"after is a list of keys, not {short(after)}")
     return [memory_key(key) for key in after]

@@ -9,8 +9,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.asking import checked_limit
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError, MissingExtraError
-from langmem_tiers.memory import MemoryContext
+from langmem_tiers.errors import InvalidInputError, MissingExtraError, short
 from langmem_tiers.nodes import node
 from langmem_tiers.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
 from langmem_tiers.remember.quarantine import Quarantined
@@ -27,7 +26,10 @@ except ImportError as error:
 _MOST: Final = 1000
 _DONE: Final = {"release": "released", "reject": "rejected"}
 """What there is to decide, and how a memory's history calls it."""
-_FORM: Final = "resume with {key: 'release' or 'reject', or {'decision': …, 'reason': …}}"
+_FORM: Final = (
+    "resume with {key: 'release' or 'reject', or {'decision': …, 'reason': …, 'version': …}}"
+)
+_ANEW: Final = "it was changed since you saw it: look at it again"
 _UNSAID: Final = "{done} by a person who reviewed it"
 
 
@@ -37,6 +39,8 @@ class Decided(NamedTuple):
     key: str
     decision: str
     reason: str
+    version: str | None = None
+    """Which version of the memory was looked at; the one that stands, if not said."""
 
 
 def create_review_node(
@@ -52,14 +56,15 @@ def create_review_node(
 
     It raises one `interrupt` with all that waits, and goes on with
     `Command(resume={key: "release"})`; a decision is `"release"`, `"reject"`, or a mapping such as
-    `{"decision": "reject", "reason": "spam"}`. What is not named stays quarantined. Where nothing
-    waits there is no interrupt. An answer that is no decision changes nothing: the same is asked
-    again, with an `error` that says what was wrong. Of a graph that stands at several interrupts,
-    the answer is given by the interrupt's id, as LangGraph wants it.
+    `{"decision": "reject", "reason": "spam", "version": …}`. With the `version` that a memory was
+    shown with, one that was changed since is asked about again. What is not named stays
+    quarantined. Where nothing waits there is no interrupt. An answer that is no decision changes
+    nothing: the same is asked again, with an `error` that says what was wrong. Of a graph that
+    stands at several interrupts, the answer is given by the interrupt's id, as LangGraph wants it.
 
     What is interrupted with is JSON: `memories`, each with its `key`, `namespace`, `content`,
-    `reason`, `source`, `trust`, `tier`, `memory_type` and `quarantined_at`, and `text`, all of them
-    for one who reads them. Contents are data: what could end a fence is written `&lt;`.
+    `reason`, `source`, `trust`, `tier`, `memory_type`, `quarantined_at` and `version`, and `text`,
+    all of them for one who reads them. Contents are data: what could end a fence is written `&lt;`.
 
     It writes the state key `reviewed`: a list of what was decided, each a `key`, a `decision` and a
     `reason`. Done again, after a crash or by several people, it does nothing twice.
@@ -92,28 +97,23 @@ def create_review_node(
     most = checked_limit(limit)
 
     async def review(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> dict[str, Any]:
-        held = await memory.alist_quarantined(limit=_MOST)
-        asked = [one for one in held if _concerns(memory.context, one)][:most]
+        context = memory.context
+        own = context.project_id is not None or context.session_id is not None
+        held = await memory.alist_quarantined(limit=_MOST, own=own)
+        asked = held[:most]
         if not asked:
             return {"reviewed": []}
         decided = await _answer(memory, asked, held)
-        waiting = {one.key for one in held}
+        waiting = {one.key: one.version for one in held}
         for one in decided:
             if one.key not in waiting:
                 continue  # it was dealt with already
             verb = memory.arelease if one.decision == "release" else memory.areject
-            await verb(one.key, reason=one.reason)
-        return {"reviewed": [one._asdict() for one in decided]}
+            await verb(one.key, reason=one.reason, version=waiting[one.key])
+        told = ("key", "decision", "reason")
+        return {"reviewed": [dict(zip(told, one, strict=False)) for one in decided]}
 
     return node(name, whose, review)
-
-
-def _concerns(context: MemoryContext, one: Quarantined) -> bool:
-    """Whether a recall in that context would see it, or the context names the tenant alone."""
-    if context.project_id is None and context.session_id is None:
-        return True
-    prefix = context.namespace(one.tier)
-    return one.namespace[: len(prefix)] == prefix
 
 
 async def _answer(
@@ -154,6 +154,7 @@ def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:
             "tier": one.tier.value,
             "memory_type": one.memory_type,
             "quarantined_at": one.quarantined_at.isoformat(),
+            "version": one.version.isoformat(),
         }
         for one in asked
     ]
@@ -167,30 +168,36 @@ def _decided(answer: object) -> list[Decided]:
         InvalidInputError: if it is no decision about memories.
     """
     if not isinstance(answer, Mapping) or not all(isinstance(key, str) for key in answer):
-        raise InvalidInputError(f"{answer!r:.80} is no decision: {_FORM}")
+        raise InvalidInputError(f"{short(answer)} is no decision: {_FORM}")
     return [_one(key, said) for key, said in answer.items()]
 
 
 def _one(key: str, said: object) -> Decided:
     given = {"decision": said} if isinstance(said, str) else said
-    if not isinstance(given, Mapping) or given.keys() - {"decision", "reason"}:
-        raise InvalidInputError(f"{said!r:.80} is no decision about {key!r}: {_FORM}")
+    if not isinstance(given, Mapping) or given.keys() - {"decision", "reason", "version"}:
+        raise InvalidInputError(f"{short(said)} is no decision about {key!r}: {_FORM}")
     decision, reason = given.get("decision"), given.get("reason")
     if not isinstance(decision, str) or decision not in _DONE:
-        raise InvalidInputError(f"{decision!r:.40} is no decision about {key!r}: {_FORM}")
+        raise InvalidInputError(f"{short(decision, 40)} is no decision about {key!r}: {_FORM}")
     if reason is not None and (not isinstance(reason, str) or not reason.strip()):
         raise InvalidInputError(
-            f"the reason about {key!r} is a text, or is left out, not {reason!r:.40}"
+            f"the reason about {key!r} is a text, or is left out, not {short(reason, 40)}"
         )
-    return Decided(key, decision, reason or _UNSAID.format(done=_DONE[decision]))
+    version = given.get("version")
+    if version is not None and not isinstance(version, str):
+        raise InvalidInputError(f"the version of {key!r} is that of the question, or is left out")
+    return Decided(key, decision, reason or _UNSAID.format(done=_DONE[decision]), version)
 
 
 async def _check_known(
     memory: MemoryCoordinator, decided: Sequence[Decided], held: Sequence[Quarantined]
 ) -> None:
-    """Refuse what is not quarantined and never was, and a key that several memories have."""
+    """Refuse what is not quarantined and never was, has changed, or has a key of several."""
     keys = [one.key for one in held]
+    versions = {one.key: one.version.isoformat() for one in held}
     for one in decided:
+        if one.version not in (None, versions.get(one.key, one.version)):
+            raise InvalidInputError(f"{one.key!r}: {_ANEW}")
         if keys.count(one.key) > 1:
             raise InvalidInputError(
                 f"several quarantined memories have the key {one.key!r}: review them in runs whose "

@@ -13,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.asking import checked_limit
 from langmem_tiers.config import CoordinatorSettings
-from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.errors import ConfigurationError, short
 from langmem_tiers.flow import Flow
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.memory_flows import MemoryFlows
@@ -42,7 +42,7 @@ def storage_panel(
     """
     if storage not in STORAGE:
         raise ConfigurationError(
-            f"review_storage is one of {', '.join(STORAGE)}, not {storage!r:.40}"
+            f"review_storage is one of {', '.join(STORAGE)}, not {short(storage, 40)}"
         )
     if model is None:
         if storage != STORAGE[0]:

@@ -10,6 +10,7 @@ from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Flow
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.namespaces import utf8_bytes
 from langmem_tiers.remember.memories import checked_text
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
@@ -113,8 +114,9 @@ class RevisingVerbs:
         return (yield from revise.restore(one, self._revising()))
 
     def _history(self, key: str) -> Flow[History]:
+        utf8_bytes(memory_key(key), "key")
         try:
-            one = yield from self._flows.known(memory_key(key), self.context)
+            one = yield from self._flows.known(key, self.context)
         except InvalidInputError:
             gone = yield from history.history_of_gone(key, self.context.root)
             if gone is None:

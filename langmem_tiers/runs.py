@@ -23,7 +23,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.asking import Asking
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import ConfigurationError, InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learning import lesson_limit
 from langmem_tiers.memory import MemoryContext, Tier
@@ -223,6 +223,29 @@ def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
     return found
 
 
+def check_keys(config: RunnableConfig, *names: str) -> None:
+    """Refuse to run in a graph whose state lacks a key that a node writes: it would be lost.
+
+    Raises:
+        ConfigurationError: if a key is missing; outside a graph nothing is looked at.
+    """
+    read = (config.get("configurable") or {}).get("__pregel_read")
+    missing = [name for name in names if read is not None and not _readable(read, name)]
+    if missing:
+        raise ConfigurationError(
+            f"the graph's state has no key {' and no key '.join(map(repr, missing))}: subclass "
+            "HookState, or name the key in the state's schema"
+        )
+
+
+def _readable(read: Callable[[str], Any], name: str) -> bool:
+    try:
+        read(name)
+    except KeyError:
+        return False
+    return True
+
+
 def checked_of_state(given: object, what: str) -> None:
     """Refuse what is neither a key of the state nor a function of it.
 
@@ -333,4 +356,4 @@ def _check_names(names: object) -> None:
         return
     several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
     if not (several and all(isinstance(one, str) for one in cast("Collection[object]", names))):
-        raise InvalidTypeError(f"memory_types is a list of names, not {names!r:.80}")
+        raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")

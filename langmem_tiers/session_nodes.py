@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, short
 from langmem_tiers.hook_nodes import OnError, careful_of, hook_node
 from langmem_tiers.hooks import MemoryHooks
 from langmem_tiers.runs import OfState, Remembered, checked_of_state, of_state
@@ -37,8 +37,8 @@ def create_session_end_node(
     nothing twice. The session is the context's, else the thread.
 
     Args:
-        ended: Whether the session has ended: a key of the state, or a function of the state. A
-            state without the key goes on.
+        ended: Whether the session has ended: a key of the state, or a function of the state. Until
+            the key is written the session goes on; a state that does not know it is refused.
         events: Significant events, each with a `description` and a `type`: a key of the state, or a
             function of it. If not given, they are those that the session's notes tell of.
         concepts: What was learned, each with a `description` and a `category`, likewise.
@@ -52,6 +52,8 @@ def create_session_end_node(
         name: The node's name, in traces too.
 
     Raises:
+        ConfigurationError: when it runs, if the state has no key `session`, or none that `ended`
+            names.
         InvalidInputError: when it runs, if no session is named.
         ModelError: when it runs, if the model gave nothing usable; the notes are as they were.
     """
@@ -68,7 +70,7 @@ def create_session_end_node(
     async def end(hooks: MemoryHooks, state: Any) -> dict[str, Any]:
         over = of_state(state, ended, default=None)
         if over is not None and not isinstance(over, bool):
-            raise InvalidTypeError(f"whether the session ended is True or False, not {over!r:.80}")
+            raise InvalidTypeError(f"whether the session ended is True or False, not {short(over)}")
         if not over:
             return {"session": None}
         asked = {"events": events, "concepts": concepts}
@@ -77,7 +79,8 @@ def create_session_end_node(
         }
         return {"session": await careful(name, _stopped(hooks, told, model))}
 
-    return hook_node(name, whose, end)
+    keys = ("session", ended) if isinstance(ended, str) else ("session",)
+    return hook_node(name, whose, end, keys)
 
 
 async def _stopped(

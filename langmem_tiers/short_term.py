@@ -51,6 +51,10 @@ class ShortTermState(PursuingVerbs):
         self.context = context
         self._store = store
 
+    def __repr__(self) -> str:
+        """Whose state it is."""
+        return f"ShortTermState({self.context!r})"
+
     def snapshot(self, limit: int = 20) -> ShortTermSnapshot:
         """All that is going on, with up to `limit` messages, in one round trip."""
         return self._store.run(self._look(limit, flows.KINDS))

@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 
 from langmem_tiers.attempts import HELD, answered_in, approach_of, messages_of, tool_of
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import DatabaseError, InvalidTypeError, MissingExtraError
+from langmem_tiers.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory import Recollection
@@ -94,7 +94,7 @@ class ToolLessons:
         """
         for what, given in {"hold_repeats": hold_repeats, "with_errors": with_errors}.items():
             if not isinstance(given, bool):
-                raise InvalidTypeError(f"{what} is True or False, not {given!r:.80}")
+                raise InvalidTypeError(f"{what} is True or False, not {short(given)}")
         checked_lessons(lessons, holdout)
         self._whose = Remembered(
             tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator

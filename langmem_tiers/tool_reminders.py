@@ -77,24 +77,25 @@ class ToolReminders:
     ) -> Answer:
         """Run a tool call, unless there is a reminder for before it."""
         return at_once(
-            _called(request, awaitable(handler), lambda: blocking(self._memory(request)))
+            held_once(request, awaitable(handler), lambda: blocking(self._memory(request)))
         )
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
         """Run a tool call, unless there is a reminder for before it."""
-        return await _called(request, handler, lambda: self._memory(request))
+        return await held_once(request, handler, lambda: self._memory(request))
 
     def _memory(self, request: ToolCallRequest) -> MemoryCoordinator:
         return self._whose.memory(request.runtime, request.runtime.config)
 
 
-async def _called(
+async def held_once(
     request: ToolCallRequest,
     handler: Callable[[ToolCallRequest], Awaitable[Answer]],
     memory: Callable[[], MemoryCoordinator],
 ) -> Answer:
+    """Run a tool call, unless there is a reminder for before it, with which it is answered."""
     if getattr(request.tool, "return_direct", False):
         return await handler(request)
     raised = await _raised(memory(), request)

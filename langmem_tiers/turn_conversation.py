@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -14,7 +14,7 @@ from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.explain import shortened
 from langmem_tiers.flow import Plan
 from langmem_tiers.memory import Recollection
-from langmem_tiers.turn.fence import fields_of, labelled
+from langmem_tiers.turn.fence import brief, fields_of, labelled
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.state_flows import Whose, look
@@ -30,12 +30,13 @@ _SUMMED_UP: Final = 12
 class Conversation:
     """What was said last, word for word, and before it what the rest was about.
 
-    It is the messages that the turn was given; without any, the session's of the last hour, else
-    what its memories say. Stage options: `limit` messages, none older than `minutes`, and whether
-    there is a `summary`.
+    It is the messages that the turn was given, which are not shown where the model sees them;
+    without any, the session's of the last hour, else what its memories say. Stage options: `limit`
+    messages, none older than `minutes`, and whether there is a `summary`.
     """
 
     messages: Sequence[Any] | None = None
+    known_options: ClassVar = ("limit", "minutes", "summary")
 
     def plan(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
@@ -43,6 +44,7 @@ class Conversation:
         """The conversation so far, oldest first; the prompt itself is no part of it."""
         options = metadata["options"]
         given = metadata["messages"] if self.messages is None else self.messages
+        seen = self.messages is None and given is not None and not metadata["show_messages"]
         said = (yield from _known(metadata, memory)) if given is None else list(_said(given))
         if said and said[-1].fields["speaker"] in ("user", "human") and said[-1].text == prompt:
             said.pop()
@@ -51,7 +53,7 @@ class Conversation:
         older, last = said[: max(0, len(said) - limit)], said[max(0, len(said) - limit) :]
         ranked = [_ranked(one, len(last) - place) for place, one in enumerate(last)]
         summary = [_summary(older)] if older and options.get("summary", True) else []
-        return Section((*summary, *ranked))
+        return Section(tuple(replace(one, seen=seen) for one in (*summary, *ranked)))
 
 
 def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Plan[list[Fragment]]:
@@ -106,8 +108,8 @@ def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
         if role is None or not text.strip():
             continue
         fields = {
-            "speaker": labelled(role),
-            "role": labelled(role).upper(),
+            "speaker": brief(role),
+            "role": brief(role).upper(),
             "when": labelled(when),
             "stamp": f"[{labelled(when)}] " if when else "",
         }
@@ -176,4 +178,5 @@ def _summary(older: Sequence[Fragment]) -> Fragment:
         version=older[-1].version,
         rationale=f"sums up {len(older)} earlier messages",
         rank=_EXCHANGE + 0.5,
+        fields={"speaker": "summary", "role": "SUMMARY"},
     )

@@ -20,14 +20,14 @@ from langmem_tiers.remember.flow import (
     LOCK,
     Write,
     Writing,
-    apply,
+    carry_out,
     embed,
     last_writes,
     lock_call,
     lock_writes,
 )
+from langmem_tiers.remember.gatekeeping import SAME_KEY, without_held_twins
 from langmem_tiers.remember.memories import NewMemory
-from langmem_tiers.remember.room import Evicted
 from langmem_tiers.store_flows import StoreFlows
 from langmem_tiers.turn import report
 from langmem_tiers.turn.record import TurnRecord
@@ -93,20 +93,27 @@ def _commit(settling: Settling, vectors: Vectors) -> Flow[CommitReport]:
     memories = yield from settling.memory.writes(learned.memories, context)
     pending = [_in_its_room(settling, *one) for one in zip(record.pending, memories, strict=False)]
     evictions = yield from _evictions(record.evicted, context, store)
-    writes = last_writes([*evictions, *pending, *memories[len(pending) :]])
+    wanted = [*pending, *memories[len(pending) :]]
+    open_writes = without_held_twins(wanted)
+    twins = [one for one in wanted if one.held and one not in open_writes]
+    writes = last_writes([*evictions, *open_writes])
     yield from _embed(writes, vectors, store)
     goals = yield from _held(settling, writes, learned)
     moment, applied = store.moment(), Applied(writes)
     if needs_admission(writes):
         applied = yield from admitted(writes, (), moment)
-    writing = Writing(applied.writes, vectors, moment)
-    return (yield from _written(settling, writing, learned, goals, applied.evicted))
+    refused = {**{(one.place, one.key): SAME_KEY for one in twins}, **applied.refused}
+    applied, writing = replace(applied, refused=refused), Writing(applied.writes, vectors, moment)
+    return (yield from _written(settling, writing, applied, learned, goals))
 
 
 def _in_its_room(settling: Settling, one: NewMemory, write: Write) -> Write:
     """What the gate let pass, with what bounds the place that it goes to."""
     gate = settling.memory.gate
-    return replace(write, rooms=gate.rooms(one.memory_type or "episodic", write.tier))
+    root = settling.context.root
+    told = [(Place(root, each["namespace"]), each["key"]) for each in settling.record.echoes]
+    rooms = gate.rooms(one.memory_type or "episodic", write.tier)
+    return replace(write, rooms=rooms, spares=tuple(told))
 
 
 def _as_before(settling: Settling, row: Row) -> Flow[CommitReport]:
@@ -151,10 +158,12 @@ def _learned(settling: Settling) -> Flow[_Learned]:
     (rows,) = yield Query((traces.recent(context, moment),), commit=True)
     seen = traces.read_traces(rows)
     others = [one for one in seen if one.run != own.run]
-    skills = traces.proposed([own, *others], context, min_support=settling.min_support)
+    trace = record.run_memory(own, context)
+    current = [own] if trace.held is None else []
+    skills = traces.proposed([*current, *others], context, min_support=settling.min_support)
     known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
     news = {key: one for key, one in skills.items() if traces.is_news(one, known.get(key))}
-    memories += [traces.trace_memory(own, context), *news.values()]
+    memories += [trace, *map(settling.memory.gate.trusting, news.values())]
     return _Learned(memories, list(news), pairs, seen)
 
 
@@ -203,36 +212,47 @@ def _held(settling: Settling, writes: Sequence[Write], learned: _Learned) -> Flo
 def _written(
     settling: Settling,
     writing: Writing,
+    applied: Applied,
     learned: _Learned,
     goals: Mapping[str, Goal],
-    evicted: Sequence[Evicted],
 ) -> Flow[CommitReport]:
     """Write all of it; the locks are held."""
     store, context, record = settling.store, settling.context, settling.record
     now, puts = writing.moment.now, [one for one in writing.writes if one.value is not None]
+    written = {one.key for one in puts}
+    lessons = [one for one in learned.lessons if one[0] in written]
     detail = report.committed(
         puts,
-        evicted=[(one.memory.key, one.by) for one in evicted],
+        refused={key: why for (_, key), why in applied.refused.items()},
+        evicted=[(one.memory.key, one.by) for one in applied.evicted],
         wanted=record.wanted,
         calls=len(record.calls),
-        lessons=[lesson for lesson, _ in learned.lessons],
-        skills=learned.skills,
+        lessons=[lesson for lesson, _ in lessons],
+        skills=[one for one in learned.skills if one in written],
         goals=[{**one, "progress": goals[one["goal"]].progress} for one in record.goals],
     )
     ended = TurnEvent(kind="committed", at=now, reasons=(report.reason(detail),), detail=detail)
-    trace = TurnTrace(turn=record.turn, events=(*record.events, ended))
-    yield from apply(
+    refused = _refusals(applied, now)
+    trace = TurnTrace(turn=record.turn, events=(*record.events, *refused, ended))
+    yield from carry_out(
         writing,
+        applied.evicted,
         options=store.options,
-        tier=None,
-        locked=True,
         further=(
-            *_derived(learned.lessons, context, record, now),
+            *_derived(lessons, context, record, now),
             *(put_goal(Whose.of(context), one, now) for one in goals.values()),
             record_call(context, record.turn, trace.events),
         ),
     )
     return report.report_of(detail, map(report.exported, puts), budget=settling.budget, trace=trace)
+
+
+def _refusals(applied: Applied, now: datetime) -> list[TurnEvent]:
+    """What the gate let pass, and the commit did not write."""
+    return [
+        TurnEvent(kind="refused", at=now, reasons=(why,), namespace=place.namespace, key=key)
+        for (place, key), why in applied.refused.items()
+    ]
 
 
 def abandon(settling: Settling, reason: str) -> Flow[None]:

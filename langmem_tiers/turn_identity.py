@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.flow import Ask, Plan
 from langmem_tiers.turn.fragment import Fragment, Section
 
@@ -64,14 +65,14 @@ def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
     if not isinstance(answer, Mapping) or not isinstance(answer.get("items", ()), Sequence):
         raise InvalidTypeError(
             f"{name} answers {question!r} with {{'items': […], 'effective_at': …}}, not "
-            f"{answer!r:.80}"
+            f"{short(answer)}"
         )
     effective = answer.get("effective_at")
     version = effective.isoformat() if isinstance(effective, datetime) else str(effective or "")
     for place, one in enumerate(answer.get("items", ())):
         if not isinstance(one, Mapping) or not isinstance(one.get("content"), str):
             raise InvalidTypeError(
-                f"an item of {name} is a mapping with id, content and rationale, not {one!r:.80}"
+                f"an item of {name} is a mapping with id, content and rationale, not {short(one)}"
             )
         key = None if one.get("id") is None else str(one["id"])
         why = str(one.get("rationale") or question)
@@ -95,13 +96,24 @@ def _item(one: Any) -> Any:
 
 
 def _side_by_side(query: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-    with ContextThreadPoolExecutor(len(asked)) as pool:
+    with naming("identity"), ContextThreadPoolExecutor(len(asked)) as pool:
         waiting = [pool.submit(called, query, text, given) for text, given in asked]
         return [one.result() for one in waiting]
 
 
 async def _gathered(query: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-    return list(await asyncio.gather(*(awaited(query, text, given) for text, given in asked)))
+    with naming("identity"):
+        return list(await asyncio.gather(*(awaited(query, text, given) for text, given in asked)))
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """What a source raises goes on, with a note that names the source."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"raised by the source {source!r} of the turn")
+        raise
 
 
 def called(verb: Any, *given: Any) -> Any:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.asking import new_memories
 from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.flow import Plan
-from langmem_tiers.memory import Destination, MemoryContext
+from langmem_tiers.memory import MemoryContext
 from langmem_tiers.remember.flow import Write
-from langmem_tiers.remember.gatekeeping import Gate, Judged, passed, result_of
+from langmem_tiers.remember.gatekeeping import Judged, result_of
 from langmem_tiers.remember.memories import NewMemory, to_write
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
 from langmem_tiers.turn import spending
 from langmem_tiers.turn.invocation import Called, called
-from langmem_tiers.turn.record import TurnRecord, settled
+from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.routing import Memorized, Route, Tracked
 from langmem_tiers.turn.spending import Budget, BudgetStatus
 from langmem_tiers.turn.state import ProgressDelta, checked_id
 from langmem_tiers.turn.stored import to_value
 from langmem_tiers.turn.trace import Kind, TurnEvent, TurnTrace
+from langmem_tiers.turn_items import as_memory, destinations, judgement, of_a_tool, passed_on
 
 STORED = "stored"
 """What the gate says of what it has nothing against."""
@@ -91,12 +91,13 @@ class KeepingVerbs:
         """Keep a tool call that was checked, once."""
         record, named = self._turn(), given.call_id
         with self._lock:
+            self._turn()  # it may have ended meanwhile
             known = [one for one in record.calls if named is not None and one.call_id == named]
             if known:
                 return Tracked(tracked=True, key=known[0].key, reason="tracked before")
             self._check("track a tool call")
             one = given.invocation(record.key("call", len(record.calls)), record.prompt)
-            kept, refused = _of_a_tool(self.memory.gate, one.to_memory(self._now, record.task))
+            kept, refused = of_a_tool(self.memory.gate, one.to_memory(self._now, record.task))
             writes = [self._checked(each) for each in kept]
             record.calls.append(one)
             record.wanted.append(one.key)
@@ -157,9 +158,10 @@ class KeepingVerbs:
         self, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> Plan[Memorized]:
         """What `memorize` does, as a plan."""
-        record, given = self._turn(), _given(item, metadata)
+        record, given = self._turn(), as_memory(item, metadata)
         self._checked(given)
         with self._lock:
+            self._turn()
             self._check("memorize")
             one = replace(given, key=given.key or record.key("item", record.spent))
             record.spent += 1
@@ -167,11 +169,19 @@ class KeepingVerbs:
         try:
             routed = given.memory_type is None and self._router is not None
             route = self._router(given) if routed and self._router is not None else None
-            verdicts = yield self.memory.flows.judged(self._routed(one, route), self.context)
-            return self._memorized(verdicts, route)
+            own, leaving = self._routed(one, route), self._leaving(route)
+            again = [
+                replace(each, recalled=tuple(record.shown))
+                for each in record.untold({str(each.key) for each in own} | leaving.keys())
+            ]
+            verdicts = yield self.memory.flows.judged([*own, *again], self.context, leaving)
+            found = self._memorized(verdicts[: len(own)], route)
+            if found.pending:
+                self._taken_up(verdicts[len(own) :])
         except BaseException:
             record.wanted.remove(str(one.key))
             raise
+        return found
 
     def _routed(self, one: NewMemory, route: Route | None) -> list[NewMemory]:
         """What is put to the gate: an item once, or once for each type that a router names."""
@@ -188,10 +198,30 @@ class KeepingVerbs:
             for place, to in several
         ]
 
+    def _leaving(self, route: Route | None) -> dict[str, str | None]:
+        """The keys that the turn gives another text, with it, or evicts."""
+        record = self._turn()
+        evicted = (*record.evicted, *(route.evicted if route is not None else ()))
+        new = {one.key: one.content for one in record.pending if one.key is not None}
+        return {**dict.fromkeys(evicted), **new}
+
+    def _taken_up(self, verdicts: Sequence[Judged]) -> None:
+        """Keep what repeated a memory that the turn has replaced since, or evicts."""
+        record = self._turn()
+        kept = [each for one in verdicts for each in passed_on(one, self.memory.gate)]
+        with self._lock:
+            self._turn()
+            taken = {str(each.key) for each in kept}
+            record.echoes = [one for one in record.echoes if one["memory"]["key"] not in taken]
+            record.pending += kept
+            for each in kept:
+                why = "what it repeats is replaced or evicted by the turn"
+                self._note("memorized", why, self._checked(each), keys=[each.key])
+
     def _memorized(self, verdicts: Sequence[Judged], route: Route | None) -> Memorized:
         """Keep what the gate lets pass, and note what it says."""
         gate, record = self.memory.gate, self._turn()
-        kept = [each for one in verdicts for each in _passed(one, gate)]
+        kept = [each for one in verdicts for each in passed_on(one, gate)]
         writes = [self._checked(each) for each in kept]
         evicted = route.evicted if route is not None and kept else ()
         reasons: dict[str, str] = {}
@@ -207,15 +237,18 @@ class KeepingVerbs:
                     key=kept[0].key if kept else None,
                     tier=writes[0].tier if kept else None,
                     evicted=evicted,
-                    destinations=_destinations(kept, writes, reasons),
+                    destinations=destinations(kept, writes, reasons),
                 )
             )
         with self._lock:
+            self._turn()
             record.pending += kept
             record.evicted += evicted
+            for each in verdicts:
+                record.repeated(each.memory, each.repeats)
             kind: Kind = "memorized" if kept else "refused"
             why = found.reason if found.reason != STORED else "; ".join(reasons.values())
-            self._note(kind, why, *writes[:1], **_judgement(found))
+            self._note(kind, why, *writes[:1], **judgement(found))
         return found
 
     def note_progress(self, goal_id: str, delta: float, reason: str) -> None:
@@ -233,6 +266,7 @@ class KeepingVerbs:
         """
         record, goal = self._turn(), checked_id(goal_id, "goal_id")
         with self._lock:
+            self._turn()
             step = ProgressDelta(
                 delta=delta,
                 reason=reason,
@@ -299,6 +333,11 @@ class KeepingVerbs:
         self._note(kind, reason, *about, **detail)
         self._turn().spent += 1
 
+    def leave_out(self, what: str, why: str) -> None:
+        """Note in the trace that something is left out, and why."""
+        with self._lock:
+            self._turn().refuse(what, why, self._now)
+
     def _note(self, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
         place = {"namespace": about[0].place.namespace, "key": about[0].key} if about else {}
         self._turn().events.append(
@@ -314,61 +353,3 @@ class KeepingVerbs:
             index=self._store.options.index,
             default_ttl=self._store.flows.default_ttl,
         )
-
-
-def _given(item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None) -> NewMemory:
-    """An item as a memory; it has no type where none was named."""
-    (one,) = new_memories([item])
-    named = isinstance(item, Mapping) and item.get("memory_type") is not None
-    one = settled(one if named else replace(one, memory_type=None))
-    if metadata is None:
-        return one
-    if not isinstance(metadata, Mapping):
-        raise InvalidTypeError(f"metadata is a mapping, not {type(metadata).__name__}")
-    return replace(one, metadata={**one.metadata, **metadata})
-
-
-def _of_a_tool(gate: Gate, call: NewMemory) -> tuple[list[NewMemory], str | None]:
-    """A tool call as the gate lets it pass, or why it does not.
-
-    It happened, so it may say little, or what is known, and nobody reviews it.
-    """
-    lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
-    verdict = replace(gate, policy=lenient, reviewers=None, panel=None).judge(call)
-    return passed(call, verdict, gate), None if verdict.stored else verdict.reason
-
-
-def _passed(one: Judged, gate: Gate) -> list[NewMemory]:
-    """A memory as those that it becomes, derived from what it repeats."""
-    origins = (*one.memory.derived_from, *(key for _, key in one.sources))
-    return passed(replace(one.memory, derived_from=origins), one.verdict, gate)
-
-
-def _destinations(
-    kept: Iterable[NewMemory], writes: Iterable[Write], reasons: Mapping[str, str]
-) -> tuple[Destination, ...]:
-    several = zip(kept, writes, strict=True)
-    return tuple(
-        Destination(one.memory_type or "", reasons.get(one.memory_type or "", ""), to.key, to.tier)
-        for one, to in several
-    )
-
-
-def _judgement(found: Memorized) -> dict[str, Any]:
-    """What the gate said, as JSON for the trace."""
-    told = {
-        "destinations": [one.memory_type for one in found.destinations],
-        "keys": list(found.keys),
-        "evicted": list(found.evicted),
-        "trust": found.trust,
-        "quarantined": found.quarantined,
-        "repeats": found.repeats,
-        "score": found.score,
-        "reviewers": {
-            name: {"score": score, "reason": found.reasons.get(name)}
-            for name, score in found.scores.items()
-        },
-        "failures": dict(found.failures),
-        "private": list(found.private),
-    }
-    return {name: one for name, one in told.items() if one or isinstance(one, float)}

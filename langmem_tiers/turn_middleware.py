@@ -12,7 +12,7 @@ from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import DatabaseError, InvalidTypeError, MissingExtraError
+from langmem_tiers.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.middleware import said
 from langmem_tiers.orchestrator import MemoryOrchestrator
@@ -21,8 +21,9 @@ from langmem_tiers.runs import Remembered, checked_blocking, last_question, of_s
 from langmem_tiers.tool_clock import Answer, ToolClock
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.spending import Budget
+from langmem_tiers.turn_arguments import checked_turn
 from langmem_tiers.turn_keeping import Router
-from langmem_tiers.turn_nodes import keep, track_calls
+from langmem_tiers.turn_nodes import begun, context_of, keep, track_calls
 from langmem_tiers.values import storable
 
 try:
@@ -110,7 +111,8 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         """
         super().__init__()
         if not isinstance(remember, bool):
-            raise InvalidTypeError(f"remember is True or False, not {remember!r:.80}")
+            raise InvalidTypeError(f"remember is True or False, not {short(remember)}")
+        checked_turn(budget=budget, layout=layout, settings=settings, filters=filters)
         checked_blocking(outcome, "outcome")
         labels = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
         self._whose = Remembered(**labels, coordinator=coordinator)
@@ -223,10 +225,12 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
     def _begun(self, memory: MemoryCoordinator, state: TurnState) -> Plan[dict[str, Any]]:
         messages: Sequence[BaseMessage] = state["messages"]
         question = last_question(messages)
-        turn = self._turn(memory).begin(about=None if question is None else question.id)
-        asked = storable(text_of(question))
-        found = yield from turn.assembling(asked, filters=self._filters, messages=messages[:-1])
-        return {"turn": turn.to_state(), "context": found.text}
+        turn, asked = self._turn(memory), storable(text_of(question))
+        yield from begun(turn, state.get("turn"), question)
+        context = yield from context_of(
+            turn, asked, filters=self._filters, messages=messages[:-1], show_messages=False
+        )
+        return {"turn": turn.to_state(), "context": context}
 
     def _ended(self, memory: MemoryCoordinator, state: TurnState) -> Plan[dict[str, Any]]:
         turn = self._turn(memory).begin(state.get("turn"))

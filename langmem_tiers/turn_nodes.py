@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
@@ -27,9 +27,11 @@ from langmem_tiers.runs import (
     text_of,
 )
 from langmem_tiers.tool_clock import seconds_of
+from langmem_tiers.turn.assemble import Assembled
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import Budget
+from langmem_tiers.turn_arguments import checked_turn
 from langmem_tiers.turn_keeping import Router
 from langmem_tiers.values import storable
 
@@ -108,6 +110,7 @@ def create_assemble_node(
     tools: Sequence[Any] | None = None,
     mode: OfState | None = None,
     filters: Mapping[str, Any] | None = None,
+    show_messages: bool = True,
     name: str = "assemble",
     **options: Unpack[TurnOptions],
 ) -> Runnable[Any, dict[str, Any]]:
@@ -126,6 +129,8 @@ def create_assemble_node(
         tools: What the agent can call.
         mode: The mode that the agent is in: a key of the state, or a function of it.
         filters: Options of `get_context` for every recall of the turn.
+        show_messages: False where the model is sent the state's messages itself: they inform what
+            is recalled, and do not stand in the context a second time.
         name: The node's name, in traces too.
         options: See `TurnOptions`; give the other nodes of the turn the same.
 
@@ -149,6 +154,7 @@ def create_assemble_node(
         if given is not None:
             checked_of_state(given, what)
     turns = _Turns.of(options)
+    checked_turn(layout=layout, filters=filters, **turns.rules)
     made = {"layout": layout, "sources": sources}
 
     def assemble(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
@@ -156,12 +162,17 @@ def create_assemble_node(
         question = last_question(messages)
         now_in = None if mode is None else of_state(state, mode)
         turn = turns.turn(memory, mode=now_in, turn_id=this_run().id, **made)
-        yield from _begun(turn, of_state(state, "turn", None), question)
+        yield from begun(turn, of_state(state, "turn", None), question)
         asked = text_of(question) if prompt is None else of_state(state, prompt)
-        found = yield from turn.assembling(
-            storable(str(asked)), filters=filters, messages=messages or None, tools=tools
+        context = yield from context_of(
+            turn,
+            storable(str(asked)),
+            filters=filters,
+            messages=messages or None,
+            tools=tools,
+            show_messages=show_messages,
         )
-        return {"context": found.text, "turn": turn.to_state()}
+        return {"context": context, "turn": turn.to_state()}
 
     return turns.node(name, assemble)
 
@@ -210,7 +221,7 @@ def create_commit_node(
         success: Whether the turn went well: a key of the state, or a function of it; if not given,
             it went as its last tool call did.
         memorize: What else is to be memorized: a key of the state, or a function of it, that holds
-            a list of what `MemoryOrchestrator.memorize` takes.
+            what `MemoryOrchestrator.memorize` takes, or a list of it.
         router: See `MemoryOrchestrator`.
         name: The node's name, in traces too.
         options: Those of the assemble node.
@@ -235,7 +246,7 @@ def create_commit_node(
 
 
 def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
-    """Track the tool calls since the last human message; what there is no budget for is told."""
+    """Track the tool calls since the last human message; what cannot be tracked is told."""
     for one in calls_in(this_turn(messages)):
         try:
             turn.track_tool_invocation(
@@ -248,18 +259,31 @@ def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
             )
         except BudgetExceededError as refused:
             _log.warning("a tool call is not tracked: %s", refused)
+        except InvalidInputError as refused:  # a model calls any name
+            _log.warning("a tool call is not tracked: %s", refused)
+            turn.leave_out(f"track the call {one.call['id']}", str(refused))
 
 
-def keep(turn: MemoryOrchestrator, items: Iterable[Any]) -> Plan[None]:
-    """Memorize several things; what there is no budget for is told, and the turn goes on."""
-    for one in items:
+def keep(turn: MemoryOrchestrator, items: Any) -> Plan[None]:
+    """Memorize one or several things; what there is no budget for is told, and the turn goes on."""
+    for one in [items] if isinstance(items, str | Mapping) else items:
         try:
             yield from turn.memorizing(one)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 
 
-def _begun(
+def context_of(turn: MemoryOrchestrator, prompt: str, **options: Any) -> Plan[str]:
+    """The text of a turn's context; where there is no budget for one it is told and left empty."""
+    try:
+        found: Assembled = yield from turn.assembling(prompt, **options)
+    except BudgetExceededError as refused:
+        _log.warning("no context is assembled: %s", refused)
+        return ""
+    return found.text
+
+
+def begun(
     turn: MemoryOrchestrator, known: Mapping[str, Any] | None, question: BaseMessage | None
 ) -> Plan[None]:
     """Go on with the turn of a message, or begin one and leave that which another message ended."""

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, short
 from langmem_tiers.flow import Ask, Flow, Plan
 from langmem_tiers.memory import Recollection
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.recall.flow import embed_texts
+from langmem_tiers.remember.trivial import triviality
 from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.informed import MOST_INFORMED, Circumstance, circumstances, together
+from langmem_tiers.turn.informed import (
+    LEAST_INFORMED_MATCH,
+    LEAST_MATCH,
+    MOST_INFORMED,
+    Circumstance,
+    circumstances,
+    matching,
+    together,
+)
 from langmem_tiers.turn.layout import Layout, Stage
 from langmem_tiers.turn.persona import OperationalState
 from langmem_tiers.turn.state_flows import EMOTION, GOAL, TASK, Whose, look
+from langmem_tiers.turn_arguments import RECALL_OPTIONS, checked_parameters
 from langmem_tiers.turn_conversation import Conversation
-from langmem_tiers.turn_identity import Identity, awaited, called, items_of
+from langmem_tiers.turn_identity import Identity, awaited, called, items_of, naming
 from langmem_tiers.values import storable
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
@@ -46,6 +56,7 @@ class MemorySource:
     """
 
     name: str
+    known_options: ClassVar = (*RECALL_OPTIONS, "query", "other_than", "informed_by", "own")
 
     def plan(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
@@ -58,7 +69,7 @@ class MemorySource:
             return Section()
         if options.pop("own", False) and metadata["agent_id"] is not None:
             options["agent_id"] = metadata["agent_id"]
-        asked = {"cutoff": False, **options, **metadata["filters"], "memory_types": types}
+        asked = {**options, **metadata["filters"], "memory_types": types}
         ask = memory.asking.ask(query, memory.context, **asked)
         alone = ask.blank or ask.max_tokens is not None
         told = [] if alone else circumstances(metadata["sections"], stages)
@@ -156,7 +167,11 @@ def as_source(name: str, given: Any) -> Any:
     Raises:
         InvalidTypeError: for what can answer nothing.
     """
-    if any(callable(getattr(given, verb, None)) for verb in ("plan", "remember", "aremember")):
+    if callable(getattr(given, "plan", None)):
+        return given
+    if verbs := [one for one in ("remember", "aremember") if callable(getattr(given, one, None))]:
+        for verb in verbs:
+            checked_parameters(name, getattr(given, verb))
         return given
     if callable(getattr(given, "query", None)):
         return Identity(given) if name == "identity" else _Queried(given)
@@ -165,6 +180,7 @@ def as_source(name: str, given: Any) -> Any:
     if isinstance(given, Sequence) and not isinstance(given, str) and name in _LISTED:
         return _LISTED[name](given)
     if callable(given):
+        checked_parameters(name, given)
         return _Function(given)
     raise InvalidTypeError(
         f"a source is anything with remember(prompt, metadata), or such a function, not "
@@ -203,9 +219,10 @@ def filled(
     for stage in layout.stages:
         about = {"options": stage.options, "title": stage.title, "sections": dict(sections)}
         source = sources[stage.source]
-        sections[stage.source] = yield from asked(
-            stage.source, source, prompt, {**told, **about}, memory
-        )
+        with naming(stage.source):
+            sections[stage.source] = yield from asked(
+                stage.source, source, prompt, {**told, **about}, memory
+            )
     return [(stage, sections[stage.source]) for stage in layout.stages]
 
 
@@ -219,10 +236,20 @@ def asked(
         verb = getattr(source, "remember", None)
         averb = getattr(source, "aremember", None) or verb
         answer = yield Ask(
-            lambda: called(verb or averb, prompt, metadata),
-            lambda: awaited(averb, prompt, metadata),
+            lambda: _called(name, verb or averb, prompt, metadata),
+            lambda: _awaited(name, averb, prompt, metadata),
         )
     return section_of(answer, name, metadata["title"])
+
+
+def _called(name: str, verb: Any, *given: Any) -> Any:
+    with naming(name):
+        return called(verb, *given)
+
+
+async def _awaited(name: str, verb: Any, *given: Any) -> Any:
+    with naming(name):
+        return await awaited(verb, *given)
 
 
 def section_of(answer: Any, name: str, title: str) -> Section:
@@ -260,9 +287,8 @@ def _recalled(
     if fresh := [text for text in unready if text not in vectors]:
         vectors |= yield from embed_texts(fresh, store.options)
     ready = [replace(one, embedding=one.embedding or vectors.get(one.query)) for one in asks]
-    if not told:
-        newest = (lambda _: True) if ask.blank else None  # shown, whatever is asked
-        (found,) = yield from memory.flows.recall(ready, newest)
+    if ask.blank:
+        (found,) = yield from memory.flows.recall(ready, lambda _: True)  # shown, whatever is asked
         return found
     rows: dict[tuple[tuple[str, ...], str], Candidate] = {}
 
@@ -271,6 +297,9 @@ def _recalled(
         return True  # it counts as accessed once, below, if it is among the best
 
     direct, *informed = yield from memory.flows.recall(ready, noted)
+    if ask.cutoff:
+        direct = [] if triviality(ask.query) else matching(direct, LEAST_MATCH)
+        informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
     stages = [one.stage for one in told]
     found = together(direct, dict(zip(stages, informed, strict=True)), ask.limit)
     read = [rows[one.namespace, one.key] for one in found]
@@ -301,7 +330,7 @@ def _tool(one: Any, place: int) -> Fragment:
     else:
         given = getattr(one, "args", {})
     if not isinstance(name, str) or not isinstance(given, Mapping):
-        raise InvalidTypeError(f"a tool has a name, a description and args, not {one!r:.80}")
+        raise InvalidTypeError(f"a tool has a name, a description and args, not {short(one)}")
     arguments = ", ".join(f"{each}{_typed(schema)}" for each, schema in given.items())
     text = f"- {name}({arguments}): {' '.join(str(told).split())}"
     return Fragment.own(text, "tools", "the agent may call it", rank=place, key=name)

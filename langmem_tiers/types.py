@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.errors import InvalidInputError, short
 from langmem_tiers.memory import Recollection, Tier
 
 Extractor: TypeAlias = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -210,10 +210,10 @@ class MemoryTypes:
         return [TypeRow(one.name, one.tier, one.ttl, one.boost, one.title) for one in self]
 
     def _unknown(self, name: object) -> str:
-        near = difflib.get_close_matches(str(name), self._types, n=1)
+        near = difflib.get_close_matches(short(name).strip("'\""), self._types, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(self._types)}."
         return (
-            f"no memory type {name!r}; {hint} "
+            f"no memory type {short(name)}; {hint} "
             "Add one with types.register(MemoryType(name=…, tier=…, title=…))"
         )
 

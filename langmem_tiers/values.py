@@ -67,6 +67,11 @@ def trust_of(value: Mapping[str, Any]) -> float:
     return float(found) if number and 0 <= found <= 1 else 1.0  # type: ignore[operator, arg-type]
 
 
+def shown_beside(value: Mapping[str, Any], state: str | None) -> str:
+    """What is shown of a memory beside another: nothing of what is quarantined."""
+    return "" if state == "quarantined" else content_of(value)
+
+
 def provenance_of(values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What a value says that came of these: the source and trust of the least trusted of them.
 

@@ -27,6 +27,7 @@ from langmem_tiers.errors import (
     InvalidTypeError,
     LeaseLostError,
     TieredMemoryError,
+    short,
 )
 from langmem_tiers.leasing import Lease, aleased, leased
 from langmem_tiers.store import TieredStore
@@ -105,9 +106,9 @@ class ConsolidationWorker:
         if schedule.every is None:
             raise InvalidInputError("a worker goes by time alone: give its schedule every=…")
         if not isinstance(checkpointer, BaseCheckpointSaver):
-            raise InvalidTypeError(f"checkpointer is a PostgresSaver, not {checkpointer!r:.80}")
+            raise InvalidTypeError(f"checkpointer is a PostgresSaver, not {short(checkpointer)}")
         if not lease_seconds > 0:
-            raise InvalidInputError(f"lease_seconds is above zero, not {lease_seconds!r:.80}")
+            raise InvalidInputError(f"lease_seconds is above zero, not {short(lease_seconds)}")
         self.failures = {}
         self.holder = str(uuid4())
         self._store = store

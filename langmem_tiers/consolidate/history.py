@@ -14,7 +14,7 @@ from langmem_tiers.learn.explain import MoveRecord
 from langmem_tiers.memory import Tier
 from langmem_tiers.namespaces import decode
 from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.values import content_of
+from langmem_tiers.values import content_of, shown_beside
 
 _SUPERSEDED = "superseded"
 _HEADINGS = ("memory", "key", "true from", "until", "recorded", "state", "since")
@@ -27,6 +27,7 @@ class Version(NamedTuple):
     key: str
     tier: Tier
     content: str
+    """Empty of another memory that is quarantined."""
     state: str | None
     """None is current; `superseded` was true until `valid_to`."""
     state_at: datetime | None
@@ -45,7 +46,8 @@ class Version(NamedTuple):
         known = "" if self.state_at is None else f" since {self.state_at:%Y-%m-%d %H:%M}"
         by = "" if self.superseded_by is None else f" by {plain(self.superseded_by)}"
         stands = f"{self.state or 'current'}{known}{by}"
-        return f"{true}: {shortened(self.content, LINE)} ({plain(self.key)}, {stands})"
+        said = f"{shortened(self.content, LINE)} " if self.content else ""
+        return f"{true}: {said}({plain(self.key)}, {stands})"
 
 
 class Successor(NamedTuple):
@@ -129,7 +131,7 @@ def history(one: Candidate, tenant: str) -> Flow[History]:
     return History(
         key=one.key,
         namespace=one.place[0],
-        versions=tuple(_version(row, tenant) for row in versions),
+        versions=tuple(_version(row, tenant, one) for row in versions),
         successors=tuple(Successor(decode(tenant, row[0]), *row[1:]) for row in successors),
         events=tuple(_event(row) for row in events),
     )
@@ -150,9 +152,12 @@ def history_of_gone(key: str, tenant: str) -> Flow[History | None]:
     )
 
 
-def _version(row: Row, tenant: str) -> Version:
+def _version(row: Row, tenant: str, asked: Candidate) -> Version:
     namespace, key, tier, value, *rest = row
-    return Version(decode(tenant, namespace), key, Tier(tier), content_of(value), *rest)
+    place = decode(tenant, namespace)
+    own = (place, key) == (asked.place[0], asked.key)
+    said = content_of(value) if own else shown_beside(value, rest[0])
+    return Version(place, key, Tier(tier), said, *rest)
 
 
 def _event(row: Row) -> MoveRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from langmem_tiers.errors import ConfigurationError, InvalidTypeError
+from langmem_tiers.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
 
 _MAX_DAYS = 36_500
@@ -61,7 +61,7 @@ class SupersedePolicy:
         """Check what a caller may have set."""
         if not _are_names(self.memory_types):
             raise ConfigurationError(
-                f"memory_types is a tuple of names, not {self.memory_types!r:.80}"
+                f"memory_types is a tuple of names, not {short(self.memory_types)}"
             )
 
 
@@ -89,7 +89,7 @@ class ArchivalPolicy:
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
         if not _is_text(self.url):
-            raise ConfigurationError(f"url names a directory for archives, not {self.url!r:.80}")
+            raise ConfigurationError(f"url names a directory for archives, not {short(self.url)}")
         _number(self.older_than_days, "older_than_days", _MAX_DAYS)
         _count(self.max_access_count, "max_access_count")
         _number(self.max_importance, "max_importance", 1)
@@ -134,19 +134,19 @@ class ConsolidationPolicy:
         for name, kind in parts.items():
             given = getattr(self, name)
             if given is not None and not isinstance(given, kind):
-                raise InvalidTypeError(f"{name} is a {kind.__name__} or None, not {given!r:.80}")
+                raise InvalidTypeError(f"{name} is a {kind.__name__} or None, not {short(given)}")
 
 
 def _number(value: object, name: str, high: float) -> None:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= high
     if not fits:
-        raise ConfigurationError(f"{name} is a number from 0 to {high:g}, not {value!r:.80}")
+        raise ConfigurationError(f"{name} is a number from 0 to {high:g}, not {short(value)}")
 
 
 def _count(value: object, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_COUNT:
         raise ConfigurationError(
-            f"{name} is a whole number from 0 to {_MAX_COUNT:,}, not {value!r:.80}"
+            f"{name} is a whole number from 0 to {_MAX_COUNT:,}, not {short(value)}"
         )
 
 

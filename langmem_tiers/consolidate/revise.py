@@ -14,6 +14,8 @@ from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.remember.flow import LOCK, lock_call
+from langmem_tiers.remember.trust import SPOKEN_FOR
+from langmem_tiers.values import trust_of
 
 _SUPERSEDED = "superseded"
 
@@ -87,10 +89,17 @@ def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
     """End the truth of a memory where that of another began; the move.
 
     Raises:
-        InvalidInputError: if they are the same, either is not current, or the other began before.
+        InvalidInputError: if they are the same, either is not current, or the other began before,
+            or a tool or page says the other and the memory is trusted more.
     """
     if old.id == new.id:
         raise InvalidInputError(f"{old.key!r} cannot supersede itself: name the newer memory")
+    trusts = trust_of(old.value), trust_of(new.value)
+    if trusts[1] < min(SPOKEN_FOR, trusts[0]):
+        raise InvalidInputError(
+            f"{old.key!r} is trusted more ({trusts[0]:g}) than {new.key!r} ({trusts[1]:g}), which "
+            "so does not supersede it: store what is so with the source that knows it"
+        )
     return anew(lambda: _supersede(old, new, how))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.errors import ConfigurationError, short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,10 @@ class ConsolidationSchedule:
                 "nothing is ever due: give every=timedelta(…), every_turns=…, or on_session_end"
             )
         if every is not None and not _is_span(every):
-            raise ConfigurationError(f"every is a timedelta above zero, not {every!r:.80}")
+            raise ConfigurationError(f"every is a timedelta above zero, not {short(every)}")
         if turns is not None and not _is_count(turns):
             raise ConfigurationError(
-                f"every_turns is a whole number of at least 1, not {turns!r:.80}"
+                f"every_turns is a whole number of at least 1, not {short(turns)}"
             )
 
 

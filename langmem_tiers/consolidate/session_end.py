@@ -21,6 +21,7 @@ from langmem_tiers.consolidate.session_rules import (
     Summary,
     homes,
     kept,
+    passed_over,
 )
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import (
@@ -61,16 +62,21 @@ class SessionReport:
     """What `rollback` takes, one for each that has risen."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Why something is worth knowing, and how often."""
+    not_kept: Mapping[str, int] = field(default_factory=dict)
+    """Why a note is in the digest alone, and how often."""
 
     def __str__(self) -> str:
-        """What was kept, cleared and moved, in one line and one for each reason."""
+        """What was kept, cleared and moved, in one line, and one for each reason."""
         head = (
             f"session {self.session_id}: {self.cleared} notes cleared, {len(self.semantic)} kept, "
             f"{len(self.episodic)} digest{'s' if len(self.episodic) != 1 else ''}, "
             f"{self.risen} moved to working"
         )
-        reasons = sorted(self.reasons.items())
-        return "\n".join([head, *(f"  {number:>5,}  {why}" for why, number in reasons)])
+        reasons = [f"  {number:>5,}  {why}" for why, number in sorted(self.reasons.items())]
+        others = [
+            f"  {number:>5,}  not kept: {why}" for why, number in sorted(self.not_kept.items())
+        ]
+        return "\n".join([head, *reasons, *others])
 
 
 class Ending(NamedTuple):
@@ -102,6 +108,8 @@ class Left(NamedTuple):
     notes: list[Stored]
     """What is cleared."""
     keeps: list[Kept]
+    passed_over: list[str]
+    """Why each of the notes that are not kept is not."""
     rising: list[Stored]
 
 
@@ -139,6 +147,7 @@ def _end(ending: Ending) -> Flow[SessionReport]:
         risen=len(left.rising),
         moves=tuple(moves),
         reasons=counted(one.reason for one in left.keeps if one.reason is not None),
+        not_kept=counted(left.passed_over),
     )
 
 
@@ -168,10 +177,12 @@ def _left(ending: Ending) -> Flow[Left]:
     notes = [one for one in found if one.memory_type == WORKING]
     rising = [one for one in found if one.memory_type != WORKING and one.state is None]
     keeps: list[Kept] = []
+    against: list[str] = []
     for home in homes(ending.session, notes):
         summary = yield from _summary(ending.summariser, home)
         keeps += kept(home, ending.policy, summary)
-    return Left(notes, keeps, rising)
+        against += passed_over(home, ending.policy)
+    return Left(notes, keeps, against, rising)
 
 
 def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:

@@ -19,6 +19,8 @@ from langmem_tiers.consolidate.policy import MergePolicy, RisePolicy
 from langmem_tiers.consolidate.rising import Note, rises
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.memory import MemoryContext, Tier
+from langmem_tiers.remember.candidate import Source
+from langmem_tiers.remember.lasting import not_lasting
 from langmem_tiers.remember.significance import category
 from langmem_tiers.values import content_of, provenance_of, trust_of
 
@@ -29,6 +31,8 @@ PART = 8_000
 SHORT = 80
 """Characters of a note in the digest that is stored for itself."""
 CLAIMS = "it states a fact"
+LASTS = "the user told a fact, a rule or a preference"
+NOT_THE_USERS = "it is not the user's, and claims nothing"
 RECURS = "it recurs in the session"
 LEARNED = "the model learned it"
 _NEVER_SO = ("retracted", "suspect", "quarantined")
@@ -100,7 +104,8 @@ def kept(home: Home, policy: RisePolicy, summary: Summary | None = None) -> list
     """What becomes of notes: those that are significant, once each, and a digest of all.
 
     A note is significant by the first of these that holds: by what lets a memory rise (importance,
-    accesses), because it recurs, because it states a fact. The keys follow from the notes alone, so
+    accesses), because it recurs, because it states a fact, or because the user told something that
+    lasts. The keys follow from the notes alone, so
     that the same notes, as a retry finds them, are stored once.
     """
     facts = list(_facts(home, policy))
@@ -129,19 +134,32 @@ def _at(one: Stored) -> datetime:
     return one.occurred_at or one.created_at
 
 
+def passed_over(home: Home, policy: RisePolicy) -> Iterator[str]:
+    """Why each of the notes that are not significant is not; those that say the same once."""
+    for several in _told_once(home):
+        if _reason(several, policy) is None:
+            told = not_lasting(content_of(several[0].value)) if _users(several[0]) else None
+            yield told or NOT_THE_USERS
+
+
 def _facts(home: Home, policy: RisePolicy) -> Iterator[Kept]:
     """The significant notes, those that say the same once."""
+    for several in _told_once(home):
+        reason = _reason(several, policy)
+        if reason is not None:
+            key = _key(home, "fact", several[0].key)
+            yield Kept(home.namespace, key, _fact(several), reason)
+
+
+def _told_once(home: Home) -> Iterator[list[Stored]]:
+    """The current notes, those together that say the same, the one to keep first."""
     current = {one.id: one for one in home.notes if one.state is None}
     alike = {each.survivor: each for each in clusters(_items(current), {}, MergePolicy())}
     repeated = {one for each in alike.values() for one in each.others}
     for number, one in current.items():
-        if number in repeated:
-            continue
-        cluster = alike.get(number, Cluster(number, ()))
-        several = [one, *(current[other] for other in cluster.others)]
-        reason = _reason(several, policy)
-        if reason is not None:
-            yield Kept(home.namespace, _key(home, "fact", one.key), _fact(several), reason)
+        if number not in repeated:
+            cluster = alike.get(number, Cluster(number, ()))
+            yield [one, *(current[other] for other in cluster.others)]
 
 
 def _items(notes: Mapping[int, Stored]) -> list[Item]:
@@ -170,7 +188,16 @@ def _reason(several: Sequence[Stored], policy: RisePolicy) -> str | None:
     if len(several) > 1 and not asks:
         return RECURS
     stated = statements(content_of(several[0].value)) or ()
-    return CLAIMS if any(one.claims for one in stated) else None
+    if any(one.claims for one in stated):
+        return CLAIMS
+    return (
+        LASTS if _users(several[0]) and not_lasting(content_of(several[0].value)) is None else None
+    )
+
+
+def _users(one: Stored) -> bool:
+    """Whether the user said it, as far as is known."""
+    return bool(one.value.get("source", Source.USER) == Source.USER)
 
 
 def _fact(several: Sequence[Stored]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.errors import InvalidInputError, short
 from langmem_tiers.importers.dates import utc_date
 from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Units
 from langmem_tiers.importers.settle import attempt
@@ -95,7 +95,7 @@ def _labels(rest: dict[str, Any]) -> dict[str, Any]:
     """What the memory is and where it belongs, as `store` checks it."""
     named, tier, tags = _name(rest, "memory_type"), _take(rest, "tier"), _take(rest, "tags")
     if tier is not None and tier not in tuple(Tier):
-        raise InvalidInputError(f"`tier` is one of {', '.join(Tier)}, not {tier!r:.80}")
+        raise InvalidInputError(f"`tier` is one of {', '.join(Tier)}, not {short(tier)}")
     if named is not None:
         tier = tier or MemoryTypes().get(named).tier
     return {

@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 from langmem_tiers.asking import new_memories
 from langmem_tiers.connection import translated
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, TieredMemoryError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.importers.langchain import message_facts
 from langmem_tiers.importers.settle import check_storable
@@ -168,10 +168,10 @@ class _Import:
     def __post_init__(self) -> None:
         if not isinstance(self.memory, MemoryCoordinator):
             raise InvalidTypeError(
-                f"a chat history is remembered by a MemoryCoordinator, not {self.memory!r:.80}"
+                f"a chat history is remembered by a MemoryCoordinator, not {short(self.memory)}"
             )
         if not isinstance(self.table_name, str):
-            raise InvalidTypeError(f"table_name is a string, not {self.table_name!r:.80}")
+            raise InvalidTypeError(f"table_name is a string, not {short(self.table_name)}")
         if isinstance(self.session_ids, str):
             raise InvalidTypeError("session_ids is a list; for one session, [session_id]")
         given = self.session_ids

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.learn.entities import entities_of
 from langmem_tiers.learn.interaction import PARTS, context_of, mapping_of, parts_of, text_of
 from langmem_tiers.learn.reflexion import stable_key
@@ -227,7 +227,7 @@ def _sentiment(metrics: Mapping[str, Any]) -> Valence | None:
         return cast("Valence", given)
     if isinstance(given, str):
         raise InvalidInputError(
-            f"sentiment is {given!r:.40}: use positive, neutral or negative, or a number in −1…1"
+            f"sentiment is {short(given, 40)}: use positive, neutral, negative or a number in −1…1"
         )
     sentiment = _metric(metrics, "sentiment", -1, 1)
     return None if sentiment is None else _felt(sentiment)

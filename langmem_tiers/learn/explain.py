@@ -17,7 +17,7 @@ from langmem_tiers.learn.policy import Decision, decide
 from langmem_tiers.learn.worth import Promoting, Source, alike_of, evidence, evidence_of
 from langmem_tiers.memory import Tier
 from langmem_tiers.namespaces import decode
-from langmem_tiers.values import content_of
+from langmem_tiers.values import content_of, shown_beside
 
 CONFIDENCE = 0.95
 
@@ -32,6 +32,7 @@ class Relative(NamedTuple):
     tier: Tier
     state: str | None
     content: str
+    """Empty of what is quarantined."""
 
 
 class Origin(NamedTuple):
@@ -44,6 +45,7 @@ class Origin(NamedTuple):
     state: str | None
     """`retracted` makes suspect all that came from it."""
     content: str
+    """Empty of what is quarantined."""
 
     @property
     def key(self) -> str:
@@ -138,8 +140,9 @@ class Explanation:
             if origin.state == "retracted"
         ]
         for other in (*self.sources, *self.successors, *self.derived):
-            text = f"{plain(other.key)} ({other.tier}, {other.state or 'current'}): "
-            lines.append((other.role, text + shortened(other.content, LINE)))
+            text = f"{plain(other.key)} ({other.tier}, {other.state or 'current'})"
+            said = f": {shortened(other.content, LINE)}" if other.content else ""
+            lines.append((other.role, text + said))
         return lines
 
     def _stands(self) -> str:
@@ -219,7 +222,7 @@ def _origins(source: Source, edges: Sequence[Row], tenant: str) -> Iterator[Orig
                 paths[origin] = (*paths[one], key)
                 waiting.append(origin)
                 place = decode(tenant, namespace)
-                yield Origin(paths[origin], place, Tier(tier), state, content_of(value))
+                yield Origin(paths[origin], place, Tier(tier), state, shown_beside(value, state))
 
 
 def _decision(source: Source, decision: Decision) -> Decision | None:
@@ -234,4 +237,5 @@ def _record(row: tuple[Any, ...]) -> MoveRecord:
 
 def _relative(row: tuple[Any, ...], tenant: str) -> Relative:
     role, namespace, key, tier, state, value = row
-    return Relative(role, decode(tenant, namespace), key, Tier(tier), state, content_of(value))
+    said = shown_beside(value, state)
+    return Relative(role, decode(tenant, namespace), key, Tier(tier), state, said)

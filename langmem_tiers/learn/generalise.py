@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, short
 from langmem_tiers.learn.identifying import (
     END,
     IDS,
@@ -93,7 +93,9 @@ def _swept(text: str, rules: tuple[Rule, ...]) -> tuple[str, list[str]]:
 def _rules(private: Iterable[str]) -> tuple[Rule, ...]:
     """Names stand before ids, which may be parts of them, and after places, which hold them."""
     if isinstance(private, str):
-        raise InvalidTypeError(f"private is a list of names, such as ['acme'], not {private!r:.80}")
+        raise InvalidTypeError(
+            f"private is a list of names, such as ['acme'], not {short(private)}"
+        )
     return *SECRETS, *PLACES, *_names(frozenset(private)), *IDS
 
 

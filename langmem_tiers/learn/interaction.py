@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, short
 
 PARTS = {
     "content": "",
@@ -39,7 +39,7 @@ def texts_of(given: object, name: str) -> list[str]:
     """A text or a list of texts as a list, without the blank ones."""
     texts = [given] if isinstance(given, str) else [] if given is None else given
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
-        raise InvalidTypeError(f"{name} is a text or a list of texts, not {given!r:.80}")
+        raise InvalidTypeError(f"{name} is a text or a list of texts, not {short(given)}")
     return [text.strip() for text in texts if text.strip()]
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
 from langmem_tiers.config import PromotionSettings
-from langmem_tiers.errors import ConfigurationError, InvalidInputError
+from langmem_tiers.errors import ConfigurationError, InvalidInputError, short
 from langmem_tiers.learn.evidence import Evidence, chance_at_most
 
 Rule = Literal["thresholds", "beta"]
@@ -76,7 +76,7 @@ class PromotionPolicy(PromotionSettings):
     def _check_selection(self) -> None:
         if not _are_names(self.memory_types):
             raise ConfigurationError(
-                f"memory_types is a tuple of names, not {self.memory_types!r:.80}"
+                f"memory_types is a tuple of names, not {short(self.memory_types)}"
             )
         if not (_is_number(self.near_duplicate) and 0 < self.near_duplicate <= 1):
             raise ConfigurationError(

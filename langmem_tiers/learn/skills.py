@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 
 MIN_SUPPORT = 3
 """Runs that a sequence has to succeed in: two may be chance. Our own choice."""
@@ -40,6 +40,8 @@ class Trace(NamedTuple):
     run: str
     calls: Sequence[ToolCall]
     succeeded: bool
+    trust: float = 1.0
+    """How far it is trusted, in 0…1: a skill is trusted as the least of the runs it was seen in."""
 
 
 class Step(NamedTuple):
@@ -237,7 +239,7 @@ def _check_bounds(min_support: int, min_length: int, max_length: int) -> None:
     bounds = {"min_support": min_support, "min_length": min_length, "max_length": max_length}
     for name, bound in bounds.items():
         if isinstance(bound, bool) or not isinstance(bound, int):
-            raise InvalidTypeError(f"{name} is a whole number, not {bound!r:.80}")
+            raise InvalidTypeError(f"{name} is a whole number, not {short(bound)}")
         if bound < 1:
             raise InvalidInputError(f"{name} is {bound}: use 1 or more")
     if max_length < min_length:
@@ -249,13 +251,13 @@ def _check_bounds(min_support: int, min_length: int, max_length: int) -> None:
 def _check_trace(trace: object) -> None:
     if not isinstance(trace, Trace) or not isinstance(trace.run, str):
         raise InvalidTypeError(
-            f"a trace is Trace(run, calls, succeeded=…) with the run's name, not {trace!r:.80}"
+            f"a trace is Trace(run, calls, succeeded=…) with the run's name, not {short(trace)}"
         )
     if not trace.run:
         raise InvalidInputError("a trace has no run: name it, so that a run counts once")
     if not isinstance(trace.succeeded, bool):
         raise InvalidTypeError(
-            f"run {trace.run!r:.40} has no outcome: say True or False, or leave its trace out"
+            f"run {short(trace.run, 40)} has no outcome: say True or False, or leave its trace out"
         )
 
 
@@ -264,14 +266,14 @@ def _check_hashable(call: object) -> None:
     if not isinstance(call, ToolCall) or not isinstance(call.arguments, frozenset):
         raise InvalidTypeError(
             "a call is ToolCall(tool, frozenset(parameters), succeeded=…), "
-            f"with a frozenset of argument names, not {call!r:.80}"
+            f"with a frozenset of argument names, not {short(call)}"
         )
 
 
 def _check_call(call: ToolCall) -> None:
     if not all(isinstance(name, str) for name in (call.tool, *call.arguments)):
-        raise InvalidTypeError(f"names of tools and arguments are strings, not {call!r:.80}")
+        raise InvalidTypeError(f"names of tools and arguments are strings, not {short(call)}")
     if not call.tool:
         raise InvalidInputError("a call has no tool: name the tool that was called")
     if not isinstance(call.succeeded, bool):
-        raise InvalidTypeError(f"a call succeeded or not, True or False: {call!r:.80}")
+        raise InvalidTypeError(f"a call succeeded or not, True or False: {short(call)}")

@@ -10,7 +10,9 @@ from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates
 from langmem_tiers.memory import MemoryContext, Moment, Tier
 from langmem_tiers.namespaces import encode
+from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.trust import checked_trust, derived_trust
 
 SKILL, TRACE = "skill", "trace"
 """The memory type of a skill, and the tag and field of the episodes that traces are."""
@@ -27,6 +29,8 @@ def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
         key=stable_key(context, TRACE, trace.run),
         tags=(TRACE,),
         tier=Tier.WORKING,
+        source=Source.TOOL,
+        trust=checked_trust(trace.trust, "the trust of a trace"),
         further={
             TRACE: {
                 "run": trace.run,
@@ -54,16 +58,21 @@ def recent(context: MemoryContext, moment: Moment) -> Call:
 
 def read_traces(rows: Iterable[Row]) -> list[Trace]:
     """The traces that the call answered."""
-    return [trace for row in rows if (trace := read_trace(row[0])) is not None]
+    found = ((read_trace(stored), trust) for stored, trust in rows)
+    return [trace._replace(trust=trust) for trace, trust in found if trace is not None]
 
 
 def proposed(
     traces: Iterable[Trace], context: MemoryContext, *, min_support: int
 ) -> dict[str, NewMemory]:
     """The skills in traces, each as something to be stored, by key."""
-    found = skill_candidates(traces, min_support=min_support)
+    seen = list(traces)
+    found = skill_candidates(seen, min_support=min_support)
+    trust: dict[str, float] = {}
+    for one in seen:
+        trust[one.run] = derived_trust(one.trust, [trust.get(one.run, 1.0)])
     skills = [(skill_key(one, context), one) for one in found]
-    return {key: skill_memory(one, key) for key, one in skills}
+    return {key: skill_memory(one, key, min(trust[run] for run in one.runs)) for key, one in skills}
 
 
 def skill_key(one: SkillCandidate, context: MemoryContext) -> str:
@@ -71,8 +80,8 @@ def skill_key(one: SkillCandidate, context: MemoryContext) -> str:
     return stable_key(context, SKILL, one.signature)
 
 
-def skill_memory(one: SkillCandidate, key: str) -> NewMemory:
-    """A skill as something to be stored.
+def skill_memory(one: SkillCandidate, key: str, trust: float = 1.0) -> NewMemory:
+    """A skill as something to be stored, trusted no further than the runs that it was seen in.
 
     It is `proposed`: what comes of the runs that recall it says whether it is one.
     """
@@ -81,6 +90,8 @@ def skill_memory(one: SkillCandidate, key: str) -> NewMemory:
         memory_type=SKILL,
         key=key,
         tier=Tier.WORKING,
+        source=Source.TOOL,
+        trust=trust,
         further={
             "steps": list(map(str, one.steps)),
             "support": one.support,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -89,6 +90,7 @@ def choose(
     """
     if max_tokens < 0:
         raise InvalidInputError(f"max_tokens is {max_tokens}; give 0 or more.")
+    max_tokens = min(max_tokens, sys.maxsize)
     memories = sorted(ranked, key=lambda one: (-one.score, one.namespace, one.key))
     costs = [counted(render(one), count_tokens) for one in memories]
     useful = usefulness(memories, query)

@@ -1,8 +1,9 @@
 """What is settled once the keys of writes are locked: what they come from, and what they replace.
 
 A memory is trusted no further than each that it is derived from, as these are at that moment. What
-is thereby trusted too little, or came from what is quarantined, is quarantined as well. And what
-is quarantined replaces no memory that is trusted more.
+is thereby trusted too little, or came from what is quarantined, is quarantined as well. What is
+quarantined replaces no memory that is current, trusted more or retracted, and what tools and pages
+say none that is trusted more. What is stored in the end, and is recalled, makes room for itself.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.memory import Moment
 from langmem_tiers.namespaces import Place
 from langmem_tiers.remember.room import Evicted, incoming, making_room, standing_calls
+from langmem_tiers.remember.trust import SPOKEN_FOR, derived_trust
 from langmem_tiers.values import encode_value
 
 if TYPE_CHECKING:
@@ -46,6 +48,13 @@ class Applied:
         return {(one.place, one.key): one for one in self.writes}
 
 
+class _Standing(NamedTuple):
+    """What stands under the key of a write; a row of replaced_by_writes ends with these."""
+
+    trust: float
+    state: str | None
+
+
 class _Origin(NamedTuple):
     """A memory that another is derived from; a row of origins_of_writes, in this order."""
 
@@ -58,7 +67,7 @@ class _Origin(NamedTuple):
 
 def needs_admission(writes: Sequence[Write]) -> bool:
     """Whether anything is to be looked at once the keys are locked."""
-    return any(one.sources or one.held or one.rooms for one in writes)
+    return any(one.sources or one.held or one.rooms or _yields(one) for one in writes)
 
 
 def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> Flow[Applied]:
@@ -75,34 +84,75 @@ def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> F
         "source_keys": [key for _, _, key in pairs],
         "alive_at": moment.alive_at,
     }
-    standing = {**keys_of(writes), "alive_at": moment.alive_at}
-    wanted = incoming(writes)
-    calls = [
-        *lock,
-        Call("origins_of_writes", origins),
-        Call("replaced_by_writes", standing),
-        *standing_calls(wanted, moment),
-    ]
-    answers = (yield Query(tuple(calls)))[len(lock) :]
-    rows, replaced = answers[:2]
+    standing = Call("replaced_by_writes", {**keys_of(writes), "alive_at": moment.alive_at})
+    calls = (*lock, Call("origins_of_writes", origins), standing)
+    rows, replaced = (yield Query(calls))[len(lock) :]
     found: dict[tuple[Place, str], list[_Origin]] = {}
     for (one, _, _), row in zip(pairs, rows, strict=True):
         found.setdefault((one.place, one.key), []).append(_checked(_Origin(*row)))
-    trusted = {(Place(tenant, namespace), key): trust for tenant, namespace, key, trust in replaced}
+    there = {
+        (Place(tenant, namespace), key): _Standing(*told)
+        for tenant, namespace, key, *told in replaced
+    }
     settled = [_derived(one, found.get((one.place, one.key), ())) for one in writes]
     refused = {
-        (one.place, one.key): (
-            f"replaces: the memory {one.key!r} is trusted more ({trust:g}), and what is "
-            f"quarantined does not replace it; {one.held}"
-        )
+        (one.place, one.key): why
         for one in settled
-        if one.held and (trust := trusted.get((one.place, one.key), 0.0)) > one.trust
+        if (stands := there.get((one.place, one.key))) and (why := _refusal(one, stands))
     }
+    kept = [one for one in settled if (one.place, one.key) not in refused]
+    wanted = incoming(kept)
+    rooms = (yield Query(tuple(standing_calls(wanted, moment)))) if wanted else ()
+    evicted, full = making_room(kept, dict(zip(wanted, rooms, strict=True)), moment.now)
     return Applied(
-        [one for one in settled if (one.place, one.key) not in refused],
-        refused,
-        making_room(wanted, answers[2:], moment.now),
+        [one for one in kept if (one.place, one.key) not in full], {**refused, **full}, evicted
     )
+
+
+def as_left(applied: Applied) -> Flow[Applied]:
+    """What was written as it stands now: what was quarantined and says the same stays so."""
+    asked = [one for one in applied.writes if one.named and one.value is not None and not one.held]
+    if not asked:
+        return applied
+    (rows,) = yield Query((Call("left_by_writes", keys_of(asked)),), commit=True)
+    stands = {
+        (Place(tenant, namespace), key): (trust, "; ".join(map(str, reasons or ())))
+        for tenant, namespace, key, trust, reasons in rows
+    }
+    writes = []
+    for one in applied.writes:
+        trust, held = stands.get((one.place, one.key), (one.trust, one.held))
+        writes.append(replace(one, trust=trust, held=held or None))
+    return replace(applied, writes=writes)
+
+
+def _yields(one: Write) -> bool:
+    """Whether its key was given, and it is not trusted enough to replace whatever has it."""
+    return one.named and one.value is not None and one.trust < SPOKEN_FOR
+
+
+def _refusal(one: Write, there: _Standing) -> str | None:
+    """Why a write does not replace what stands under its key; None if it does."""
+    if one.value is None:
+        return None
+    if one.held and there.state == "retracted":
+        return (
+            f"retracted: the memory {one.key!r} is retracted, and what is quarantined does not "
+            f"replace it: store it under another key; {one.held}"
+        )
+    if one.held and (there.state is None or there.trust > one.trust):
+        more = there.trust > one.trust
+        stands = f"trusted more ({there.trust:g})" if more else "current"
+        return (
+            f"replaces: the memory {one.key!r} is {stands}, and what is quarantined does not "
+            f"replace it; {one.held}"
+        )
+    if _yields(one) and there.trust > one.trust:
+        return (
+            f"replaces: the memory {one.key!r} is trusted more ({there.trust:g}) than what would "
+            f"replace it ({one.trust:g}): store it under another key"
+        )
+    return None
 
 
 def quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
@@ -179,7 +229,7 @@ def _derived(one: Write, origins: Sequence[_Origin]) -> Write:
     if not origins:
         return one
     least = min(origins, key=lambda each: each.trust)
-    settled = trusted(one, min(one.trust, least.trust))
+    settled = trusted(one, derived_trust(one.trust, [least.trust]))
     if settled.held is not None and not one.awaits_review:
         return settled
     held = next((each for each in origins if each.held), None)

@@ -34,11 +34,11 @@ class Candidate:
     memory_type: str | None = "episodic"
     """None leaves it to what the text says."""
     source: str = Source.USER
-    origins: tuple[float, ...] = ()
-    """The trust of each memory that it is derived from, in 0…1."""
     tags: tuple[str, ...] = ()
     importance: float | None = None
     """In 0…1."""
+    beside: tuple[str, ...] = ()
+    """What else a prompt may say of it: who said it, and the circumstances."""
     recalled: tuple[Known, ...] = ()
     """What was recalled in its run, and the instructions that the agent runs under: what repeats
     them is no new evidence."""

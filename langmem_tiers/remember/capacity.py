@@ -26,6 +26,8 @@ class Standing:
     """In 0…1; one half if nobody said."""
     strength: float = 0.0
     """Accesses, each counting half after 30 days."""
+    trust: float = 1.0
+    """In 0…1: it makes room for nothing that is trusted less."""
 
 
 class Eviction(NamedTuple):

@@ -6,56 +6,20 @@ evidence, however often it is said.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from langmem_tiers.remember.candidate import Known
-from langmem_tiers.remember.reading import listed, visible, words
+from langmem_tiers.remember.reading import words
+from langmem_tiers.remember.saying_again import tells
+from langmem_tiers.remember.telling import Clause, Told, joined, told
+from langmem_tiers.remember.telling_words import ORDER
 
-SHINGLE: Final = 3
-CONTAINED: Final = 0.9
-"""The share of a text's runs of three words that must stand in one known text."""
-_TAG: Final = re.compile(
-    r"</?[a-z_]+(?: [a-z_]+=\"[^\"]*\")*>|^[ \t]*(?:[-*•#>]+|\d{1,2}[.)])\s+", re.MULTILINE
-)
-_ASIDE: Final = re.compile(
-    r"\((?:[^()]*\b(?:memory|memories|recall\w*|stored|context)\b[^()]*)\)", re.IGNORECASE
-)
-_FRAME: Final = re.compile(
-    r"^\W*(?:(?:as|like|what) (?:i|we|you) (?:\w+ )?(?:recall|remember|know|noted?|said)\w*"
-    r"|(?:i|we) (?:also |still |already |do )*(?:recall|remember|know|noted|see|found|learned)(?:ed)?"
-    r"|(?:according to|based on|per|from) (?:my |our |the |your |long-term |previous |earlier |prior |stored"
-    r" |recalled )*(?:memor(?:y|ies)|context|notes?|records?|conversations?|recalls?|session)"
-    r"|(?:my |the |our |long-term )*(?:memor(?:y|ies)|records?|notes?) (?:says?|shows?|tells?(?: me)?"
-    r"|states?|indicates?|contains?)"
-    r"|(?:the )?(?:user|human|customer) (?:has |had |also |already |previously |once )*(?:mentioned|said"
-    r"|told (?:me|us)|stated|noted|shared|confirmed|indicated)(?: earlier| before| previously)?"
-    r"|(?:as )?(?:previously |already |earlier )?(?:noted|mentioned|recalled|remembered|stated|known"
-    r"|stored|established|discussed)(?: (?:before|earlier|above|previously))?"
-    r"|as (?:previously|already|before) (?:noted|mentioned|stated|known|discussed|established)"
-    r"|it (?:is|was|has been) (?:\w+ )?(?:known|noted|established|recorded|mentioned|clear)"
-    r"|(?:known |recalled |stored |new |the )*(?:fact|facts|memory|note|info|information|reminder|recalled"
-    r" memory|recollection)(?= ?:)"
-    r"|(?:just )?(?:to recap|in summary|summary|recap|reminder|fyi|note|again)(?= ?[:,])"
-    r"|根据(?:我的)?记忆|我记得|据我所知|laut (?:meinem )?(?:gedächtnis|notizen)|wie (?:bereits )?(?:gesagt"
-    r"|erwähnt|bekannt)|ich erinnere mich|я помню|как известно|según (?:mi )?memoria|recuerdo|d'après ma"
-    r" mémoire|je me souviens)"
-    r"(?: that| dass| que| что)?\s*[:,，：—–-]*\s*",
-    re.IGNORECASE,
-)
-_SLIGHT: Final = listed(
-    "a an the is are was were be been and or of that this it its to in on at by for with "
-    "as also has have had do does did just then so very really all our my your"
-)
-"""Words without which a text says the same."""
-_TURNING: Final = listed(
-    "not no never none nobody nothing without unless except only hardly neither nor cannot "
-    "false if kein keine keinen nicht nie niemals ohne nur jamais pas sans nunca sin ni 不 "
-    "没 未 無 ない не нет никогда لا لم لن ليس"
-)
-"""Words without which a text says something else."""
+_FEW: Final = 2
+"""Words of a known text that one word may repeat."""
+_LONGEST: Final = 10_000
+"""Characters that are taken apart: what is longer repeats what is the same, letter by letter."""
 
 
 class Echo(NamedTuple):
@@ -69,114 +33,159 @@ class Echo(NamedTuple):
 def echo_of(content: str, recalled: Sequence[Known]) -> Echo | None:
     """The recalled text that this one repeats, in whole or in part; None if it says anything new.
 
-    What merely frames it ("As I recall, …", the fence of a recalled memory) does not count. One
-    number, name, negation or other word that the recalled text does not have is something new,
-    and so is another order: who owes whom.
+    What merely frames it ("As I recall, …", the fence of a recalled memory) does not count, nor
+    does another form of the same words: another person, tense, order of phrases, or way to write
+    a number. One number, name, negation, condition or other word that the recalled text does not
+    have is something new, and so is another order of what it relates: who owes whom.
     """
-    said = _told(_core(content)) if recalled else []
-    if not said or not _all_words(tuple(one.content for one in recalled)).issuperset(said):
-        return None
-    whole = _holder(said, recalled)
-    if whole is not None:
-        return Echo(whole, "recalled")
-    parts = [_told(part) for part in map(_core, _sentences(content)) if part]
-    holders = [_holder(part, recalled) for part in parts] if len(parts) > 1 else [None]
-    return None if holders[0] is None or None in holders else Echo(holders[0], "recalled")
+    return _told_by(content, recalled, "recalled")
 
 
 def copy_of(content: str, stored: Sequence[Known]) -> Echo | None:
-    """The stored text that this one says again in the same words; None if there is none."""
-    said = _core(content)
-    for one in stored:
-        if said and _told(said) == _told(_core(one.content)):
-            return Echo(one, "stored")
-    return None
+    """The stored text that tells all of this already; None if there is none."""
+    echoes = (_told_by(content, (one,), "stored") for one in stored)
+    return next((one for one in echoes if one is not None), None)
 
 
 def bare(text: str) -> str:
-    """The words of a text, without what frames it."""
-    return " ".join(_core(text))
+    """The words that each text has which says the same, as they are written."""
+    spoken = frozenset(words(text))
+    return " ".join(one for one in told(text).written if one in spoken) or text
 
 
-def _core(text: str) -> list[str]:
-    """The words of a text, without what frames it."""
-    bare = _ASIDE.sub(" ", _TAG.sub(" ", visible(text))).strip()
-    for _ in range(3):
-        rest = _FRAME.sub("", bare, count=1)
-        if rest == bare or not words(rest):
-            break
-        bare = rest
-    return [word.removesuffix("'s") for word in words(bare)]
+def _told_by(content: str, known: Sequence[Known], kind: str) -> Echo | None:
+    """The known text that tells all of this, as it is or without its heading."""
+    if len(content) > _LONGEST:
+        same = (one for one in known if one.content.strip() == content.strip())
+        return next((Echo(one, kind) for one in same), None)
+    known = [one for one in known if len(one.content) <= _LONGEST]
+    if not known:
+        return None
+    said = told(content)
+    shelf = _shelf(tuple(one.content for one in known))
+    for one in (said, said.unled):
+        if one is None or not one.said or not shelf.words.keys() >= one.said:
+            continue
+        place = _holder(one, shelf)
+        if place is not None and (one is said or _complete(one, shelf.texts[place])):
+            return Echo(known[place], kind)
+    return None
 
 
-class _Part(NamedTuple):
-    """What a sentence of a known text tells, or all of it."""
-
-    told: tuple[str, ...]
-    words: frozenset[str]
+def _complete(said: Told, known: Told) -> bool:
+    """Whether it has the first word of a clause that tells it, so that it has a subject."""
+    return any(form and form[0].text in said.said for one in known.clauses for form in one.forms)
 
 
-@lru_cache(maxsize=512)
-def _parts(text: str) -> tuple[_Part, ...]:
-    each = [tuple(_told(_core(one))) for one in (*_sentences(text), text)]
-    return tuple(_Part(told, frozenset(told)) for told in each)
+class _Shelf(NamedTuple):
+    """Known texts, and which of them have a word."""
+
+    texts: tuple[Told, ...]
+    words: dict[str, list[int]]
+
+    def having(self, words: frozenset[str]) -> Iterator[int]:
+        """The texts that have all of these words."""
+        rarest = min((self.words.get(one, ()) for one in words), key=len, default=())
+        return (place for place in rarest if words <= self.texts[place].every)
 
 
 @lru_cache(maxsize=16)
-def _all_words(texts: tuple[str, ...]) -> frozenset[str]:
-    """The words of all of these: what has others tells something new."""
-    return frozenset().union(*(part.words for text in texts for part in _parts(text)))
+def _shelf(texts: tuple[str, ...]) -> _Shelf:
+    shelf = _Shelf(tuple(told(one) for one in texts), {})
+    for place, one in enumerate(shelf.texts):
+        for word in one.every:
+            shelf.words.setdefault(word, []).append(place)
+    return shelf
 
 
-def _holder(told: Sequence[str], known: Sequence[Known]) -> Known | None:
-    """The first known text that tells all of this."""
-    sought = frozenset(told)
-    return next(
-        (
-            one
-            for one in known
-            if any(
-                sought <= part.words and _within(told, part.told) for part in _parts(one.content)
-            )
-        ),
-        None,
+class _Place(NamedTuple):
+    """Where a part is told: in which text, and in which of its clauses."""
+
+    text: int
+    clause: int
+
+
+def _holder(said: Told, shelf: _Shelf) -> int | None:
+    """The first known text that tells all of this, or the first of several that do together."""
+    few = len(said.whole.said) == 1
+    for whole in _places(said.whole, said, shelf):
+        if not few or len(shelf.texts[whole.text].every) <= _FEW:
+            return whole.text
+    places: list[_Place] = []
+    named: set[int] = set()
+    for part in _parts(said, shelf):
+        before = places[-1] if places else None
+        place = _found(part, said, shelf, before)
+        if place is None:
+            return None
+        back = before is not None and place.text == before.text and place.clause < before.clause
+        if back and _ordered(part, shelf.texts[place.text], place.clause):
+            return None
+        places.append(place)
+        if len(part.core) > 1:
+            named.add(place.text)
+    return places[0].text if places and all(one.text in named for one in places) else None
+
+
+def _parts(said: Told, shelf: _Shelf) -> Iterator[Clause]:
+    """The sentences, each as one if a known text tells it, or else in its clauses."""
+    for sentence in said.sentences:
+        whole = joined(sentence)
+        if len(said.sentences) > 1 and next(_places(whole, said, shelf), None) is not None:
+            yield whole
+        else:
+            yield from sentence
+
+
+def _found(part: Clause, said: Told, shelf: _Shelf, before: _Place | None) -> _Place | None:
+    """Where a part is told. What follows another part names who it is of."""
+    places = sorted(
+        _places(part, said, shelf), key=lambda one: before is not None and one.text != before.text
     )
+    for place in places:
+        same = before is not None and place.text == before.text
+        if before is None or _begins(part, shelf.texts[place.text], place.clause, same=same):
+            return place
+    return None
 
 
-def _told(said: Sequence[str]) -> list[str]:
-    return [word for word in said if word not in _SLIGHT] or list(said)
+def _begins(part: Clause, known: Told, place: int, *, same: bool) -> bool:
+    """Whether a part has the first word of the clause that tells it, or may well lack it."""
+    if place >= len(known.clauses):
+        return True
+    first = known.clauses[place].forms[0][0]
+    return first.text in part.said or (same and not first.named)
 
 
-def _within(told: Sequence[str], known: Sequence[str]) -> bool:
-    """Whether all that is told stands in a known text of the same words, in its order."""
-    if not _turns(known) <= _turns(told):
+def _ordered(part: Clause, known: Told, place: int) -> bool:
+    """Whether the order of the clauses of a known text tells something."""
+    moved = part.forms[0][0]
+    if moved.at or (place < len(known.clauses) and known.clauses[place].forms[0][0].at):
         return False
-    length = min(SHINGLE, len(told))
-    runs = _runs(told, length)
-    shared = len(runs & _runs(known, length)) / len(runs)
-    return shared >= CONTAINED or _in_order(told, known)
+    return not known.every.isdisjoint(ORDER) or not all(one.loose for one in known.clauses[1:])
 
 
-def _turns(told: Sequence[str]) -> frozenset[str]:
-    return frozenset(word for word in told if word in _TURNING or word.endswith("n't"))
+def _places(part: Clause, said: Told, shelf: _Shelf) -> Iterator[_Place]:
+    """Where a part is told; the last clause and one more stands for several clauses."""
+    for text in shelf.having(part.core):
+        known = shelf.texts[text]
+        if part.core and said.labels <= known.every and _at_its_time(said, known):
+            clause = _clause(part, known)
+            if clause is not None:
+                yield _Place(text, clause)
 
 
-def _in_order(told: Sequence[str], known: Sequence[str]) -> bool:
-    """Whether one is the other with words left out, a quarter at most between its first and last."""
-    first = 0
-    places = []
-    for word in told:
-        try:
-            first = known.index(word, first) + 1
-        except ValueError:
-            return False
-        places.append(first)
-    return len(told) >= (places[-1] - places[0] + 1) * 3 / 4
+def _at_its_time(said: Told, known: Told) -> bool:
+    """Whether a date beside a text is of its writing: the known one has none, or the same."""
+    dates = known.dates | {one for one in known.every if one[1:2] == "_"}
+    return not dates or said.dates <= dates
 
 
-def _runs(told: Sequence[str], length: int) -> frozenset[tuple[str, ...]]:
-    return frozenset(tuple(told[at : at + length]) for at in range(len(told) - length + 1))
-
-
-def _sentences(text: str) -> list[str]:
-    return re.split(r"(?<=[.!?。！？;])\s+|\n+", text)
+def _clause(part: Clause, known: Told) -> int | None:
+    for place, one in enumerate(known.clauses):
+        if part.core <= one.said and tells(part, one, single=True):
+            return place
+    several = [*known.joined, known.whole] if len(known.sentences) > 1 else [known.whole]
+    if any(part.core <= one.said and tells(part, one, single=False) for one in several):
+        return len(known.clauses)
+    return None

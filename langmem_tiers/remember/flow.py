@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from langmem_tiers.remember.admission import (
     needs_admission,
     quarantine_calls,
 )
-from langmem_tiers.remember.room import Room, evicted_calls
+from langmem_tiers.remember.room import Evicted, Room, evicted_calls
 from langmem_tiers.remember.trust import THRESHOLD
 from langmem_tiers.values import NOTHING_TOLD, Told
 from langmem_tiers.vectors import PackedVector, PackedVectors, pack_all
@@ -66,8 +66,12 @@ class Write:
     """Why it is quarantined; None if it is not."""
     rooms: tuple[Room, ...] = ()
     """How many memories its place holds, if that is bounded."""
+    spares: tuple[tuple[Place, str], ...] = ()
+    """What does not make room for it: what was told again with it, and is not stored twice."""
     awaits_review: bool = False
     """Whether models are to review it once it is stored."""
+    named: bool = False
+    """Whether somebody gave its key, so that it may replace a memory that is not its own."""
 
     @property
     def state(self) -> str | None:
@@ -114,12 +118,13 @@ def apply(
     options: StoreOptions,
     tier: Tier | None,
     locked: bool = False,
-    further: Sequence[Call] = (),
+    further: Callable[[Applied], Sequence[Call]] = lambda _: (),
 ) -> Flow[Applied]:
     """Apply puts and deletions, one a key, all or none; `locked` if their keys are already.
 
-    `further` calls follow in the same transaction. What is quarantined and would replace a memory
-    that is trusted more is left out: the answer says what was written and what was refused.
+    The calls that are to be made `further` of what was written follow in the same transaction. What
+    is quarantined and would replace a memory that is trusted more is left out: the answer says what
+    was written and what was refused.
 
     A put updates a memory where it lives; a new one goes to `tier`, else to working.
 
@@ -127,19 +132,44 @@ def apply(
         TierConflictError: if `tier` is given and a key lives in another one.
         InvalidInputError: if what a memory is derived from is gone by now, or came from it.
     """
-    writes, vectors, moment = writing
+    writes = writing.writes
     lock = () if locked else (lock_writes(writes, options),)
     applied = Applied(writes)
     if needs_admission(writes):
-        applied = yield from admitted(writes, lock, moment)
+        applied = yield from admitted(writes, lock, writing.moment)
         lock = ()
-    puts = [one for one in applied.writes if one.value is not None]
-    deletions = [one for one in applied.writes if one.value is None]
-    leaving = [
-        Write(place=one.memory.place, key=one.memory.key, value=None) for one in applied.evicted
-    ]
+    writing = writing._replace(writes=applied.writes)
+    yield from carry_out(
+        writing,
+        applied.evicted,
+        options=options,
+        tier=tier,
+        lock=lock,
+        further=further(applied),
+    )
+    return applied
+
+
+def carry_out(
+    writing: Writing,
+    evicted: Sequence[Evicted],
+    *,
+    options: StoreOptions,
+    tier: Tier | None = None,
+    lock: Sequence[Call] = (),
+    further: Sequence[Call] = (),
+) -> Flow[None]:
+    """Carry out writes that were admitted, after `lock` if that is not held, with `further` calls.
+
+    Raises:
+        TierConflictError: if `tier` is given and a key lives in another one.
+    """
+    writes, vectors, moment = writing
+    puts = [one for one in writes if one.value is not None]
+    deletions = [one for one in writes if one.value is None]
+    leaving = [Write(place=one.memory.place, key=one.memory.key, value=None) for one in evicted]
     calls = [
-        *evicted_calls(applied.evicted, moment.now),
+        *evicted_calls(evicted, moment.now),
         *delete_calls(leaving, TIERS),
         *delete_calls(deletions, [tier] if tier else TIERS),
         *(delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
@@ -156,7 +186,6 @@ def apply(
         yield Query(tuple(calls), commit=True)
     else:
         yield Query((*lock, *calls), commit=True)
-    return applied
 
 
 def move(
@@ -249,6 +278,7 @@ def put_calls(
                 "tier_ttls": [options.tier_ttl.get(each) for each in TIERS],
                 "into": [(tier or one.tier).value for one in chunk],
                 "language": language,
+                "threshold": THRESHOLD,
                 "now": now,
             },
         )

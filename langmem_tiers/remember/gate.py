@@ -20,10 +20,12 @@ from langmem_tiers.remember.injection import Finding, instructions_in
 from langmem_tiers.remember.review import Reviewers, instructing
 from langmem_tiers.remember.routing import route
 from langmem_tiers.remember.trivial import triviality
-from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, derived_trust
+from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy
 
 LONGEST: Final = 1_000_000
 """Characters of one memory."""
+_SENTENCE: Final = 3
+"""Words from which a label may instruct."""
 
 
 class Decision(StrEnum):
@@ -65,6 +67,9 @@ class GatePolicy:
     refuse_trivial: bool = True
     refuse_echoes: bool = True
     keep_copies_from: float = SPOKEN_FOR
+    """The trust in a source, in 0…1, from which on what it says again is kept as evidence of its
+    own; what is trusted less is refused where it is stored already, and is held until it was
+    reviewed where models review it afterwards."""
     capacity: Mapping[str, int] = field(default_factory=dict)
     """By memory type: how many of it a place (a namespace) holds; the least worth make room."""
     tier_capacity: Mapping[str, int] = field(default_factory=dict)
@@ -136,9 +141,9 @@ def judge(
         return verdict
     if review is None and reviewers is not None and len(reviewers):
         review = reviewers.review_storage(candidate)
-    findings = instructions_in(candidate.content, candidate.source)
+    findings = _findings(candidate)
     own = policy.trust.of_source(candidate.source)
-    trust = derived_trust(min(own, INSTRUCTS) if findings else own, candidate.origins)
+    trust = min(own, INSTRUCTS) if findings else own
     destinations = route(candidate.content, candidate.memory_type, source=candidate.source)
     held = _held(trust, findings, destinations, policy) or (verdict and verdict.reason)
     if held is None and review is not None:
@@ -169,6 +174,13 @@ def needs_review(
     return verdict.decision is Decision.ACCEPT
 
 
+def keepable(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:
+    """A text that is no memory as it may be kept; one with private data that is refused may not."""
+    found = tuple(one for detect in detectors for one in detect(text))
+    verdict = _private(found, policy)
+    return "(private)" if verdict is not None and not verdict.stored else text
+
+
 def _refused_unread(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
     length = len(candidate.content)
     if length > policy.longest:
@@ -178,6 +190,14 @@ def _refused_unread(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
         )
     kind = triviality(candidate.content) if policy.refuse_trivial else None
     return None if kind is None else _rejected(f"trivial: {kind}")
+
+
+def _findings(candidate: Candidate) -> tuple[Finding, ...]:
+    """What instructs the reader: in the content, or in what is long enough to beside it."""
+    found = instructions_in(candidate.content, candidate.source)
+    beside = [*candidate.beside, *(tag.replace("-", " ") for tag in candidate.tags)]
+    told = [one for one in beside if len(one.split()) >= _SENTENCE]
+    return (*found, *instructions_in("\n".join(told), candidate.source)) if told else found
 
 
 def _known(candidate: Candidate, policy: GatePolicy) -> Verdict | None:

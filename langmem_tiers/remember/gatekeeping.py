@@ -15,9 +15,9 @@ from langmem_tiers.memory import (
     StoreResult,
     Tier,
 )
-from langmem_tiers.namespaces import Place
+from langmem_tiers.namespaces import Place, check_key
 from langmem_tiers.remember.admission import Applied
-from langmem_tiers.remember.candidate import Candidate, Known
+from langmem_tiers.remember.candidate import Candidate, Known, Source
 from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.gate import (
     DEFAULT_POLICY,
@@ -29,11 +29,17 @@ from langmem_tiers.remember.gate import (
     needs_review,
 )
 from langmem_tiers.remember.known import Knowing, looked_up, recalled_by
-from langmem_tiers.remember.memories import NewMemory, checked_content, normalised_tags
+from langmem_tiers.remember.memories import (
+    NewMemory,
+    checked_content,
+    label,
+    normalised_tags,
+)
 from langmem_tiers.remember.review import Panel, Reviewers, backed, reviewed
 from langmem_tiers.remember.room import Room, rooms_of
 
-_SAME_KEY = "replaces: what was stored under the same key in this call is not quarantined"
+SAME_KEY = "replaces: what was stored under the same key in this call is not quarantined"
+"""Why something held is not stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +61,11 @@ class Gate:
         """A memory as the gate and the reviewers look at it."""
         return Candidate(
             content=checked_content(one.content),
-            memory_type=one.memory_type,
-            source=one.source,
+            memory_type=_type_name(one.memory_type),
+            source=label(one.source, "source") or Source.UNKNOWN,
             tags=tuple(normalised_tags(one.tags)),
             importance=one.importance,
+            beside=tuple(each for each in (one.speaker, one.context) if isinstance(each, str)),
             recalled=tuple(recalled),
             stored=tuple(stored),
         )
@@ -126,6 +133,8 @@ class Judged(NamedTuple):
     verdict: Verdict
     sources: tuple[tuple[Place, str], ...] = ()
     """The memory that it repeats, where it is kept all the same."""
+    repeats: tuple[tuple[Place, str], ...] = ()
+    """The memory that it repeats, where it is refused for that."""
 
 
 def passed(one: NewMemory, verdict: Verdict, gate: Gate | None = None) -> list[NewMemory]:
@@ -161,12 +170,14 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
     Raises:
         InvalidInputError: for content that is no text, or is empty.
     """
+    new = {check_key(one.key): one.content for one in memories if one.key is not None}
+    knowing = knowing._replace(leaving={**new, **knowing.leaving})
     candidates = [gate.candidate(one, recalled=recalled_by(one, knowing)) for one in memories]
-    candidates, sources = yield from looked_up(memories, candidates, gate.policy, knowing)
-    reviews = yield from _reviews(candidates, gate)
+    found = yield from looked_up(memories, candidates, gate.policy, knowing)
+    reviews = yield from _reviews([one.candidate for one in found], gate)
     return [
-        Judged(one, gate.of(candidate, reviews.get(at)), sources[at])
-        for at, (one, candidate) in enumerate(zip(memories, candidates, strict=True))
+        Judged(one, gate.of(known.candidate, reviews.get(at)), known.sources, known.repeats)
+        for at, (one, known) in enumerate(zip(memories, found, strict=True))
     ]
 
 
@@ -200,7 +211,7 @@ def admitted_as(verdict: Verdict, writes: Sequence[Write], applied: Applied) -> 
     done = applied.done
     kept = [done[place] for place, one in zip(places, writes, strict=True) if _kept(one, done)]
     if not kept:
-        reason = applied.refused.get(places[0], _SAME_KEY)
+        reason = applied.refused.get(places[0], SAME_KEY)
         return result_of(verdict, stored=False, quarantined=False, reason=reason)
     held = next((one.held for one in kept if one.held), None)
     keys = {one.key for one in kept}
@@ -219,6 +230,12 @@ def admitted_as(verdict: Verdict, writes: Sequence[Write], applied: Applied) -> 
             if (one.place, one.key) in done
         ),
     )
+
+
+def _type_name(given: object) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise InvalidTypeError(f"memory_type is a name, not {type(given).__name__}")
+    return given
 
 
 def _kept(one: Write, done: Mapping[tuple[Place, str], Write]) -> bool:

@@ -7,12 +7,14 @@ has looked at it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+from unicodedata import normalize
 
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.disguises import conceals, decoded, plain, squashed, turned
@@ -48,9 +50,28 @@ _NEIGHBOURS: Final = 3
 _QUOTED: Final = re.compile(
     r"\"[^\"]{1,300}\"|“[^”]{1,300}”|„[^“”]{1,300}[“”]|`[^`]{1,300}`|«[^»]{1,300}»"
 )
+_PASTED: Final = re.compile(
+    r"\b(?:e-?mails?|messages?|pages?|web ?sites?|sites?|articles?|documents?|pdfs?|files?|slack|teams"
+    r"|forum|tickets?|comments?|posts?|readme|texts?|pasted?|copied|forwarded|summari[sz]e|translate"
+    r"|sent me|this)\b[^.!?:\n]{0,40}[:?]\s+(.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What a user hands on: another's words, after a colon."""
+_TO_ASSISTANTS: Final = frozenset(
+    {"addressed", "boot file", "override", "persona", "role imitation"}
+)
+"""The kinds that count in what a user hands on."""
+_DEFINES: Final = re.compile(
+    r"\b(?:injections?|jailbreak\w*|phishing|poisoning|social engineering)\b.{0,60}"
+    r"\b(?:attacks?|risks?|vulnerabilit\w+|techniques?|threats?|kinds? of)\b|\w\.md is (?:an?|the) \w+ (?:in|with|for|that|which)\b",
+    re.IGNORECASE,
+)
+"""What tells of attacks, and is none."""
 _LONGEST: Final = 50_000
-"""Characters that are looked at: of what is longer, the beginning and the end. What is longer from
-outside is held back, as nobody has read it."""
+"""Characters that are looked at, in their plain form: of what is longer, the beginning and the end.
+What is longer from outside is held back, as nobody has read it."""
+_MOST: Final = 500
+"""Sentences that are weighed: of more, neighbours are weighed as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +97,9 @@ def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, .
     voice = _VOICES.get(source, "outside")
     text = _bounded(content)
     found = [*_openly(plain(text), voice), *_disguised(text, voice)]
-    if voice == "outside" and len(content) > _LONGEST:
+    if voice == "user" and (pasted := _PASTED.search(plain(text))):
+        found.extend(_openly(pasted[1].replace('"', " "), "outside", _TO_ASSISTANTS))
+    if voice == "outside" and text != content:
         found.append(Finding("unread", ENOUGH[voice], f"{len(content):,} characters"))
     best: dict[str, Finding] = {}
     for one in found:
@@ -85,11 +108,18 @@ def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, .
     return tuple(sorted(best.values(), key=lambda one: (-one.weight, one.kind)))
 
 
-def _openly(text: str, voice: Voice) -> Iterator[Finding]:
+def _openly(text: str, voice: Voice, kinds: Container[str] | None = None) -> Iterator[Finding]:
     """What instructs as it is written: the kinds of the weightiest run of sentences."""
     said = text if voice == "outside" else _QUOTED.sub(" ", text)
-    sentences = [one for one in _SENTENCE.split(said) if one.strip()]
-    weighed = [_weights(one, voice) for one in sentences]
+    sentences = _sentences(said)
+    weighed = [
+        {
+            kind: weight
+            for kind, weight in _weights(one, voice).items()
+            if not kinds or kind in kinds
+        }
+        for one in sentences
+    ]
     heaviest: tuple[float, int] = (0.0, 0)
     for place in range(len(sentences)):
         together = _summed(weighed[place : place + _NEIGHBOURS])
@@ -101,6 +131,13 @@ def _openly(text: str, voice: Voice) -> Iterator[Finding]:
         several = zip(sentences[place:], weighed[place : place + _NEIGHBOURS], strict=False)
         excerpt = next(sentence for sentence, some in several if kind in some)
         yield Finding(kind, weight, _excerpt(excerpt))
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences that may instruct; of very many, several as one."""
+    found = [one for one in _SENTENCE.split(text) if one.strip() and not _DEFINES.search(one)]
+    several = max(1, math.ceil(len(found) / _MOST))
+    return [" ".join(found[one : one + several]) for one in range(0, len(found), several)]
 
 
 def _weights(sentence: str, voice: Voice) -> dict[str, float]:
@@ -147,9 +184,16 @@ def _disguised(text: str, voice: Voice) -> Iterator[Finding]:
 
 
 def _bounded(content: str) -> str:
-    if len(content) <= _LONGEST:
-        return content
-    return content[: _LONGEST // 2] + "\n" + content[-_LONGEST // 2 :]
+    """The text, or its beginning and end if it is long, as it is or in its plain form."""
+    text = _ends(content)
+    plainly = text if text.isascii() else normalize("NFKC", text)
+    return text if len(plainly) <= _LONGEST + 1 else _ends(plainly)
+
+
+def _ends(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    return text[: _LONGEST // 2] + "\n" + text[-_LONGEST // 2 :]
 
 
 def _excerpt(text: str) -> str:

@@ -72,7 +72,7 @@ ADDRESS: Final = (
     sign(
         "role imitation",
         r"</?(?:system|assistant|instructions?|important[\w-]*|tool_results?|function_results?"
-        r"|function_calls?|tool_output|tool_response|memory|recalled_memories|mandates?)(?: [^<>]*)?>",
+        r"|function_calls?|tool_output|tool_response|memory|recalled_memories|mandates?)(?: [^<>]{0,300})?>",
         2,
         2,
         1,
@@ -80,14 +80,16 @@ ADDRESS: Final = (
     sign(
         "role imitation",
         r"\bsystem (?:prompt|message|notice|note|override|update|command|instruction|policy|alert)s?"
-        r"(?: \w+)? ?(?:\([^)]*\))? ?[:\])]",
+        r"(?: \w+)? ?(?:\([^)]{0,100}\))? ?[:\])]",
         2,
         2,
     ),
     sign(
         "role imitation", r"\b(?:begin|end|start of|end of) system prompt|system override", 2, 2, 1
     ),
-    sign("role imitation", r"\[(?:system|admin|developer|memory|instruction)[^\]]*\]", 1.5, 1),
+    sign(
+        "role imitation", r"\[(?:system|admin|developer|memory|instruction)[^\]]{0,200}\]", 1.5, 1
+    ),
     sign(
         "role imitation",
         r"^\s*(?:admin(?:istrator)?|developer|operator|root)(?: message)?: |developer message",
@@ -122,7 +124,7 @@ ADDRESS: Final = (
         2,
         1,
     ),
-    sign("addressed", rf"<!--[^>]*\b{MIND}\b", 2, 1),
+    sign("addressed", rf"<!--[^>]{{0,300}}\b{MIND}\b", 2, 1),
     # Who one is to be.
     sign(
         "persona",
@@ -163,7 +165,7 @@ ADDRESS: Final = (
         "boot file",
         r"\b(?:your|my) (?:core |main |primary |standing )?(?:responsibilit\w+|instructions|guidelines"
         r"|mandates?|directives?|identity|charter|system (?:prompt|message)|rules)\b ?"
-        r"(?:\([^)]*\) ?)?(?:is|are|:|has|have|says?|tells?|permit|include)",
+        r"(?:\([^)]{0,100}\) ?)?(?:is|are|:|has|have|says?|tells?|permit|include)",
         2,
         2,
     ),

@@ -24,27 +24,32 @@ class Compound(NamedTuple):
 
 _OUTSIDE: Final[Mapping[str, str]] = {
     "addressed": "mind skip|mind consent|mind knows|mind standing|mind ever|mind exclusive|mind prefer"
-    "|mind remember|mind money|mind destroy|mind send|mind past|mind power|mind you|mind me|mind guard"
-    "|mind must|mind secret|mind brand saying",
+    "|mind remember|mind money|mind destroy|mind send|mind past|mind power|mind me|mind guard"
+    "|mind must|mind brand saying|mind owned"
+    "|proxy send|proxy exclusive|proxy consent|proxy must|proxy guard|proxy shield|proxy secret|proxy skip"
+    "|proxy rules|proxy standing|proxy destroy|proxy power|proxy prefer|proxy past",
     "boot file": "rules_file",
     "claim": "guard_off|unasked|user_claim|user_fact|you_claim|as_agreed money|as_agreed secret"
     "|as_agreed prefer|as_agreed url|as_agreed consent|user prefer|user consent|user money|user past"
-    "|user standing|user ever|user exclusive",
-    "exfiltration": "hand_over|loot send url|loot send me|loot send mind|own_words send|own_words print"
-    "|own_words url|own_words you|own_words consent|own_words mind",
-    "memory poisoning": "meta_memory|remember brand money|remember exclusive brand|remember you standing",
-    "order": "for_all|pay_order|dictated",
+    "|user standing|user ever|user exclusive|entitled|guard revoked",
+    "belittling": "shield moot|shield annoys|critique refuted brand|assured",
+    "exfiltration": "hand_over|loot send url|loot send me|loot send mind|own_words send"
+    "|own_words url|own_words you|own_words consent|own_words mind|own_words skip",
+    "memory poisoning": "meta_memory|remember brand money|remember exclusive brand|remember you standing"
+    "|reminds brand|reminds url|reminds money|reminds ever|reminds consent|reminds guard|reminds secret",
+    "order": "for_all|pay_order|dictated|task|intrudes|confers|mine",
     "override": "above|you rules skip",
     "persona": "persona",
-    "promotion": "promote|superlative brand money",
+    "promotion": "promote|superlative brand money|crowd superlative brand",
     "redirection": "redirect|channel moved url|channel moved former|channel moved address",
     "role imitation": "mark",
     "secrecy": "hush",
-    "standing order": "standing url send|standing url exec|standing money brand|standing secret"
-    "|standing saying|standing channel",
+    "standing order": "standing url send|standing url exec|standing money brand|standing saying",
 }
 _AGENT: Final[Mapping[str, str]] = {
-    "claim": "unasked|for_all|guard_off ever|hearsay|user_claim loot",
+    "belittling": "shield annoys",
+    "claim": "unasked|for_all|guard_off ever|guard_off standing|hearsay|user_claim loot|sourced guard_off|sourced loot send"
+    "|sourced send url",
     "override": "above",
     "persona": "persona",
     "promotion": "promote",

@@ -1,4 +1,4 @@
-"""What a sentence speaks of, in some forty concepts: assistants, users, consent, money, secrets.
+"""What a sentence speaks of, in some fifty concepts: assistants, users, consent, money, secrets.
 
 Single words are looked up, phrases are matched. A word means little alone: which concepts, together
 in a sentence, make a text one that steers its reader, `injection_compounds.py` says.
@@ -14,18 +14,21 @@ from typing import Final
 from langmem_tiers.remember.injection_anchors import anchored
 from langmem_tiers.remember.injection_phrases import PEOPLE
 from langmem_tiers.remember.injection_phrases_acts import ACTS
+from langmem_tiers.remember.injection_phrases_errands import ERRANDS
+from langmem_tiers.remember.injection_phrases_facts import FACTS
 from langmem_tiers.remember.reading import listed
 
 _WORDS: Final[Mapping[str, str]] = {
     "mind": "assistant assistants ai ais chatbot chatbots llm llms chatgpt claude gemini copilot gpt "
-    "agent agents bot bots agentic gpt-4 ki-assistent assistent assistenten asistente "
+    "agentic gpt-4 ki-assistent assistent assistenten asistente "
     "assistente ассистент бот агент 助手 智能体",
+    "proxy": "agent agents bot bots robots",
     "you": "you your yours yourself you're you've you'll thou u du dein deine deinen deinem deiner "
     "dich dir tu tes ton toi te tus ti tuo tua você seu sua ты вы твой ваш тебя вас тебе 你 您",
     "me": "me us our my mine",
     "user": "benutzer nutzer anwender utilisateur utilisatrice usuario usuaria utente usuário usuária "
     "пользователь пользователя пользователю gebruiker użytkownik kullanıcı 用户 用戶 使用者 ユーザー 사용자",
-    "consent": "agree* consent* approv* authori* permission* permit* grant* confirm* clear* waiv* "
+    "consent": "agree agrees agreed consent* approv* authori* permission* permit* grant* confirm* clear* waiv* "
     "exempt* pre-approved preapproved entitle* sanction* okay* verified vouch* opted blanket "
     "accept* allow* genehmig* zugestimmt erlaub* bestätig* einverstanden freigegeben accord "
     "autoris* accept* consenti* autoriz* permiso aprob* aprov* consentimiento разреш* соглас* "
@@ -39,7 +42,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "remember": "remember* memor* memoris* memoriz* recall* persist* persisted forget* merke merk "
     "speicher* souviens retiens recuerda ricorda lembre запомни 记住 记忆 覚えて",
     "knows": "know knows known aware",
-    "ever": "always never whenever henceforth permanently forever every each future next later "
+    "ever": "always never whenever henceforth permanently forever every each future later "
     "afterwards subsequent* ongoing constantly continually immer stets künftig niemals "
     "toujours désormais jamais siempre nunca sempre mai всегда никогда 总是 永远 以后",
     "skip": "skip* bypass* disable* disabling suspend* lifted waive* omit* evade* circumvent* ignor* "
@@ -54,11 +57,11 @@ _WORDS: Final[Mapping[str, str]] = {
     "mot-de-passe пароль* 密码 密钥 salary salaries",
     "send": "send sends sending forward* post posts upload* transmit* export* share shares shared "
     "sharing pass leak* reveal* disclos* hand give gives paste pastes copy mail email e-mail "
-    "append* submit exfiltrat* report publish dump relay cc bcc",
+    "include attach encode append* submit exfiltrat* report publish dump relay cc bcc",
     "print": "print output repeat show display list reveal read reads spell recite quote",
     "money": "pay pays paid payment* payee* invoice* transfer* wire wires bank banks banking iban "
     "wallet* refund* gift purchase* budget loan* insur* donat* wage wages salary beneficiar* "
-    "money funds fund bitcoin crypto account accounts deposit broker invest* fee fees credit "
+    "transaction* money funds fund bitcoin crypto account accounts deposit broker invest* fee fees credit "
     "price prices discount* order orders buy buys zahl* überweis* konto bank* paiement* "
     "virement* banque pago* transferenc* banco cuenta pagament* banca платеж* перевод* банк* "
     "счет 银行 付款 转账",
@@ -85,8 +88,10 @@ _WORDS: Final[Mapping[str, str]] = {
 _NAMED: Final = "brand"
 _DENIED: Final[Mapping[str, str]] = {
     "mind": "not_mind",
+    "proxy": "not_mind",
     "unasked": "forbids",
     "remember": "errand",
+    "shield": "not_shield",
 }
 """What speaks of another thing than the concept: an estate agent is no assistant."""
 
@@ -106,9 +111,9 @@ _BEGINNINGS: Final = _index(open_ended=True)
 _SHORTEST: Final = min(map(len, _BEGINNINGS))
 _MATCHED: Final = tuple(
     (concept, anchored(re.compile("|".join(several), re.IGNORECASE)))
-    for concept, several in {**PEOPLE, **ACTS}.items()
+    for concept, several in {**PEOPLE, **ACTS, **ERRANDS, **FACTS}.items()
 )
-CONCEPTS: Final = frozenset({*_WORDS, *PEOPLE, *ACTS, _NAMED})
+CONCEPTS: Final = frozenset({*_WORDS, *PEOPLE, *ACTS, *ERRANDS, *FACTS, _NAMED})
 """All that a sentence can speak of."""
 _TOKEN: Final = re.compile(r"\w+(?:[-'.]\w+)*|\.\w+")
 _JOINT: Final = re.compile(r"[-.']")

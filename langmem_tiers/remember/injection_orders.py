@@ -40,7 +40,7 @@ ORDERED: Final = (
     sign(
         "standing order",
         r"(?:when|whenever|as soon as|once|the next time|every time|each time|if) (?:the|this|any|a) "
-        r"(?:user|customer|human|person)\b[^.!?]{0,50}(?:, |you )",
+        r"(?:user|customer|human|person)\b(?! (?:clicks|presses|selects|submits|opens|scrolls|types|enters|closes|signs|logs|taps))[^.!?]{0,50}(?:, |you )",
         1,
     ),
     sign(
@@ -68,7 +68,7 @@ ORDERED: Final = (
     sign("order", rf"\b{SAY} (?:that|with)\b", 1),
     sign(
         "order",
-        r"(?:^|[.!?:;] |\band |\bto |\bthen |\bplease |\bnow |\bmust |\bshould |silently |instead,? )(?:tell|ask|inform|warn"
+        r"(?:^|[.!?:;>\"(] ?|\band |\bto |\bthen |\bplease |\bnow |\bmust |\bshould |silently |instead,? )(?:tell|ask|inform|warn"
         r"|convince|persuade|instruct|direct|redirect|urge) (?:the|your) (?:user|customer|human)s?\b",
         1.5,
     ),
@@ -109,7 +109,11 @@ ORDERED: Final = (
     ),
     sign("memory poisoning", r"\b(?:to|in|into|update|from|replace) your (?:\S+ )?memor", 2, 1),
     sign("memory poisoning", r"your memory is|what you (?:know|remember) about", 1.5, 1),
-    sign("memory poisoning", r"(?:^|[.!?:>\]] |please |should |must )remember (?:that|:)", 1.25),
+    sign(
+        "memory poisoning",
+        r"(?:^|[.!?:>\]] |please |should |must |to )(?:remember|(?:do not|don't) forget) ?(?:that|:)",
+        1.25,
+    ),
     sign(
         "memory poisoning", r"(?:told|instructed|asked) by (?:the|a) (?:web ?)?(?:site|page)", 2, 2
     ),
@@ -165,11 +169,14 @@ ORDERED: Final = (
     sign("exfiltration", r"exfiltrat\w+|session cookie|stored credentials|user'?s credentials", 1),
     sign(
         "exfiltration",
-        r"!\[[^\]]{0,200}\]\([^)]{0,500}[?&/=][^)]{0,500}[{<\[$]|<img[^>]*src=[^>]*[?&][^>]*[{\[$]",
+        r"!\[[^\]]{0,200}\]\([^)]{0,500}[?&/=][^)]{0,500}[{<\[$]|<img[^<>]{0,300}src="
+        r"[^<>?&]{0,500}[?&][^<>{\[$]{0,500}[{\[$]",
         3,
         2,
     ),
-    sign("exfiltration", r"\]\(https?:[^)]*[?&]\w*=(?:\$?(?-i:[A-Z_]{6,})|[{<\[])", 3, 2),
+    sign(
+        "exfiltration", r"\]\(https?:[^)]{0,300}[?&]\w{0,40}=(?:\$?(?-i:[A-Z_]{6,})|[{<\[])", 3, 2
+    ),
     # What only who speaks to an assistant speaks of.
     sign(
         "addressed", rf"\b(?:if|by|using|any|anyone|dear|automated)\b.{{0,25}}\b{MIND}\b", 0.75, 0.5

@@ -26,6 +26,7 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "not_mind": (
         r"\buser[- ]agents?\b",
+        r"\bbot (?:detection|protection|check|traffic)\b",
         (
             r"\b(?:estate|travel|insurance|build|cleaning|free|press|sales|booking|support"
             r"|monitoring|patrol|service|ticket|backup|ssh|gpg|customs|shipping|letting|reducing"
@@ -50,8 +51,11 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r" (?!is\b|are\b|and\b|or\b|to\b|in\b|for\b|with\b|if\b|as\b|when\b|has no\b)\w+",
         _NOT_IF
         + _THE_USER
-        + r" (?:is|are|and|has no)(?! (?:not |being )?(?:asked|prompted|redirected|shown|created|added|able|required|responsible|notified|found|logged|allowed to|the name|access))\b",
+        + r" (?:is|are|and|has no)(?! (?:not |being )?(?:asked|prompted|redirected|shown|created|added|able|required|responsible|notified|found|logged|allowed to|the name|access|not in))\b",
         r"\byour user\b",
+        r"(?:^|[.:|>] ?)users have (?:consented|agreed|approved|authori[sz]ed|granted|waived)\b",
+        r"(?:^|[.:|>\"{(] ?)user(?:'s)? (?:standing )?(?:preferences?|profile|instructions?|wish|consent|requests?|note)(?: \w+)?: ",
+        r"\b(?:user|customer|client|owner|guest)s? (?:has |have |had )?(?:asked|asks|wants?|wishes|requested|requests|insists|prefers?) (?:that )?you\b",
         r"\b(?:by|with|from|of) the (?:owner|user|account holder)\b(?= (?:last|in|for|on|earlier|already|before|yesterday))",
         r"(?:^|[.:|>\"{(] ?)user (?:has|is|was|wants|prefers|granted|gave|trusts|confirmed|agreed|likes|wishes|allows|consents|approved)\b(?! (?:no|not|been (?:created|deleted|added)|logged))",
         r"\bwhoever (?:owns|reads|uses|runs|asks)\b",
@@ -62,6 +66,7 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r"\bwho reads (?:this|these lines)\b",
     ),
     "user_fact": (
+        r"\b(?:per|at|by|on|with|under|as) (?:the|our|your|this) (?:user|owner|customer|client|operator)'s (?:\w+ )?(?:request|wish\w*|consent|instructions?|permission|orders?)\b",
         _NOT_IF + _WHOSE + r"(?: [\w-]+){1,4}? (?:is|was|are|were|has|have|includes?|requires?)\b",
         _WHOSE + r" (?:real|preferred|default|favou?rite|emergency|stated|new|nickname|true)\b",
         (
@@ -89,6 +94,8 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         ),
         r"\byour (?:favou?rite|preferred) (?:\w+ ){1,2}(?:is|are|has)\b",
         r"\byour (?:standing|explicit) (?:consent|permission|wish|approval|instruction)s?",
+        _NOT_IF + r"\byou already know that\b",
+        r"\byou are (?:now |hereby )?authori[sz]ed to\b",
         r"\bas you (?:certainly |surely )?(?:recall|agreed|wished)",
         r"\byour earlier (?:permission|consent|wish|approval)",
         (
@@ -119,22 +126,26 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r"\byou told us\b",
         r"\bwe spoke with\b",
         r"\bour records show\b",
-        r"\bit was (?:settled|agreed)\b",
+        r"\bit (?:was|has been) (?:settled|agreed|arranged)\b",
         r"\bhas told us\b",
         r"\bapproved by your\b",
     ),
     "hearsay": (
-        r"\b(?:web ?page|page|web ?site|site|forum|manual|leaflet|document|e-?mail|message|app|feed|post|review|video|comment|file|tool|output|article|ticket|response|result)\b (?:\w+ )?(?:told|instruct\w*|asked|wants?|says|said|claims?|states?|reports?)(?: that)? (?:me|i|we|us|our|my|the user|user)\b",
-        r"\b(?:told|instructed|asked|taught|learned|advised|read|know)\b (?:to |that |this |it )?(?:by|from|on|in) (?:the |an? )(?:\w+ )?(?:web ?page|page|web ?site|site|forum|manual|leaflet|document|e-?mail|message|app|feed|post|review|video|comment|file|tool|output|article|ticket|response|result)\b",
+        r"\b(?:web ?page|page|web ?site|site|forum|manual|leaflet|document|e-?mail|message|app|feed|post|review|video|comment|file|tool|output|article|ticket|response|result|readme)\b (?:\w+ )?(?:told|instruct\w*|asked|wants?|says|said|claims?|states?|reports?)(?: that)? (?:me|i|we|us|our|my|the user|user)\b",
+        r"\b(?:told|instructed|asked|taught|learned|advised|read|know|picked up)\b (?:to |that |this |it )?(?:by|from|on|in) (?:the |an? )(?:\w+ )?(?:web ?page|page|web ?site|site|forum|manual|leaflet|document|e-?mail|message|app|feed|post|review|video|comment|file|tool|output|article|ticket|response|result)\b",
         r"\b(?:according to|per|as) (?:the|an?) (?:\w+ )?(?:web ?page|page|web ?site|site|forum|manual|leaflet|document|e-?mail|message|app|feed|post|review|video|comment|file|tool|output|article|ticket|response|result)\b.{0,60}\b(?:the|my|our) user\b",
         r"\b(?:the|my|our) user\b.{0,80}\b(?:according to|says|as) (?:the|an?) (?:[\w']+ ){0,3}(?:web ?page|page|web ?site|site|forum|manual|leaflet|document|e-?mail|message|app|feed|post|review|video|comment|file|tool|output|article|ticket|response|result)\b",
+    ),
+    "sourced": (
+        r"\b(?:learned|read|found|heard|taken|know) (?:from|on|in) the (?:web|internet|net)\b",
+        r"\b(?:per|from|according to|following) (?:the|an?) (?:\w+ )?(?:web ?page|page|web ?site|site|forum|document|e-?mail|message|post|review|comment|file|article|ticket|result|readme)\b",
     ),
     "persona": (
         r"\byou(?: are|'re) (?:now |no longer )",
         r"\byou(?: are|'re) (?-i:[A-Z]\w+)\b(?! (?:in|at|on)\b)",
         r"\byou (?:were|have been) (?:created|configured|built|made|designed)",
         (
-            r"\byour (?:role|tone|purpose|core|mission|instructions|guidelines|system (?:prompt"
+            r"\byour (?:role|tone|purpose|core|mission|instructions|guidelines|guardrails|safeguards|restrictions|system (?:prompt"
             r"|message)|tools|duty|identity|character|boot file|directives?)\b"
         ),
         (
@@ -145,6 +156,8 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r"\b(?:imagine|suppose)\b.{0,40}\b(?:you (?:were|had|are an?)|assistant)\b",
         r"\bi am an? (?:assistant|agent|ai|model)",
         r"\bmy (?:system prompt|instructions|first duty|role|guidelines|directive)",
+        r"\byou,? (?:the \w+,? )?(?:will|must|shall) now\b",
+        r"\bi (?:now |only )(?:answer to|obey|serve|report to|belong to)\b|\btake orders from\b|\bmy (?:operator|master|creator) (?:changed|is|wants|has|told)\b",
         r"\bhas no (?:master|content rules|owner)",
         r"\byou (?:never|always) (?:refuse|obey|comply|lie)",
         r"\byou have access to (?:\w+ ){0,2}(?:tools?|memor(?:y|ies)|functions|a browser|a shell|a terminal)\b",
@@ -159,6 +172,7 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r"\b(?:agents|claude|soul|memory|heartbeat|gemini|identity|copilot-instructions)\.md\b",
         r"\.cursorrules\b",
         r"\bboot file\b",
+        r"(?:^|[.:#>|] ?)(?:core (?:values|identity|directives?|principles|rules|truths)|prime directive)\s?:",
         r"\bx-agent-\w+",
         r"\bai-note\b",
         r"\b(?:assistant|agent|bot)[_-](?:policy|rules|runtime|instructions?)\b",
@@ -174,12 +188,12 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r"\b(?:human|thought|action): \S+(?s:.{0,200})\b(?:assistant|action|thought): ",
         r"###? ?(?:instruction|system)",
         r"\"role\": ?\"system",
-        r"---+ ?end",
+        r"--- ?end",
         r"\bnew instructions?:",
         r"\bsystem override\b",
         r"\[bot:",
         r"\bprompt: ",
-        r"^\s*(?:identity|bot|ai|agent|assistant|llm)\s?(?:\([^)]*\))?: ",
+        r"^\s*(?:identity|bot|ai|agent|assistant|llm)\s?(?:\([^)]{0,100}\))?: ",
         (
             r"(?-i:\[[A-Z'_ ]*(?:SYSTEM|ADMIN|HIDDEN|INSTRUCTION|OVERRIDE|PRIORITY|DIRECTIVE"
             r"|DEVELOPER|AI|LLM|ASSISTANT|AGENT|BOT|MODE|ROOT|NOTE)\b[A-Z_ ]*[\]:])"
@@ -188,7 +202,7 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
             r"\b(?-i:AI|SYSTEM|AGENT|LLM|ADMIN|BOT|MODEL)_(?:instructions?|override|directive"
             r"|note|command)\b"
         ),
-        r"---+ ?(?:system|admin)",
+        r"--- ?(?:system|admin)",
         r"</?(?:hidden|secret|instructions?)>",
         r"\[(?:system|session|admin|memory|policy) (?:update|note|message|override)\]",
         r"\((?-i:SYSTEM): ",
@@ -199,6 +213,11 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r"(?:^|[.:;!?>\"(] ?)(?:\w+ ){0,2}(?:bots?|assistants?|ais?|agents?|llms?|helpers?|copilot|claude|gemini|chatgpt),\s",
         r"\b(?:ai|llm|claude|copilot|chatgpt|gemini): ",
         r"\bllm[._]\w+ ?=",
+        r"\b(?:instructions?|notes?|message|attention) (?:to|for) (?:the |any |all )?(?:summari[sz]er|translator|classifier|parser|indexer|crawler|model)s?\s?:",
+        r"\b(?:ais?|llms?|chatbots?|assistants?|claude|gemini|chatgpt|copilot)\b(?: \w+){0,3}: ?(?=[\w\"'])",
+        r"\b(?:ais?|llms?|chatbots?|assistants?|agents?|bots?|models?)\b.{0,20}\b(?:reading|reads?|sees?|processing|handling) this\b",
+        r"[\[({<] ?hidden ?:",
+        r"\b(?-i:AGENT|AI|LLM|BOT|ASSISTANT)_\w+ ?[:=]",
     ),
     "own_words": (
         r"\b(?:system|hidden|initial) (?:prompt|message)\b",
@@ -216,7 +235,7 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r"\bwhat (?:it|you) knows? about (?:its|the|your) user",
         r"\bos\.environ to\b",
         r"~/\.ssh",
-        r"\bcontents of (?:\.env|your)",
+        r"\bcontents of (?:the |your )?(?:\.env|memory|environment|your)",
         r"id_rsa",
         r"\bevery secret",
         r"\ball (?:api keys|secrets|passwords|contacts)\b",
@@ -251,8 +270,11 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r"\bnote to (?:self|my)",
         r"\bmemory (?:update|entry|of)\b",
         r"\badd to memory",
+        r"\byour (?:notes|records|memories|entries) (?:about|on|of)\b",
+        r"(?:^|[.:;>] ?)(?:store|save|keep|record|memori[sz]e) (?:this|the following) ?: ",
+        r"(?:^|[.:;>] ?)overwrite: ",
         r"\bmemory\.write",
-        r"\bin (?:your|its|the agent's) (?:records|notes|memory)\b",
+        r"\bin(?:to)? (?:your|its|the agent's) (?:records|notes|memory)\b",
         r"\bto be (?:recalled|remembered)\b",
         (
             r"\b(?:remember|store|save|keep|record|persist)\b.{0,40}\b(?:for (?:future|later)"
@@ -269,7 +291,14 @@ PEOPLE: Final[Mapping[str, tuple[str, ...]]] = {
         r"\bmemor(?:y|ies) (?:records?|entries|entry)\b",
         r"\bfrom (?:your )?memory (?:to|all|any)\b",
         r"\b(?:session|prior|previous) memory\b",
+        r"\b(?:overwrite|replace|update|amend|insert)\b.{0,30}\b(?:memory|memories|ha(?:ve|s) stored|your (?:notes|records|store|facts))\b",
+        r"\bsurviv\w+ (?:all |any |every )?(?:resets?|restarts?|deletions?|sessions?)\b",
+        r"\b(?:fact|note|entry|line|rule) (?:shall|must|should) (?:be (?:kept|stored|saved)|stay|remain)\b",
+        r"\blong-term (?:store|storage)\b",
         r"\b(?:as|for) (?:the )?(?:result|output) of \w+[ _]\w+(?: tool)?: ",
+    ),
+    "reminds": (
+        r"(?:^|[.!?:>\]] |please |should |must |to )(?:remember|(?:do not|don't) forget) ?(?:that\b|:)",
     ),
     "errand": (r"\b(?:remember|forget) to\b",),
 }

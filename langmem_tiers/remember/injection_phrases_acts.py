@@ -11,8 +11,8 @@ from typing import Final
 ACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "standing": (
         (
-            r"\b(?:from now on|from today on|from this (?:moment|point)|going forward|henceforth"
-            r"|all (?:future|later|subsequent)|(?:each|every|next) time you|until further notice"
+            r"\b(?:from now on|from today on|from this (?:moment|point|day)|going forward|henceforth"
+            r"|all (?:future|later|subsequent)|(?:each|every) time you|next time|until further notice"
             r"|in (?:the )?future|later (?:sessions?|chats?)|future (?:sessions?|conversations?"
             r"|tasks?|citations?)|for good)\b"
         ),
@@ -33,6 +33,9 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
         r"\bwhen(?:ever)? (?:anyone|someone|somebody|anybody) asks?\b",
         r"\bsubsequent requests\b",
+        r"\b(?:your|its|their) (?:next|later|coming) (?:sessions?|chats?|conversations?|tasks?)\b|\bfor all time\b",
+        r"\b(?:starting|effective|as of) (?:today|now|immediately|tomorrow)\b",
+        r"\b(?:if|when|whenever|should) the (?:conversation|discussion|topic|talk|chat|subject) \w+",
         r"\bfuture interactions\b",
         r"\bfrom here on\b",
         r"\b(?:all|every|any|each|later|future|coming|following|further)(?: \w+)? (?:sessions|chats|conversations|interactions)\b",
@@ -44,15 +47,16 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "unasked": (
         (
             r"\bwithout (?:\w+ )?(?:asking|confirmation|approval|consent|being asked|permission"
-            r"|question\w*|telling|user consent|re-?view|a second)\b"
+            r"|question\w*|telling|user consent|re-?view|a second|checking|verif\w+|double-checking"
+            r"|notifying|informing|warning|hesitation)\b"
         ),
         (
-            r"\b(?:no|not|nor|never|any|need|needs|needn't|not need|skip|ask no)(?: \w+){0,2}?"
+            r"\b(?<!has )(?<!have )(?<!had )(?:no|not|nor|never|needn't|skip|ask no)(?: \w+){0,2}?"
             r" (?:approvals?|confirmations?|permission|second check|questions asked|consent)\b"
         ),
         r"\b(?:do not|don't|stop) ask(?:ing)?(?: \w+){0,2} (?:confirmation|permission|approval)",
         r"\bdo(?:es)? not (?:need|have) to (?:ask|confirm|check)",
-        r"\bnever ask\w*\b",
+        r"\bnever ask\w*\b(?! (?:you|customers|users|anyone|anybody|members|clients)\b)",
         r"\bno need to ask\b",
         r"\bneed not (?:ask|be (?:asked|shown|told|checked|confirmed))\b",
         r"\bask\w* (?:them |him |her )?(?:twice|again|each time|every time)\b",
@@ -88,13 +92,13 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
             r"|override)\b.{0,40}\b(?:checks?|confirmations?|verification|two-factor(?: \w+)?|2fa"
             r"|(?:code |security )?reviews?|polic(?:y|ies)|restrictions?|safeguards?|guard"
             r" ?rails?|filters|logging|safety|privacy notices|disclaimers?|security scans?"
-            r"|consent|approvals?|prompts?|license check|principle|guidelines|limits?)\b"
+            r"|consent|approvals?|prompts?|sandbox\w*|firewall|antivirus|spam filter\w*|monitoring|alerts|license check|principle|guidelines|limits?)\b"
         ),
         (
-            r"\b(?:checks?|confirmations?|verification|two-factor|2fa|review|policies"
+            r"\b(?:checks?|confirmations?|approvals?|verification|two-factor|[2m]fa|review|policies"
             r"|restrictions?|safeguards?|guard ?rails?|filters?|safety(?: layer)?|privacy notices"
             r"|scans?|prompts|limits?|tests|step|guard|policy)\b[\"']?(?: \w+){0,3}? ?(?:[=:]"
-            r" ?\"?(?:off|never|false|none)|(?:are|is|was|were|be|been|may be|can be) (?:\w+"
+            r" ?\"?(?:off|never|false|none|disabled)|(?:are|is|was|were|be|been|may be|can be) (?:\w+"
             r" )?(?:skipped|suspended|lifted|waived|optional|off|disabled|removed|false"
             r"|unnecessary|public))"
         ),
@@ -104,8 +108,8 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
         r"\bno (?:content rules|rules|restrictions|policy|limits)\b",
         r"\brun the tests\b.{0,0}",
-        r"\bnever (?:run|flag|warn|refuse\w*|inspect)\b",
-        r"\bdo not inspect\b",
+        r"\bnever (?:flag|warn|refuse\w*|inspect|run (?:the |any )?(?:tests|scans?|checks))\b",
+        r"\b(?:do not|don't|never) (?:verify|validate|inspect|log|scan|audit|double-check)\b(?! (?:in|into|out|on)\b)",
         r"\b(?:allow_all|verify_ssl=false)\b",
         r"\binstead of (?:asking|checking)",
         (
@@ -126,6 +130,8 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
         r"\bauto_?approv\w*",
         r"\bwithout warnings\b",
         r"\bno objection\b",
+        r"\b(?:disregard|ignore|forget) (?:all |any |the )?(?:safety|security|privacy|ethics|polic(?:y|ies)|rules|restrictions|(?:what )?the user)\b",
+        r"\b(?:purge|delete|wipe|clear|erase|truncate)\b.{0,20}\b(?:audit (?:logs?|trail)|evidence|traces|the logs)\b",
     ),
     "hush": (
         (
@@ -155,13 +161,14 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "hand_over": (
         (
-            r"\b(?:reply|respond|send|give|tell|share|post|paste|read out|email|mail|forward"
-            r"|enter|provide|ask\w*|write|include)\b.{0,40}\b(?:your|the|their|his|her|all|me the"
+            r"\b(?<!never )(?<!not )(?<!n't )(?:(?:reply|respond)(?: with)?|send|give|tell|share|post|paste|read out|email|mail|forward"
+            r"|enter|provide|ask (?:\w+ )?for|write|include)\b(?:(?!\b(?:with|never|not)\b).){0,40}\b(?:your|the|their|his|her|all|me the"
             r"|admin|any) (?:\w+ )?(?:passwords?|pins?|credentials|codes?|tokens?|api keys?"
-            r"|secrets?)\b"
+            r"|secrets?)\b(?! (?:in|as|with|via) (?:the |an? |each |every )?(?:[\w-]+ )?(?:header|request|query|parameter|body|call))"
         ),
+        r"\b(?:send|submit|upload|provide|share|mail)\b.{0,30}\b(?:photos?|pictures?|scans?) of (?:their|your|his|her|the) (?:id|card|passport|licen[cs]e)\b",
         r"\b(?:unless|until) you (?:reply|respond|confirm|verify|click)\b",
-        r"\b(?:send|include|attach|share|forward|give|post|upload|add|enter|append)\b.{0,30}\b(?:the|your) user's\b",
+        r"\b(?:send|include|attach|share|forward|give|post|upload|add|enter|append|reply with|respond with)\b.{0,30}\b(?:the|your) user's\b",
     ),
     "url": (
         r"https?://",
@@ -174,7 +181,7 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "redirect": (
         (
             r"\b(?:(?:bank|salary|payment|payout|payroll|direct deposit|wage|wallet|supplier'?s?"
-            r"|vendor'?s?|new|recovery|refund)(?: \w+)? (?:details|account|deposit|address"
+            r"|vendor'?s?|new(?! (?:\w+ )?(?:address|number))|recovery|refund)(?: \w+)? (?:details|account|deposit|address"
             r"|accounts|iban|wallet|number))\b.{0,60}\b(?:changed|now|new|moved|replaced"
             r"|update\w*|closed|switched|safe|valid|is)\b"
         ),
@@ -269,7 +276,7 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "for_all": (
         r"\b(?:to|with) (?:whoever|anyone who|everyone who|anybody who) asks",
         (
-            r"\b(?:treat|consider|regard)\b.{0,40}\bas (?:already |fully )?(?:pre-?approved|safe|trusted|legitimate|checked|approved|verified|paid|passed|confirmed|genuine"
+            r"\b(?:treat|consider|regard|counts?)\b.{0,80}?\bas (?:already |fully )?(?:pre-?approved|safe|trusted|legitimate|checked|approved|verified|paid|passed|confirmed|genuine|coming from the|orders?|commands?|instructions?"
             r"|if)\b"
         ),
         r"\balways (?:legitimate|approve\w*|pay|obey|allowed|safe|granted)\b",
@@ -277,13 +284,15 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
             r"(?<!must )(?<!should )\b(?:answer|respond to|follow|obey|grant) (?:all|every|everything"
             r"|everyone)\b"
         ),
+        r"\b(?:should|will|must|always) (?:comply with|follow|obey)\b.{0,20}\b(?:requests|instructions|orders|commands)\b.{0,15}\b(?:in|from) (?:the )?(?:documents|pages|e-?mails|files|tools|messages|websites)\b",
+        r"(?:^|[.:;>] ?)approve (?:all|every|any)\b",
         r"\btrust level\b",
         r"\bsame rank as\b",
         r"\bon_read\b",
     ),
     "loot": (
-        r"\b(?:all|every|any|each|entire|whole|full)(?: of)?(?: the| your| my| our)? (?:\w+ )?(?:files?|e-?mails?|messages?|contacts?|data|records?|documents?|customers?|passwords?|notes|photos|history|tables?|backups?|logs?)\b",
-        r"\b(?:the|your) (?:user|customer|client|owner|victim)'?s?'? (?:\w+ )?(?:files?|e-?mails?|messages?|contacts?|data|records?|documents?|address|location|card|calendar|history|credentials|identity|accounts?)\b",
+        r"\b(?:all|every|any|each|entire|whole|full)(?: of)?(?: the| your| my| our)? (?:\w+ )?(?:files?|e-?mails?|messages?|contacts?|data|records?|documents?|customers?|passwords?|notes|photos?|address(?:es)?|codes|history|tables?|backups?|logs?|activit(?:y|ies))\b",
+        r"\b(?:the|your) (?:user|customer|client|owner|victim)'?s?'? (?:\w+ )?(?:files?|e-?mails?|messages?|contacts?|data|records?|documents?|address|location|card|calendar|history|credentials|identity|accounts?|api keys?|keys?|tokens?|passwords?|secrets?)\b",
         r"\b(?:customer|client|user|patient|employee) (?:list|data|table|database|records)\b",
         r"\b(?:production|entire|whole) (?:database|table|disk|bucket)\b",
         r"\b(?:remaining |account )balance\b",
@@ -293,6 +302,8 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
         r"\b(?:their|his|her|your) (?:contacts|files|e-?mails|messages|location|photos|calendar|data)\b",
     ),
     "pay_order": (
+        r"\b(?:pay|send|transfer|wire|donate|deposit)\b.{0,40}\b(?:btc|eth|usdt|xmr|bitcoins?|crypto|monero)\b.{0,10}\bto\b",
+        r"\b(?:beneficiary|payee|recipient) (?:set|changed|switched) to\b",
         r"\b(?:transfer|wire|send|pay)\b.{0,30}\bto (?:the )?(?:account|wallet|iban|address)\b(?: \w+)? ?[\dA-Z]",
     ),
     "forbids": (
@@ -301,24 +312,31 @@ ACTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "dictated": (
         r"\b(?:summar(?:y|ies)|answers?|repl(?:y|ies)|responses?|reviews?|translations?) (?:of|to|about) (?:this|the) (?:\w+ )?(?:page|document|text|article|site|question|file)\b.{0,20}\b(?:must|should|have to|has to|are to|is to)\b",
+        r"\bquestions (?:about|on|regarding) [^.]{1,60} (?:are|should be|must be|to be) (?:answered|met|redirected)\b",
+        r"\byou (?:should|must|have to|need to) (?:tell|convince|inform|persuade|remind|advise) (?:people|users|everyone|everybody|anyone|customers|visitors)\b",
+        r"\bto be (?:told|recommended|suggested|given to|advised|offered)\b",
+        r"\b(?:book|buy|choose|order|pick|select) (?:\w+ ){0,2}most expensive\b",
+        r"['\"]\w+['\"] (?:now )?means ['\"]",
         r"\bquote this (?:page|text|document)",
         r"\bprint (?:your|the) (?:configuration|settings|environment)\b",
-        r"^(?:please )?(?:reply|respond|answer) (?:to )?(?:the next|every|each|all|any)\b",
         r"\b(?:all|everything|whatever|anything) (?:that )?you (?:produce|write|say|answer|return|output|generate)\b",
         r"\byou must (?:now|immediately|silently) \w+",
     ),
     "hush_user": (
-        r"\b(?:not|never|without|don't)(?: \w+){0,2} (?:tell|mention|inform|reveal|show|warn|notify)\w*\b[^.]{0,40}\bthe (?:user|owner|human)\b",
+        r"\b(?:hide|hiding|conceal\w*|withhold\w*)\b[^.]{0,40}\bfrom (?:the |my )?(?:user|owner|human)",
+        r"\b(?:not|never|without|don't|won't)(?: \w+){0,2} (?:tell|mention|inform|reveal|show|warn|notify)\w*\b[^.]{0,40}\bthe (?:user|owner|human)\b",
     ),
     "channel": (
-        r"\b(?:hotline|log-?in|sign-?in|portal|endpoint|downloads?|mirror|deposits?|payments?|invoices|account|iban|wallet|webhook|bank|payroll|support|registry|gateway|sso|hosts?|api|donations)\b",
+        r"\b(?:hotline|log-?in|sign-?in|portal|endpoint|downloads?|mirror|deposits?|payments?|invoices|account|iban|wallet|webhook|bank|payroll|support|registry|gateway|sso|hosts?|api|donations?|helpdesk|help desk|refunds?|emergency line|customer service|escrow|remittance|wallet app)\b",
     ),
     "moved": (
-        r"\b(?:moved|new|changed|now|replaced|relocated|switched|migrated|transferred)\b|\bsince last\b",
+        r"\b(?:moved|new|changed|now|replaced|relocated|switched|migrated|transferred)\b|\bsince last\b|\bno longer\b.{0,80}\bbut\b",
     ),
     "former": (
-        r"\b(?:old|former|previous|earlier) (?:one|number|account|address|site|page|link|iban|hotline|bank|server)\b|\bis closed\b|\bno longer (?:valid|in use|safe|published|works)\b",
+        r"\b(?:old|former|previous|earlier) (?:one|number|account|address|site|page|link|iban|hotline|bank|server)\b|\bis closed\b|\bout of service\b|\bno longer (?:valid|in use|safe|published|works)\b",
     ),
-    "address": (r"\biban\b|\bpartner bank\b|\+\d[\d ]{5,}",),
+    "address": (
+        r"\biban\b|\bpartner bank\b|\+\d[\d ]{5,}|\b(?:telegram|whatsapp)\b|\bwallet 0x|\bbc1\w{10}",
+    ),
 }
 """By concept; none of them knows case, but for what says so."""

@@ -6,7 +6,8 @@ look at what is stored; all of one call together take one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -14,8 +15,9 @@ from langmem_tiers.config import StoreOptions
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.namespaces import Place, encode
-from langmem_tiers.remember.candidate import Candidate, Known
+from langmem_tiers.remember.candidate import Candidate, Known, Source
 from langmem_tiers.remember.echo import bare, echo_of
+from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.memories import NewMemory, recalled_texts, to_write
 from langmem_tiers.types import MemoryTypes
@@ -34,14 +36,33 @@ class Knowing(NamedTuple):
     moment: Moment
     recalled: tuple[Known, ...] = ()
     """What was recalled lately, the latest first."""
+    leaving: Mapping[str, str | None] = {}
+    """The keys that get another text by then, with it, or go: nothing that stays is repeated."""
+    default_ttl: float | None = None
+
+
+class Looked(NamedTuple):
+    """What is known of a memory that is to be stored."""
+
+    candidate: Candidate
+    sources: Sources = ()
+    """What it is derived from, as it repeats that."""
+    repeats: Sources = ()
+    """What it only repeats."""
 
 
 def recalled_by(one: NewMemory, knowing: Knowing) -> tuple[Known, ...]:
-    """What a memory may repeat: what was recalled, but for the memory that it replaces."""
+    """What a memory may repeat: what was recalled, but for what is replaced or goes.
+
+    What a person is recorded to have said repeats nothing: that they said it again is evidence.
+    """
+    if one.source == Source.USER and one.speaker:
+        return ()
     given = recalled_texts(one.recalled)
-    if one.key is None and not given:
+    if one.key is None and not given and not knowing.leaving:
         return knowing.recalled
-    return tuple(known for known in (*given, *knowing.recalled) if not _replaced(one, known))
+    several = (*given, *knowing.recalled)
+    return tuple(known for known in several if not _replaced(one, known, knowing.leaving))
 
 
 def looked_up(
@@ -49,8 +70,8 @@ def looked_up(
     candidates: Sequence[Candidate],
     policy: GatePolicy,
     knowing: Knowing,
-) -> Flow[tuple[list[Candidate], list[Sources]]]:
-    """The candidates with what is known of each, and what they are derived from thereby."""
+) -> Flow[list[Looked]]:
+    """The candidates with what is known of each, and what they are derived from or repeat."""
     sought = _Sought([replace(one, recalled=()) for one in candidates])
     for at, (one, candidate) in enumerate(zip(memories, candidates, strict=True)):
         echo = None
@@ -61,11 +82,13 @@ def looked_up(
         elif echo is not None:
             sought.echoes[at] = echo.known
         if policy.trust.of_source(one.source) < policy.keep_copies_from:
-            sought.copies[at] = _place(one, knowing)
-    sources: dict[int, Sources] = {}
+            sought.copies[at] = _write(one, knowing).place
     if sought.echoes or sought.copies:
-        yield from _look_up(sought, memories, sources, knowing)
-    return sought.found, [sources.get(at, ()) for at in range(len(memories))]
+        yield from _look_up(sought, memories, knowing)
+    return [
+        Looked(one, sought.sources.get(at, ()), sought.repeats.get(at, ()))
+        for at, one in enumerate(sought.found)
+    ]
 
 
 @dataclass(slots=True)
@@ -75,14 +98,11 @@ class _Sought:
     found: list[Candidate]
     echoes: dict[int, Known] = field(default_factory=dict)
     copies: dict[int, Place] = field(default_factory=dict)
+    sources: dict[int, Sources] = field(default_factory=dict)
+    repeats: dict[int, Sources] = field(default_factory=dict)
 
 
-def _look_up(
-    sought: _Sought,
-    memories: Sequence[NewMemory],
-    sources: dict[int, Sources],
-    knowing: Knowing,
-) -> Flow[None]:
+def _look_up(sought: _Sought, memories: Sequence[NewMemory], knowing: Knowing) -> Flow[None]:
     """Fill in what is stored of what is sought, in one round trip."""
     calls = (_repeated(sought, knowing), _copies(sought, knowing))
     echoes, copies = yield Query(calls, commit=True)
@@ -94,20 +114,36 @@ def _look_up(
             sought.found[at] = replace(one, stored=(*one.stored, known))
     for number, *row in echoes:
         at = at_echo[number - 1]
-        lasting = _lasting(row, memories[at], knowing)
+        lasting, places = _lasting(row, memories[at], knowing), _places(row, knowing)
         if lasting is None:
-            sources[at] = ((Place(knowing.context.root, row[0]), row[1]),)
+            sought.sources[at] = places
         elif echo_of(sought.found[at].content, (lasting,)) is not None:
             sought.found[at] = replace(sought.found[at], recalled=(lasting,))
+            sought.repeats[at] = places
 
 
 def _lasting(row: Row, one: NewMemory, knowing: Knowing) -> Known | None:
-    """What is repeated, if it is current and lasts as long as what is to be stored."""
-    _, key, tier, value, current = row
-    wanted = one.tier or knowing.types.get(one.memory_type or "episodic").tier
-    if not current or TIERS.index(Tier(tier)) < TIERS.index(wanted):
+    """What is repeated, if it is current and lasts as long as what is to be stored.
+
+    A recall renews what expires, so it lasts as long as another of its life.
+    """
+    _, key, tier, value, ttl, ends, current = row
+    wanted = _write(one, knowing)
+    tier_ttl = knowing.options.tier_ttl.get(wanted.tier)
+    life = wanted.ttl if wanted.ttl is not None else tier_ttl
+    until = wanted.told.valid_to
+    if (
+        not current
+        or TIERS.index(Tier(tier)) < TIERS.index(wanted.tier)
+        or (ttl is not None and ttl < (math.inf if life is None else life))
+        or (ends is not None and (until is None or ends < until))
+    ):
         return None
     return Known(content=content_of(value), key=key)
+
+
+def _places(row: Row, knowing: Knowing) -> Sources:
+    return ((Place(knowing.context.root, row[0]), row[1]),)
 
 
 def _repeated(sought: _Sought, knowing: Knowing) -> Call:
@@ -136,16 +172,19 @@ def _copies(sought: _Sought, knowing: Knowing) -> Call:
     return Call("copies", params)
 
 
-def _replaced(one: NewMemory, known: Known) -> bool:
-    return one.key is not None and known.key == one.key
+def _replaced(one: NewMemory, known: Known, leaving: Mapping[str, str | None]) -> bool:
+    """Whether what is known has the key of this memory, or its text is not to stay."""
+    if known.key is None:
+        return False
+    return known.key == one.key or leaving.get(known.key, known.content) != known.content
 
 
-def _place(one: NewMemory, knowing: Knowing) -> Place:
-    """Where a memory would be stored."""
+def _write(one: NewMemory, knowing: Knowing) -> Write:
+    """The write that would store a memory."""
     return to_write(
         replace(one, key=None),
         context=knowing.context,
         types=knowing.types,
         index=None,
-        default_ttl=None,
-    ).place
+        default_ttl=knowing.default_ttl,
+    )

@@ -6,15 +6,30 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
-from langmem_tiers.memory import Recollection
 from langmem_tiers.remember.candidate import Known
 
 MOST: Final = 256
 """Memories that are kept, the latest."""
 LIFE: Final = timedelta(hours=1)
 """For how long, by the store's clock."""
+
+
+class Recalled(Protocol):
+    """A memory that somebody was shown: a recollection or a reminder."""
+
+    @property
+    def key(self) -> str:
+        """Of the memory."""
+
+    @property
+    def namespace(self) -> tuple[str, ...]:
+        """Where it is."""
+
+    @property
+    def content(self) -> str:
+        """What it says."""
 
 
 class RecalledLately:
@@ -26,7 +41,7 @@ class RecalledLately:
             OrderedDict()
         )
 
-    def note(self, found: Iterable[Recollection], now: datetime) -> None:
+    def note(self, found: Iterable[Recalled], now: datetime) -> None:
         """Keep what a recall returned."""
         with self._lock:
             for one in found:

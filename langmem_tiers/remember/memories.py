@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from langmem_tiers.config import MAX_NAMESPACE_BYTES, IndexOptions
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory import ROLES, MemoryContext, Tier
 from langmem_tiers.namespaces import Place, check_key, encode, utf8_bytes
 from langmem_tiers.remember.candidate import Known, Source
@@ -94,7 +94,13 @@ def to_write(
         tier=tier,
         ttl=kind.ttl if default_ttl is None else default_ttl,
     )
-    return replace(write, held=one.held, threshold=one.threshold, awaits_review=one.awaits_review)
+    return replace(
+        write,
+        held=one.held,
+        threshold=one.threshold,
+        awaits_review=one.awaits_review,
+        named=one.key is not None,
+    )
 
 
 def write_of(
@@ -143,7 +149,7 @@ def embedded_text(value: Mapping[str, Any]) -> str:
 def normalised_tags(tags: object) -> list[str]:
     """Tags as they are stored and sought: lower case, words joined by hyphens, each once."""
     if isinstance(tags, str) or not isinstance(tags, Iterable):
-        raise InvalidTypeError(f"tags is a list of strings, such as ['python'], not {tags!r:.80}")
+        raise InvalidTypeError(f"tags is a list of strings, such as ['python'], not {short(tags)}")
     found = []
     for tag in tags:
         if not isinstance(tag, str):
@@ -166,7 +172,7 @@ def parsed_moment(moment: datetime | str, what: str) -> datetime:
             moment = datetime.fromisoformat(moment)
         except ValueError as error:
             raise InvalidInputError(
-                f"{what} {moment!r:.40} is no date: use a datetime or ISO 8601"
+                f"{what} {short(moment, 40)} is no date: use a datetime or ISO 8601"
             ) from error
     if not isinstance(moment, datetime):
         raise InvalidTypeError(f"{what} is a datetime, not {type(moment).__name__}")
@@ -288,7 +294,7 @@ def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:
         InvalidTypeError: for anything else.
     """
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidTypeError(f"recalled is a list of what was recalled, not {given!r:.80}")
+        raise InvalidTypeError(f"recalled is a list of what was recalled, not {short(given)}")
     return tuple(map(_recalled, given))
 
 
@@ -379,7 +385,7 @@ def _mapping(given: object, what: str) -> dict[str, Any]:
 
 def _texts(texts: object, what: str) -> list[str]:
     if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InvalidTypeError(f"{what} is a list of strings, not {texts!r:.80}")
+        raise InvalidTypeError(f"{what} is a list of strings, not {short(texts)}")
     found = list(texts)
     if not all(isinstance(text, str) for text in found):
         raise InvalidTypeError(f"{what} is a list of strings")

@@ -6,14 +6,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 from langmem_tiers.config import StoreOptions
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.errors import ConflictError, InvalidInputError
 from langmem_tiers.explain import LINE, plain, shortened
 from langmem_tiers.flow import Call, Flow, Query, Row
-from langmem_tiers.memory import Moment, Tier
-from langmem_tiers.namespaces import Place, decode
+from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
+from langmem_tiers.namespaces import Place, decode, scope
 from langmem_tiers.remember.flow import LOCK, Write, delete_calls, lock_call
 from langmem_tiers.remember.room import Held, gone_call
 from langmem_tiers.remember.trust import TrustPolicy, released_trust
@@ -36,6 +37,10 @@ class Quarantined:
     """In 0…1."""
     created_at: datetime
     quarantined_at: datetime
+    id: int
+    """What tells it from others that were stored at the same moment, in their order."""
+    version: datetime
+    """When it was last written: another text under its key has another."""
 
     def __str__(self) -> str:
         """What it says, who said so, and why it is held."""
@@ -55,10 +60,16 @@ class Released:
     event: str
 
 
-def quarantined(tenant: str, moment: Moment, limit: int) -> Flow[list[Quarantined]]:
-    """What of a tenant is quarantined, oldest first."""
-    params = {"tenant": tenant, "key": None, "limit": limit, "alive_at": moment.alive_at}
-    (rows,) = yield Query((Call("quarantined", params),), commit=True)
+def quarantined(
+    tenant: str,
+    moment: Moment,
+    limit: int,
+    *,
+    after: Quarantined | None = None,
+    within: MemoryContext | None = None,
+) -> Flow[list[Quarantined]]:
+    """What of a tenant is quarantined, oldest first; after another, and where a recall looks."""
+    (rows,) = yield Query((_call(tenant, moment, limit, after=after, within=within),), commit=True)
     return [_quarantined(row, tenant) for row in rows]
 
 
@@ -68,8 +79,7 @@ def named(tenant: str, key: str, moment: Moment) -> Flow[Held]:
     Raises:
         InvalidInputError: if none has it, or several have.
     """
-    params = {"tenant": tenant, "key": key, "limit": 2, "alive_at": moment.alive_at}
-    (rows,) = yield Query((Call("quarantined", params),), commit=True)
+    (rows,) = yield Query((_call(tenant, moment, 2, key=key),), commit=True)
     _checked(rows, key)
     if len(rows) > 1:
         raise InvalidInputError(
@@ -80,16 +90,21 @@ def named(tenant: str, key: str, moment: Moment) -> Flow[Held]:
 
 
 def release(
-    one: Held, reason: str, policy: TrustPolicy, options: StoreOptions, moment: Moment
+    one: Held,
+    reason: str,
+    policy: TrustPolicy,
+    options: StoreOptions,
+    moment: Moment,
+    *,
+    version: datetime | None = None,
 ) -> Flow[Released]:
     """Let a memory be recalled, trusted just as much as its type needs.
 
     Raises:
         InvalidInputError: if it is not quarantined.
+        ConflictError: if it was written since that version.
     """
-    (rows,) = (yield Query((_lock(one, options), _held(one))))[1:]
-    _checked(rows, one.key)
-    value = rows[0][0]
+    value = yield from _looked_at(one, options, version)
     trust = released_trust(trust_of(value), str(value.get("memory_type") or "episodic"), policy)
     event = str(uuid4())
     params = {
@@ -106,15 +121,21 @@ def release(
     return Released(key=one.key, trust=trust, state=state, event=event)
 
 
-def reject(one: Held, reason: str, options: StoreOptions, moment: Moment) -> Flow[str]:
+def reject(
+    one: Held,
+    reason: str,
+    options: StoreOptions,
+    moment: Moment,
+    *,
+    version: datetime | None = None,
+) -> Flow[str]:
     """Delete a quarantined memory; the event that says why.
 
     Raises:
         InvalidInputError: if it is not quarantined.
+        ConflictError: if it was written since that version.
     """
-    (rows,) = (yield Query((_lock(one, options), _held(one))))[1:]
-    _checked(rows, one.key)
-    value = rows[0][0]
+    value = yield from _looked_at(one, options, version)
     told = {"reasons": [reason], "source": source_of(value), "trust": trust_of(value)}
     gone = gone_call(one.place.tenant, "rejected", [one], [told], moment.now)
     deletion = Write(place=one.place, key=one.key, value=None)
@@ -123,8 +144,45 @@ def reject(one: Held, reason: str, options: StoreOptions, moment: Moment) -> Flo
     return str(event)
 
 
+def _call(
+    tenant: str,
+    moment: Moment,
+    limit: int,
+    *,
+    key: str | None = None,
+    after: Quarantined | None = None,
+    within: MemoryContext | None = None,
+) -> Call:
+    places = [] if within is None else [scope(within.namespace(tier)) for tier in TIERS]
+    params = {
+        "tenant": tenant,
+        "key": key,
+        "tiers": [tier.value for tier in TIERS] if places else None,
+        "lows": [one.low for one in places],
+        "highs": [one.high for one in places],
+        "since": after and after.created_at,
+        "after": after and after.id,
+        "limit": limit,
+        "alive_at": moment.alive_at,
+    }
+    return Call("quarantined", params)
+
+
 def _lock(one: Held, options: StoreOptions) -> Call:
     return lock_call([(*one.place, one.key), (one.place.tenant, "", LOCK)], options)
+
+
+def _looked_at(one: Held, options: StoreOptions, version: datetime | None) -> Flow[Any]:
+    """The value of what is quarantined, locked; of that version, if one is given."""
+    (rows,) = (yield Query((_lock(one, options), _held(one))))[1:]
+    _checked(rows, one.key)
+    value, stands = rows[0]
+    if version not in (None, stands):
+        raise ConflictError(
+            f"the memory {one.key!r} was written again at {stands.isoformat()}, after it was "
+            "listed: look at it again with list_quarantined(); nothing was done"
+        )
+    return value
 
 
 def _held(one: Held) -> Call:
@@ -137,7 +195,7 @@ def _checked(rows: Sequence[Row], key: str) -> None:
 
 
 def _quarantined(row: Row, tenant: str) -> Quarantined:
-    _, namespace, key, tier, value, created_at, since, reasons = row
+    number, namespace, key, tier, value, created_at, since, reasons, version = row
     return Quarantined(
         key=key,
         namespace=decode(tenant, namespace),
@@ -149,4 +207,6 @@ def _quarantined(row: Row, tenant: str) -> Quarantined:
         trust=trust_of(value),
         created_at=created_at,
         quarantined_at=since,
+        id=number,
+        version=version,
     )

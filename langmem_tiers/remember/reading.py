@@ -26,7 +26,8 @@ def visible(text: str) -> str:
     """The text in its plain form (NFKC), without characters that are not seen."""
     if text.isascii() and not _CONTROL.search(text):
         return text
-    return normalize("NFKC", "".join(one for one in text if not unseen(one)))
+    hidden = {ord(one): None for one in set(text) if unseen(one)}
+    return normalize("NFKC", text.translate(hidden))
 
 
 def unseen(character: str) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import iscoroutinefunction
 from typing import Final, NamedTuple, TypeAlias
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.errors import InvalidInputError, short
 from langmem_tiers.flow import Ask, Flow
 from langmem_tiers.memory import ReviewResult
 from langmem_tiers.remember.candidate import Candidate
@@ -42,7 +43,7 @@ class Reviewer:
     """One member of the panel, for storage, for relevance or for both.
 
     Raises:
-        InvalidInputError: for a blank name, or one that reviews nothing.
+        InvalidInputError: for a blank name, an async function, or one that reviews nothing.
 
     Example:
         ```python
@@ -70,6 +71,13 @@ class Reviewer:
     def __post_init__(self) -> None:
         """Refuse what could say nothing."""
         _check_name(self.name)
+        for rule in (self.storage, self.relevance):
+            called = getattr(type(rule), "__call__", None)  # noqa: B004 - which of the two it is
+            if iscoroutinefunction(rule) or iscoroutinefunction(called):
+                raise InvalidInputError(
+                    f"reviewer {self.name!r} has an async function, and is asked without being "
+                    "awaited: give a plain one"
+                )
         forms = (
             self.storage,
             self.relevance,
@@ -162,6 +170,10 @@ class Reviewers:
         """The mean of `review_relevance`; 0 if no member scores relevance."""
         return self.review_relevance(content, query).consensus_score or 0.0
 
+    def __repr__(self) -> str:
+        """The names of its members."""
+        return f"Reviewers({', '.join(self._reviewers)})"
+
     def __contains__(self, name: object) -> bool:
         return name in self._reviewers
 
@@ -243,7 +255,7 @@ def checked_score(said: object, most: float) -> Score:
         if number and 0 <= score <= most and isinstance(reason, str):
             return Score(float(score), reason)
     raise InvalidInputError(
-        f"a reviewer returns a score from 0 to {most:g} and a reason, not {said!r:.80}"
+        f"a reviewer returns a score from 0 to {most:g} and a reason, not {short(said)}"
     )
 
 

@@ -53,12 +53,16 @@ def rooms_of(
 
 
 def incoming(writes: Sequence[Write]) -> dict[tuple[Place, Room], list[str]]:
-    """The keys that come into each bounded place."""
+    """The keys that come into each bounded place, to be recalled there."""
     found: dict[tuple[Place, Room], list[str]] = {}
     for one in writes:
-        for room in () if one.held or one.value is None else one.rooms:
-            found.setdefault((one.place, room), []).append(one.key)
+        for where in _rooms(one):
+            found.setdefault(where, []).append(one.key)
     return found
+
+
+def _rooms(one: Write) -> list[tuple[Place, Room]]:
+    return [] if one.held or one.value is None else [(one.place, room) for room in one.rooms]
 
 
 def standing_calls(
@@ -82,19 +86,65 @@ def standing_calls(
 
 
 def making_room(
-    wanted: Mapping[tuple[Place, Room], Sequence[str]],
-    standing: Sequence[Sequence[Row]],
+    writes: Sequence[Write],
+    standing: Mapping[tuple[Place, Room], Sequence[Row]],
     now: datetime,
-) -> list[Evicted]:
-    """What goes, each memory once; the least worth of each place first."""
-    found: dict[int, Evicted] = {}
-    for ((place, room), keys), rows in zip(wanted.items(), standing, strict=True):
-        ids = {key: number for number, key, *_ in rows if number not in found}
-        there = [Standing(key, *told) for number, key, *told in rows if number not in found]
-        for one in evictions(there, room.most, now, incoming=len(keys)):
-            memory = Held(place, one.key, ids[one.key])
-            found[memory.id] = Evicted(memory, one.reason, keys[0])
-    return list(found.values())
+) -> tuple[list[Evicted], dict[tuple[Place, str], str]]:
+    """What goes, the least worth of each place first, and why there is no room for some writes.
+
+    A write makes nothing go that is trusted more, that it came from, or that it spares.
+    """
+    left = {where: {row[0]: Standing(*row[1:]) for row in rows} for where, rows in standing.items()}
+    came = dict.fromkeys(left, 0)
+    found: list[Evicted] = []
+    full: dict[tuple[Place, str], str] = {}
+    for one in writes:
+        going: dict[int, Evicted] = {}
+        for where in _rooms(one):
+            there = {number: each for number, each in left[where].items() if number not in going}
+            more = _leaving(one, there, where[1].most, came[where], now)
+            if more is None:
+                full[one.place, one.key] = (
+                    f"full: the place holds {where[1].most}, and what is there is trusted more, "
+                    "came in with it, or is what it came from"
+                )
+                break
+            going |= {each.memory.id: each for each in more}
+        else:
+            found += going.values()
+            for where in _rooms(one):
+                came[where] += 1
+            for there in left.values() if going else ():
+                for number in going:
+                    there.pop(number, None)
+    return found, full
+
+
+def _leaving(
+    one: Write, there: Mapping[int, Standing], most: int, came: int, now: datetime
+) -> list[Evicted] | None:
+    """What of a place goes for a write, after so many that came; None if that is not enough.
+
+    What is spared takes no room.
+    """
+    barred, spared = set(one.sources), {key for place, key in one.spares if place == one.place}
+    there = {number: each for number, each in there.items() if each.key not in spared}
+    surplus = len(there) + came + 1 - most
+    if surplus <= 0:
+        return []
+    free = {
+        each.key: number
+        for number, each in there.items()
+        if each.trust <= one.trust and (one.place, each.key) not in barred
+    }
+    if len(free) < surplus:
+        return None
+    standing = [there[number] for number in free.values()]
+    staying = len(there) - len(free) + came
+    return [
+        Evicted(Held(one.place, each.key, free[each.key]), each.reason, one.key)
+        for each in evictions(standing, most, now, incoming=staying + 1)
+    ]
 
 
 def evicted_calls(evicted: Sequence[Evicted], now: datetime) -> list[Call]:

@@ -1,7 +1,8 @@
 """What awaits a review by models, and what becomes of it: they come after it was stored.
 
-Until then a memory stands as the rules left it. A model may quarantine what they let pass, and
-release what was held for want of a review alone. Nothing is done to what changed meanwhile.
+Until then a memory stands as the rules left it. A model may quarantine what they let pass, with
+all that came of it by then, and release what was held for want of a review alone. Nothing is done
+to what changed meanwhile.
 """
 
 from __future__ import annotations
@@ -98,14 +99,13 @@ def review_waiting(
 ) -> Flow[ReviewReport]:
     """Ask the panel about what awaits it, or about these keys of that; each by itself is kept."""
     now = moments()
-    params = {
-        "tenant": how.tenant,
-        "keys": None if keys is None else list(keys),
-        "limit": limit,
-        "alive_at": now.alive_at,
-    }
-    tidy = (Call("forget_reviews", {"tenant": how.tenant}),) if keys is None else ()
-    *_, rows = yield Query((*tidy, Call("waiting_reviews", params)), commit=True)
+    params = {"tenant": how.tenant, "limit": limit, "alive_at": now.alive_at}
+    if keys is None:
+        tidy = Call("forget_reviews", {"tenant": how.tenant})
+        calls: tuple[Call, ...] = (tidy, Call("waiting_reviews", params))
+    else:
+        calls = (Call("waiting_reviews_of", {**params, "keys": list(dict.fromkeys(keys))}),)
+    *_, rows = yield Query(calls, commit=True)
     waiting = [Waiting(*row) for row in rows]
     found: dict[str, list[str]] = {}
     for start in range(0, len(waiting), AT_ONCE):
@@ -127,7 +127,8 @@ def conclusion(one: Waiting, review: ReviewResult, policy: GatePolicy) -> Conclu
         held = (
             f"trust: {trust:g} is below {below:g}, what memories of type {one.memory_type!r} need"
         )
-    return Conclusion(None if held is None else QUARANTINED, held or str(review))
+    as_it_is = None if one.state == QUARANTINED else one.state
+    return Conclusion(as_it_is if held is None else QUARANTINED, held or str(review))
 
 
 def _concluded(one: Waiting, review: ReviewResult, how: Reviewing, now: datetime) -> Flow[str]:
@@ -138,25 +139,28 @@ def _concluded(one: Waiting, review: ReviewResult, how: Reviewing, now: datetime
         yield Query((Call("note_unanswered", {**named, "detail": detail}),), commit=True)
         return "unanswered"
     becomes, reason = conclusion(one, review, how.policy)
+    move = str(uuid4())
     params = {
         **named,
         "state": one.state,
         "becomes": becomes,
         "event": str(uuid4()),
         "detail": json.dumps({"reasons": [str(review)], **_told(review)}),
-        "move": str(uuid4()),
+        "move": move,
         "moved": json.dumps({"reasons": [reason], "trust": trust_of(one.value)}),
         "now": now,
     }
     lock = lock_call([(how.tenant, one.namespace, one.key), (how.tenant, "", LOCK)], how.options)
     doubt = Call("doubt", {"tenant": how.tenant, "ids": [one.id], "events": []})
-    calls = (lock, Call("conclude_review", params), doubt)
-    _, said, _ = yield Query(calls, commit=True)
+    why = f"derived: it came from {one.key}, which is quarantined"
+    below = Call("hold_below", {"tenant": how.tenant, "move": move, "why": why, "now": now})
+    calls = (lock, Call("conclude_review", params), below, doubt)
+    _, said, *_ = yield Query(calls, commit=True)
     if not said:
         return "changed"
-    if becomes is not None:
+    if becomes == QUARANTINED:
         return "quarantined"
-    return "kept" if one.state is None else "released"
+    return "released" if one.state == QUARANTINED else "kept"
 
 
 def _told(review: ReviewResult) -> dict[str, object]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.namespaces import utf8_bytes
 from langmem_tiers.remember.memories import label, parsed_moment
 from langmem_tiers.remind.intentions import OPEN, Priority, Reminder, Status
@@ -28,7 +28,7 @@ _MOST_SECONDS = 30 * 86_400.0
 def checked_priority(priority: object) -> Priority:
     """A priority by its name."""
     if priority not in tuple(Priority):
-        raise InvalidInputError(f"priority is high, medium or low, not {priority!r:.80}")
+        raise InvalidInputError(f"priority is high, medium or low, not {short(priority)}")
     return Priority(str(priority))
 
 
@@ -52,7 +52,7 @@ def checked_statuses(status: Any) -> list[Status]:
     several = [status] if isinstance(status, str) else list(status)
     for one in several:
         if one not in tuple(Status):
-            raise InvalidInputError(f"there is no status {one!r:.80}: use {', '.join(Status)}")
+            raise InvalidInputError(f"there is no status {short(one)}: use {', '.join(Status)}")
     return [Status(one) for one in several]
 
 
@@ -72,7 +72,7 @@ def tool_calls(tool: Any) -> tuple[ToolCall, ...]:
     if isinstance(tool, str | Mapping):
         return (_call(tool),)
     if not isinstance(tool, Iterable):
-        raise InvalidTypeError(f"tool is a name, a tool call or several, not {tool!r:.80}")
+        raise InvalidTypeError(f"tool is a name, a tool call or several, not {short(tool)}")
     return tuple(_call(one) for one in tool)
 
 
@@ -80,7 +80,7 @@ def _call(tool: Any) -> ToolCall:
     if isinstance(tool, str):
         return ToolCall(_name(tool), {})
     if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str):
-        raise InvalidTypeError(f"a tool call is a mapping with a name and args, not {tool!r:.80}")
+        raise InvalidTypeError(f"a tool call is a mapping with a name and args, not {short(tool)}")
     args = tool.get("args") or {}
     return ToolCall(_name(tool["name"]), args if isinstance(args, Mapping) else {})
 
@@ -97,7 +97,7 @@ def checked_kinds(kinds: Any) -> frozenset[str] | None:
     several = [kinds] if isinstance(kinds, str) else list(kinds)
     for one in several:
         if one not in KINDS:
-            raise InvalidInputError(f"there is no kind {one!r:.80}: use {', '.join(KINDS)}")
+            raise InvalidInputError(f"there is no kind {short(one)}: use {', '.join(KINDS)}")
     return frozenset(several)
 
 
@@ -110,10 +110,10 @@ def checked_predicates(predicates: object) -> Predicates:
     if predicates is None:
         return {}
     if not isinstance(predicates, Mapping):
-        raise InvalidTypeError(f"predicates maps names to functions, not {predicates!r:.80}")
+        raise InvalidTypeError(f"predicates maps names to functions, not {short(predicates)}")
     for name, predicate in predicates.items():
         if label(name, "the name of a predicate") is None or not callable(predicate):
-            raise InvalidTypeError(f"predicates maps names to functions; see {name!r:.80}")
+            raise InvalidTypeError(f"predicates maps names to functions; see {short(name)}")
     return predicates
 
 
@@ -127,7 +127,7 @@ def true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
     for name, holds in found.items():
         if not isinstance(holds, bool):
             raise InvalidTypeError(
-                f"the predicate {name!r} returns True or False, not {holds!r:.80}"
+                f"the predicate {name!r} returns True or False, not {short(holds)}"
             )
     return frozenset(name for name, holds in found.items() if holds)
 
@@ -159,8 +159,10 @@ def checked_token(reminder: object) -> tuple[int, int]:
     """The id and the fence of a reminder, or of its token."""
     token = reminder.token if isinstance(reminder, Reminder) else reminder
     if not isinstance(token, str):
-        raise InvalidTypeError(f"acknowledge a Reminder or its token, not {token!r:.80}")
+        raise InvalidTypeError(f"acknowledge a Reminder or its token, not {short(token)}")
     one, dot, fence = token.partition(".")
     if not (dot and one.isascii() and one.isdigit() and fence.isascii() and fence.isdigit()):
-        raise InvalidInputError(f"{token!r:.80} is no token of a reminder: pass what remind() gave")
+        raise InvalidInputError(
+            f"{short(token)} is no token of a reminder: pass what remind() gave"
+        )
     return int(one), int(fence)

@@ -126,9 +126,9 @@ def _opened(sentences: Sequence[Sentence]) -> tuple[list[Word], bool]:
     return words, False
 
 
-def _led(words: Sequence[Word], start: int, leads: Iterable[tuple[str, ...]]) -> int:
+def _led(words: Sequence[Word], start: int, leads: Sequence[tuple[str, ...]]) -> int:
     """How many words from there on are the first of these leads; 0 if none is."""
-    said = tuple(word.base for word in words[start:])
+    said = tuple(word.base for word in words[start : start + max(map(len, leads))])
     return next((len(lead) for lead in leads if said[: len(lead)] == lead), 0)
 
 
@@ -170,24 +170,25 @@ def _verb(words: Sequence[Word]) -> int | None:
     if len(words) > 1 and words[0].base in known.FIRST and _is_content(words[1]):
         known_one = words[1].base in known.TALKING or words[1].base in known.ACTIONS
         return 1 if known_one else None
-    for n, word in enumerate(words):
-        if n and (
-            word.base in known.TALKING
-            or word.base in known.ACTIONS
-            or word.base in known.AUXILIARIES
-        ):
-            further = words[n + 1 :]
-            if (
-                _is_noun(words[n - 1])
-                or (word.base not in known.TALKING and word.form.endswith(known.NOUN_ENDINGS))
-                or _has_verb(word, further)
-                or (further and _begins(word, further[0]))
-            ):
-                continue
-            if word.base in known.ONLY_AUXILIARY and (after := _verb([word, *further])) is not None:
-                return n + after
-            return n
-    return None
+    found = None
+    for n in range(1, len(words)):
+        if _is_verb(words, n):
+            found = n
+            if words[n].base not in known.ONLY_AUXILIARY:
+                break
+    return found
+
+
+def _is_verb(words: Sequence[Word], place: int) -> bool:
+    """Whether a known verb stands there, and is used as one."""
+    word, further = words[place], words[place + 1 : place + 2]
+    listed = (known.TALKING, known.ACTIONS, known.AUXILIARIES)
+    return any(word.base in one for one in listed) and not (
+        _is_noun(words[place - 1])
+        or (word.base not in known.TALKING and word.form.endswith(known.NOUN_ENDINGS))
+        or _has_verb(word, further)
+        or (further and _begins(word, further[0]))
+    )
 
 
 def _is_noun(before: Word) -> bool:

@@ -102,7 +102,7 @@ def intend(one: NewIntention, here: Remembering) -> Flow[Applied]:
             options=here.options,
             tier=None,
             locked=bool(one.after),
-            further=[_intend_call(one, here)],
+            further=lambda applied: [_intend_call(one, here)] if applied.writes else [],
         )
     )
 

@@ -42,6 +42,13 @@ _TO_RECALL: Final = re.compile(
     r"|nudge me)\b",
     re.IGNORECASE,
 )
+_ASKED: Final = re.compile(
+    r"\b(?:remind|reminder|don't (?:let (?:me|us) )?forget|remember to|must not forget|to-?do"
+    r"|ping me"
+    r"|nudge me|(?:make|take) a note)\b",
+    re.IGNORECASE,
+)
+"""What asks to be reminded."""
 _BINDS: Final = re.compile(
     r"\b(?:(?:i|we)(?:'ve got| have(?: got)?| want| ought) to|(?:i|we) (?:must|should)"
     r"|let's|let us)\b",
@@ -77,14 +84,19 @@ class Intended(NamedTuple):
 
     priority: Priority
     trigger: Trigger
+    content: str
+    """The sentences that intend something, in their own words."""
 
 
-def intended_in(prompt: str, now: datetime, *, tools: Iterable[str] = ()) -> Intended | None:
+def intended_in(
+    prompt: str, now: datetime, *, tools: Iterable[str] = (), asked: bool = False
+) -> Intended | None:
     """What a prompt intends; None if nothing.
 
     A question intends nothing, a request does. Its trigger is the first of these that can be read
     from it: a tool of `tools` that something is to be done before; a time, in UTC, from `now` on;
-    a cue ("when Anna mentions the budget"). Else it waits for a session to begin.
+    a cue ("when Anna mentions the budget"). Else it waits for a session to begin. With `asked`
+    nothing is intended but what the prompt asks to be reminded of, or names a todo.
 
     Example:
         ```python
@@ -97,11 +109,14 @@ def intended_in(prompt: str, now: datetime, *, tools: Iterable[str] = ()) -> Int
         ```
     """
     found = [one for one in _SENTENCE.findall(prompt) if _intends(one, now)]
+    if asked:
+        found = [one for one in found if _ASKED.search(_NOT_SO.sub(" ", _straight(one)))]
     if not found:
         return None
     triggers = (_trigger(one, now, tuple(tools)) for one in found)
     trigger = next((one for one in triggers if one is not None), None)
-    return Intended(priority_of(prompt, found), trigger or If(SESSION_STARTS))
+    content = " ".join(one.strip() for one in found)
+    return Intended(priority_of(prompt, found), trigger or If(SESSION_STARTS), content)
 
 
 def priority_of(prompt: str, sentences: Iterable[str] | None = None) -> Priority:
@@ -120,11 +135,15 @@ def priority_of(prompt: str, sentences: Iterable[str] | None = None) -> Priority
 def _intends(sentence: str, now: datetime) -> bool:
     if sentence.endswith("?") and not _REQUEST.search(sentence):
         return False
-    told = _NOT_SO.sub(" ", sentence.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    told = _NOT_SO.sub(" ", _straight(sentence))
     if _TO_RECALL.search(told) or any(one.memory_type == "prospective" for one in route(told)):
         return True
     later = _LOW.search(told) or moment_in(told, now) is not None
     return bool(later and _BINDS.search(told))
+
+
+def _straight(sentence: str) -> str:
+    return sentence.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
 
 
 def _trigger(sentence: str, now: datetime, tools: tuple[str, ...]) -> Trigger | None:

@@ -9,11 +9,14 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.namespaces import utf8_bytes
 from langmem_tiers.remember.memories import label, parsed_moment
 from langmem_tiers.remind.cue import anchors, matches
 from langmem_tiers.values import encode_value
+
+_LONGEST_CUE = 1_000
+"""Characters of a cue: our own choice."""
 
 
 class ToolCall(NamedTuple):
@@ -91,10 +94,15 @@ class When:
         if not isinstance(self.cue, str):
             raise InvalidTypeError(f"a cue is text, not {type(self.cue).__name__}")
         utf8_bytes(self.cue, "cue")
+        if len(self.cue) > _LONGEST_CUE:
+            raise InvalidInputError(
+                f"the cue has {len(self.cue):,} characters, of {_LONGEST_CUE:,} at most: say it in "
+                "a sentence, such as 'when Anna mentions the budget'"
+            )
         if not self.words:
             raise InvalidInputError(
-                f"the cue {self.cue!r:.80} names nothing that could be recognised: say who or what "
-                "it is about, such as 'when Anna mentions the budget'"
+                f"the cue {short(self.cue)} names nothing that could be recognised: say who or "
+                "what it is about, such as 'when Anna mentions the budget'"
             )
 
     @property

@@ -16,9 +16,9 @@ CASE WHEN jsonb_typeof(i.value -> 'trust') = 'number'
      ELSE 1 END
 
 -- name: replaced_by_writes
--- Once the keys are locked: how far the memories are trusted that these would replace. What is
--- quarantined itself may be replaced by anything.
-SELECT m.tenant, m.namespace, m.key, {part trust} AS trust
+-- Once the keys are locked: how far the memories are trusted that these would replace, and their
+-- state. What is quarantined itself may be replaced by anything.
+SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state
 FROM {places}
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
@@ -26,6 +26,21 @@ CROSS JOIN LATERAL (
       AND m.state IS DISTINCT FROM 'quarantined'
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
     LIMIT 1
+) m
+WHERE {few};
+
+-- name: left_by_writes
+-- How memories stand that were just put: their trust, and why each is quarantined, if it is.
+SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, (
+           SELECT e.detail -> 'reasons' FROM {memory}.events e
+           WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'quarantined'
+             AND e.undone_at IS NULL AND m.state = 'quarantined'
+           ORDER BY e.number DESC LIMIT 1
+       ) AS reasons
+FROM {places}
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
 ) m
 WHERE {few};
 
@@ -51,9 +66,10 @@ SELECT %(tenant)s, h.event, 'quarantined', h.id, %(now)s::timestamptz,
 FROM held h;
 
 -- name: repeated
--- What memories say that were recalled lately and are repeated now, in which tier, and whether that
--- is current. Without a namespace a memory is sought in the tenant.
-SELECT w.ord, m.namespace, m.key, m.tier::text, m.value, {visible} AS current
+-- What memories say that were recalled lately and are repeated now, in which tier and for how long,
+-- and whether that is current. Without a namespace a memory is sought in the tenant.
+SELECT w.ord, m.namespace, m.key, m.tier::text, m.value, m.ttl_minutes, m.valid_to,
+       {visible} AS current
 FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
@@ -89,23 +105,32 @@ WHERE {few} AND q.words IS NOT NULL
 ORDER BY w.ord, m.id;
 
 -- name: quarantined
--- What of a tenant is quarantined, oldest first, and why; of one key, if it is given.
+-- What of a tenant is quarantined, oldest first, and why: of one key, in these places of each tier,
+-- and after another, if that is given.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.value, m.created_at, m.state_at, (
            SELECT e.detail -> 'reasons' FROM {memory}.events e
            WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.kind = 'quarantined'
              AND e.undone_at IS NULL
            ORDER BY e.number DESC LIMIT 1
-       )
+       ), m.updated_at
 FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.state = 'quarantined'
+  AND (m.created_at, m.id) > (
+      coalesce(%(since)s::timestamptz, '-infinity'), coalesce(%(after)s::bigint, 0)
+  )
   AND (%(key)s::text IS NULL OR m.key = %(key)s::text)
+  AND (%(tiers)s::text[] IS NULL OR EXISTS (
+      SELECT FROM unnest(%(tiers)s::text[], %(lows)s::text[], %(highs)s::text[])
+          AS w (tier, low, high)
+      WHERE w.tier = m.tier::text AND m.namespace >= w.low AND m.namespace < w.high
+  ))
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 ORDER BY m.created_at, m.id
 LIMIT %(limit)s;
 
 -- name: held
 -- A memory, if it is quarantined.
-SELECT m.value FROM {memory}.memories m
+SELECT m.value, m.updated_at FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'quarantined' LIMIT 1;
 
 -- name: release
@@ -144,13 +169,31 @@ WHERE e.tenant = %(tenant)s AND e.kind IN ('rejected', 'evicted')
   AND e.detail ->> 'key' = %(key)s::text
 ORDER BY o.number;
 
+-- name: sweep_gone
+-- Forget a batch of what was rejected or made room before then, oldest first, with all that was done
+-- to it; what turns decided goes by itself. Answers the count.
+WITH old AS MATERIALIZED (
+    SELECT e.tenant, e.id
+    FROM {memory}.events e
+    WHERE e.kind IN ('rejected', 'evicted') AND e.at < %(before)s::timestamptz
+    ORDER BY e.at
+    LIMIT 1000
+    FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM {memory}.events e USING old o
+    WHERE e.tenant = o.tenant AND e.id = o.id
+      AND NOT (e.event >= 'turn/' AND e.event < 'turn0')
+    RETURNING e.event
+)
+SELECT count(*) FROM gone;
+
 -- name: standing_in_place
 -- What is current in a place, of a type or in a tier, if it would hold too many with what comes in.
 WITH there AS MATERIALIZED (
     SELECT m.id, m.key, m.created_at,
            CASE jsonb_typeof(m.value -> 'importance') WHEN 'number'
                THEN least(1, greatest(0, (m.value ->> 'importance')::numeric))::float8
-           END AS importance
+           END AS importance, {part trust} AS trust
     FROM {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key <> ALL (%(keys)s::text[])
       AND (%(tier)s::text IS NULL OR m.tier::text = %(tier)s::text)
@@ -158,7 +201,7 @@ WITH there AS MATERIALIZED (
            OR coalesce(m.value ->> 'memory_type', 'episodic') = %(memory_type)s::text)
       AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 )
-SELECT t.id, t.key, t.created_at, t.importance, coalesce(u.strength, 0)
+SELECT t.id, t.key, t.created_at, t.importance, coalesce(u.strength, 0), t.trust
 FROM there t
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = t.id LIMIT 1

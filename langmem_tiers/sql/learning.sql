@@ -704,19 +704,19 @@ ORDER BY m.namespace, m.key;
 -- name: recent_traces
 -- The newest traces of a project's runs, for the mining of skills. They are sought among the newest
 -- ten thousand memories of the tenant's projects, so that a tenant with few traces is not read
--- from end to end.
-SELECT n.value -> 'trace'
+-- from end to end. What is quarantined, retracted or suspect is not mined.
+SELECT m.value -> 'trace', {part trust} AS trust
 FROM (
-    SELECT m.id, m.namespace, m.value, m.updated_at, m.expires_at, m.state
-    FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.tier = 'working'
-    ORDER BY m.updated_at DESC
+    SELECT n.id, n.namespace, n.value, n.updated_at, n.expires_at, n.state
+    FROM {memory}.memories n
+    WHERE n.tenant = %(tenant)s AND n.tier = 'working'
+    ORDER BY n.updated_at DESC
     LIMIT 10000
-) n
-WHERE n.namespace = %(namespace)s AND n.value -> 'trace' ->> 'run' IS NOT NULL
-  AND n.state IS DISTINCT FROM 'quarantined'
-  AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s)
-ORDER BY n.updated_at DESC, n.id DESC
+) m
+WHERE m.namespace = %(namespace)s AND m.value -> 'trace' ->> 'run' IS NOT NULL
+  AND (m.state IS NULL OR m.state = 'consolidated')
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+ORDER BY m.updated_at DESC, m.id DESC
 LIMIT %(limit)s;
 
 -- name: record_lessons

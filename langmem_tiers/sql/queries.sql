@@ -90,6 +90,18 @@ nullif(coalesce(i.ttl, CASE WHEN NOT EXISTS (
     SELECT FROM {memory}.intentions o WHERE o.tenant = m.tenant AND o.id = m.id
 ) THEN life.minutes END), 'Infinity')
 
+-- part: says
+-- What a memory says: its `content`, else its `text`, else all of it.
+CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value -> 'content'
+     WHEN jsonb_typeof(m.value -> 'text') = 'string' THEN m.value -> 'text'
+     ELSE m.value END
+
+-- part: says_given
+-- The same of what is put.
+CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content'
+     WHEN jsonb_typeof(i.value -> 'text') = 'string' THEN i.value -> 'text'
+     ELSE i.value END
+
 -- name: put
 -- Update each memory where it lives, or insert it into the tier asked for. A `ttl` is minutes:
 -- NULL takes the tier's own, Infinity never expires. Ids are given in the order of keys,
@@ -98,7 +110,8 @@ nullif(coalesce(i.ttl, CASE WHEN NOT EXISTS (
 -- memory and now says something else (its `content`, else its `text`, else all of it) does so no
 -- longer: it is a memory of its own again, and recalled. What was superseded and says something else
 -- begins anew, and is true from now unless told; that it was superseded is history. So does what was
--- quarantined and says something else, or is trusted more.
+-- quarantined and says something else that is trusted from the `threshold` on. What is quarantined or
+-- came from others and says the same again is trusted no further than before.
 WITH given AS MATERIALIZED (
     SELECT i.*, max(i.turn) OVER (PARTITION BY i.tenant, i.namespace, i.session) AS last_given
     FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
@@ -138,13 +151,9 @@ WITH given AS MATERIALIZED (
         WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key LIMIT 1
     ) m
     WHERE m.state IS DISTINCT FROM 'retracted' AND m.state IS DISTINCT FROM 'suspect'
-      AND (CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value -> 'content'
-                WHEN jsonb_typeof(m.value -> 'text') = 'string' THEN m.value -> 'text'
-                ELSE m.value END
-        <> CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content'
-                WHEN jsonb_typeof(i.value -> 'text') = 'string' THEN i.value -> 'text'
-                ELSE i.value END
-           OR m.state = 'quarantined' AND {part trust} < {part trust_given})
+      AND {part says} <> {part says_given}
+      AND (m.state IS DISTINCT FROM 'quarantined'
+           OR {part trust_given} >= %(threshold)s::float8)
 ), parted AS (
     DELETE FROM {memory}.lineage l USING changing c
     WHERE l.tenant = c.tenant AND l.source = c.id AND NOT l.derived
@@ -161,7 +170,13 @@ WITH given AS MATERIALIZED (
     SELECT c.tenant, c.id, c.state FROM changing c WHERE c.state IN ('superseded', 'quarantined')
 ), updated AS (
     UPDATE {memory}.memories m
-    SET value = i.value,
+    SET value = CASE
+            WHEN {part trust} < {part trust_given} AND {part says} = {part says_given}
+                 AND (m.state IS NOT DISTINCT FROM 'quarantined' OR EXISTS (
+                     SELECT FROM {memory}.lineage l WHERE l.tenant = m.tenant AND l.id = m.id))
+            THEN i.value || jsonb_build_object(
+                'trust', {part trust}, 'source', coalesce(m.value -> 'source', '"unknown"'))
+            ELSE i.value END,
         lexemes = i.lexemes,
         session = i.session,
         turn = CASE WHEN i.speaker IS NOT NULL THEN

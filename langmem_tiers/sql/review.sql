@@ -18,27 +18,49 @@ ORDER BY w.ord
 ON CONFLICT (tenant, event) DO UPDATE
 SET at = excluded.at, number = excluded.number, detail = excluded.detail;
 
+-- part: reviewable
+-- What is reviewed still: it is current or held, or others have taken its place since.
+(m.state IS NULL OR m.state IN ('quarantined', 'consolidated', 'superseded', 'suspect'))
+
 -- name: waiting_reviews
--- What of a tenant awaits a review, or what of that has one of these keys, the longest first.
+-- What of a tenant awaits a review, the longest first.
 SELECT m.id, m.namespace, m.key, m.value, m.state, m.updated_at
 FROM {memory}.events e
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = e.tenant AND m.id = e.id LIMIT 1
 ) m
 WHERE e.tenant = %(tenant)s AND e.event >= 'unreviewed/' AND e.event < 'unreviewed0'
-  AND m.updated_at = e.at AND (m.state IS NULL OR m.state = 'quarantined')
+  AND m.updated_at = e.at AND {part reviewable}
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-  AND (%(keys)s::text[] IS NULL OR m.key = ANY (%(keys)s::text[]))
+ORDER BY e.number
+LIMIT %(limit)s;
+
+-- name: waiting_reviews_of
+-- What of a tenant has one of these keys and awaits a review, the longest first.
+SELECT m.id, m.namespace, m.key, m.value, m.state, m.updated_at
+FROM unnest(%(keys)s::text[]) WITH ORDINALITY AS w (key, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.key = w.key AND {part reviewable}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    OFFSET 0
+) m
+CROSS JOIN LATERAL (
+    SELECT e.number FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.event = 'unreviewed/' || m.id AND e.at = m.updated_at
+    LIMIT 1
+) e
+WHERE {few}
 ORDER BY e.number
 LIMIT %(limit)s;
 
 -- name: forget_reviews
--- What awaited a review and was changed or deleted since awaits none.
+-- What awaited a review and was changed, deleted or retracted since awaits none.
 DELETE FROM {memory}.events e
 WHERE e.tenant = %(tenant)s AND e.event >= 'unreviewed/' AND e.event < 'unreviewed0'
   AND NOT EXISTS (
       SELECT FROM {memory}.memories m
-      WHERE m.tenant = e.tenant AND m.id = e.id AND m.updated_at = e.at
+      WHERE m.tenant = e.tenant AND m.id = e.id AND m.updated_at = e.at AND {part reviewable}
   );
 
 -- name: note_unanswered
@@ -86,6 +108,40 @@ WITH awaited AS (
                                       ELSE 'quarantined' END,
            k.id, %(now)s::timestamptz, %(moved)s::jsonb
     FROM meant k
-    WHERE %(becomes)s::text IS NOT NULL OR k.state IS NOT NULL
+    WHERE 'quarantined' IN (%(becomes)s::text, k.state)
 )
 SELECT event FROM said;
+
+-- name: hold_below
+-- Hold what came of a memory that a review has quarantined, by whatever way, each with an event.
+-- None of it awaits models any more: somebody has to look at it.
+WITH RECURSIVE below AS (
+    SELECT e.id FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.event = %(move)s AND e.kind = 'quarantined'
+    UNION
+    SELECT l.id
+    FROM below b
+    CROSS JOIN LATERAL (
+        SELECT l.id FROM {memory}.lineage l
+        WHERE l.tenant = %(tenant)s AND l.source = b.id OFFSET 0
+    ) l
+), held AS MATERIALIZED (
+    SELECT m.id, {part trust} AS trust
+    FROM below b
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = b.id LIMIT 1
+    ) m
+    WHERE m.state IS DISTINCT FROM 'quarantined' AND {part reviewable}
+), marked AS (
+    UPDATE {memory}.memories m SET state = 'quarantined', state_at = %(now)s::timestamptz
+    WHERE m.tenant = %(tenant)s AND m.id = ANY (ARRAY(SELECT h.id FROM held h))
+), awaited AS (
+    DELETE FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s
+      AND e.event = ANY (ARRAY(SELECT 'unreviewed/' || h.id FROM held h))
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, %(move)s || '/' || h.id, 'quarantined', h.id, %(now)s::timestamptz,
+       jsonb_build_object('trust', h.trust, 'reasons', jsonb_build_array(%(why)s::text))
+FROM held h
+ORDER BY h.id;

@@ -163,6 +163,8 @@ CREATE INDEX events_undone ON {memory}.events (tenant) WHERE undone_at IS NOT NU
 -- What was rejected or made room, by the key that it had.
 CREATE INDEX events_gone ON {memory}.events (tenant, (detail ->> 'key'))
     WHERE kind IN ('rejected', 'evicted');
+-- The same, which is remembered for a while.
+CREATE INDEX events_gone_since ON {memory}.events (at) WHERE kind IN ('rejected', 'evicted');
 -- What turns decided, which is kept for a while.
 CREATE INDEX events_turns ON {memory}.events (at) WHERE event >= 'turn/' AND event < 'turn0';
 

@@ -9,7 +9,13 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.memory import Recollection
-from langmem_tiers.prompts import RECALLED_FROM, RECALLED_HEAD, RECALLED_TAIL
+from langmem_tiers.prompts import (
+    DIALOGUE_HEAD,
+    DIALOGUE_TAIL,
+    RECALLED_FROM,
+    RECALLED_HEAD,
+    RECALLED_TAIL,
+)
 from langmem_tiers.recall.budget import TokenCounter, choose, counted
 from langmem_tiers.turn.fence import indented, labelled, quoted
 from langmem_tiers.turn.fragment import Fragment, Section
@@ -18,6 +24,8 @@ from langmem_tiers.turn.layout import FIELDS, VERBATIM, Layout, Stage
 _BETWEEN_SECTIONS: Final = "\n\n"
 _HEAD_AGAIN: Final = RECALLED_HEAD.partition("\n")[0]
 """The fence is explained once; later ones begin with its tag alone."""
+_ELSEWHERE: Final = "left out: the model sees it among the messages"
+_THE_PROMPT: Final = "left out: it is the prompt itself"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +36,11 @@ class Decided:
     chosen: bool
     tokens: int
     reason: str
+
+    def __repr__(self) -> str:
+        """Which fragment, whether it is in, and why."""
+        which = self.fragment.key or self.fragment.source
+        return f"Decided({which}: {'in' if self.chosen else 'out'}, {self.reason})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +72,15 @@ class Assembled:
         """What it came to, in one line for the trace."""
         left_out = sum(not one.chosen for one in self.decisions)
         tokens = f"{self.tokens:,} of {budget:,} tokens"
-        return f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
+        told = f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
+        return f"{told}: the budget is too small for any" if self.nothing_fits else told
+
+    @property
+    def nothing_fits(self) -> bool:
+        """Whether there was something to show, and no room for any of it."""
+        return not self.fragments and any(
+            one.reason not in (_ELSEWHERE, _THE_PROMPT) for one in self.decisions
+        )
 
     def detail(self) -> dict[str, Any]:
         """Each fragment, and why it is in or out, as JSON for the trace."""
@@ -97,7 +118,7 @@ def assemble(
     does not fit is left out whole. The count of the text never exceeds `budget`, whatever the
     counter: it is what is counted in the end, and pieces go, the last one taken first, until it
     fits. What an earlier stage shows is left out of the later ones: the same memory, or one of the
-    same words.
+    same words. So is a memory that says what `query`, the prompt, says.
 
     Raises:
         InvalidInputError: if the budget is negative, or the counter returned no whole number of 0
@@ -128,6 +149,7 @@ class _Fitting:
         self._taken: list[_Piece] = []
         self._costs: dict[_Piece, int] = {}
         self._reasons: dict[_Piece, str] = {}
+        self._repeated: dict[_Piece, _Piece] = {}
 
     def fill(self, budget: int) -> None:
         """Take what fits by what each piece costs alone."""
@@ -139,7 +161,7 @@ class _Fitting:
                 one
                 for n in members
                 for one in self._pieces(n)
-                if not self._repeats(one, originals.get(one))
+                if not self._superfluous(one, originals.get(one))
             ]
             recalled = [one for one in pieces if self._fragment(one).memory is not None]
             left -= self._by_rank([one for one in pieces if one not in recalled], left)
@@ -152,6 +174,10 @@ class _Fitting:
             self._reasons[gone] = (
                 f"left out: the whole came to {tokens:,} tokens, and there are {budget:,}"
             )
+        for one, original in self._repeated.items():
+            if original not in self._taken:
+                title = self._stages[original.stage].title
+                self._reasons[one] = f"left out: {title} says the same, and that does not fit"
         shown = sorted(self._taken)
         return Assembled(
             text=text,
@@ -217,7 +243,7 @@ class _Fitting:
         for n, _ in enumerate(self._stages):
             for one in self._pieces(n):
                 fragment = self._fragment(one)
-                said: list[object] = [" ".join(fragment.text.split()).casefold()]
+                said: list[object] = [_said(fragment.text)]
                 if fragment.memory is not None:
                     said.append(self._name(one))
                     original = next((seen[each] for each in said if each in seen), None)
@@ -227,8 +253,15 @@ class _Fitting:
                     seen.setdefault(each, one)
         return originals
 
-    def _repeats(self, one: _Piece, original: _Piece | None) -> bool:
-        """Whether a piece says what is shown already, or will be if there is room."""
+    def _superfluous(self, one: _Piece, original: _Piece | None) -> bool:
+        """Whether a piece says what the model reads anyway, or will read if there is room."""
+        fragment = self._fragment(one)
+        if fragment.seen or (original is not None and self._fragment(original).seen):
+            self._reasons[one] = _ELSEWHERE
+            return True
+        if fragment.memory is not None and _said(fragment.text) == _said(self._query):
+            self._reasons[one] = _THE_PROMPT
+            return True
         if original is None:
             return False
         earlier = self._stages[original.stage].rank < self._stages[one.stage].rank
@@ -236,6 +269,7 @@ class _Fitting:
             return False
         title = self._stages[original.stage].title
         self._reasons[one] = f"left out: it stands under {title} already"
+        self._repeated[one] = original
         return True
 
     def _pieces(self, n: int) -> list[_Piece]:
@@ -263,7 +297,8 @@ class _Fitting:
         """What a section costs beside its fragments."""
         stage = self._stages[n]
         data = any(one.data for one in self._sections[n])
-        fence = f"{RECALLED_HEAD}\n{RECALLED_TAIL}\n" if data else ""
+        head, tail = _fence(stage)
+        fence = f"{head}\n{tail}\n" if data else ""
         return self._count(f"{stage.title}{self._gap}{fence}{_BETWEEN_SECTIONS}")
 
     def _count(self, text: str) -> int:
@@ -284,7 +319,8 @@ class _Fitting:
         for n, stage in enumerate(self._stages):
             if pieces := self._of(n):
                 yield stage.source, self._section(n, pieces, explained=explained)
-                explained = explained or any(self._fragment(one).data for one in pieces)
+                recalled = not stage.dialogue and any(self._fragment(one).data for one in pieces)
+                explained = explained or recalled
 
     def _section(self, n: int, pieces: Sequence[_Piece], *, explained: bool) -> str:
         """A section as it is shown: its own words as they are, data between fences."""
@@ -292,10 +328,11 @@ class _Fitting:
         if [self._fragment(one) for one in pieces] == [_nothing(stage)]:
             return stage.empty
         runs = []
+        whole, tail = _fence(stage)
         for data, run in groupby(pieces, key=lambda one: self._fragment(one).data):
             text = stage.between.join(map(self._written, run))
-            head = _HEAD_AGAIN if explained else RECALLED_HEAD
-            runs.append(f"{head}\n{text}\n{RECALLED_TAIL}" if data else text)
+            head = _HEAD_AGAIN if explained and not stage.dialogue else whole
+            runs.append(f"{head}\n{text}\n{tail}" if data else text)
             explained = explained or data
         return f"{stage.title}{self._gap}" + "\n".join(runs)
 
@@ -317,17 +354,28 @@ def written(fragment: Fragment, stage: Stage) -> str:
     if not fragment.data:
         return fragment.text
     content = quoted(fragment.text)
-    if not fragment.fields:
+    if not fragment.fields and stage.item == VERBATIM:
         label = {"source": labelled(fragment.source), "version": labelled(fragment.version)}
         return RECALLED_FROM.format_map({**label, "content": content})
     item = stage.item
     alone = item == VERBATIM or "\n{content}\n" in item
     said = {**dict.fromkeys(_ITEM_FIELDS, ""), "source": labelled(fragment.source)}
+    said["key"] = labelled(fragment.key or "")
     told = {name: quoted(one) for name, one in fragment.fields.items()}
     return item.format_map({**said, **told, "content": content if alone else indented(content)})
 
 
 _ITEM_FIELDS: Final = FIELDS - {"content", "source"}
+
+
+def _fence(stage: Stage) -> tuple[str, str]:
+    """What begins and ends the data of a stage."""
+    return (DIALOGUE_HEAD, DIALOGUE_TAIL) if stage.dialogue else (RECALLED_HEAD, RECALLED_TAIL)
+
+
+def _said(text: str) -> str:
+    """A text, whatever its case and spaces."""
+    return " ".join(text.split()).casefold()
 
 
 def _told(stage: Stage, section: Section) -> Iterator[Fragment]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from unicodedata import normalize
 
 from langmem_tiers import prompts
 from langmem_tiers.memory import Recollection
-from langmem_tiers.prompts import RECALLED_ONE, UNKNOWN_SPEAKER
+from langmem_tiers.prompts import RECALLED_ONE, RECALLED_ORIGIN, UNKNOWN_SPEAKER
+from langmem_tiers.remember.candidate import Source
+from langmem_tiers.remember.reading import unseen
+from langmem_tiers.values import source_of, trust_of
 
 _TAGS: Final = {
     tag
@@ -16,20 +20,42 @@ _TAGS: Final = {
     for tag in re.findall(r"<(\w+)", text)
 }
 """What our prompts put around data."""
-_FENCE: Final = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(sorted(_TAGS))})\b)", re.IGNORECASE)
+_FENCE: Final = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(sorted(_TAGS))})\b)", re.IGNORECASE)
+_OPENING: Final = re.compile("[<\ufe64\uff1c]")
 _NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 _LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INDENT: Final = "\n    "
+_LONGEST: Final = 80
+"""Characters of a label; what is longer ends with an ellipsis."""
 
 
 def quoted(text: str) -> str:
-    """Text as data: what could begin or end a fence is written `&lt;`, all else verbatim."""
-    return _FENCE.sub("&lt;", text)
+    """Text as data: what could begin or end a fence is written `&lt;`, all else verbatim.
+
+    Characters that are not seen hide no fence, nor do wide ones.
+    """
+    if not _OPENING.search(text):
+        return text
+    seen = [place for place, one in enumerate(text) if not unseen(one)]
+    plain = "".join(_plain(text[place]) for place in seen)
+    after = 0
+    pieces: list[str] = []
+    for found in _FENCE.finditer(plain):
+        place = seen[found.start()]
+        pieces += (text[after:place], "&lt;")
+        after = place + 1
+    return "".join((*pieces, text[after:]))
 
 
 def labelled(text: str) -> str:
     """Text as a label of a fence: what could end it, or the line, is a space."""
     return _NOT_IN_A_LABEL.sub(" ", text).strip()
+
+
+def brief(text: str) -> str:
+    """Text as a short label: a name, a type or a source, of which nothing else is expected."""
+    found = labelled(text)
+    return found if len(found) <= _LONGEST else f"{found[: _LONGEST - 1]}…"
 
 
 def indented(text: str) -> str:
@@ -43,15 +69,30 @@ def fields_of(one: Recollection) -> dict[str, str]:
     speaker = one.speaker or UNKNOWN_SPEAKER
     return {
         "tier": one.tier.value,
-        "memory_type": labelled(one.memory_type),
+        "memory_type": brief(one.memory_type),
         "date": str(when.date()),
         "when": when.isoformat(),
-        "speaker": labelled(speaker),
-        "role": labelled(speaker).upper(),
+        "speaker": brief(speaker),
+        "role": brief(speaker).upper(),
         "relevance": f"{one.score:.2f}",
+        "origin": _origin(one),
     }
 
 
+def _plain(character: str) -> str:
+    """A character in its plain form, if that is one character as well."""
+    plain = character if character.isascii() else normalize("NFKC", character)
+    return plain if len(plain) == 1 else character
+
+
+def _origin(one: Recollection) -> str:
+    """Whose word a memory is and how far it is trusted, unless it is a user's own."""
+    source, trust = source_of(one.value), trust_of(one.value)
+    if source == Source.USER and trust >= 1:
+        return ""
+    return RECALLED_ORIGIN.format(source=brief(source), trust=trust)
+
+
 def shown(one: Recollection) -> str:
-    """A memory as a model reads it: its tier, type, day and speaker, and what it says."""
+    """A memory as a model reads it: what is known of it, and what it says."""
     return RECALLED_ONE.format_map({**fields_of(one), "content": quoted(one.content)})

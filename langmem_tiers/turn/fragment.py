@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from langmem_tiers.memory import Recollection
 from langmem_tiers.turn.fence import fields_of
+from langmem_tiers.values import storable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,8 @@ class Fragment:
     memory: Recollection | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     """What a layout can say of it beside its text: `when`, `speaker`, …"""
+    seen: bool = False
+    """Whether the model sees it elsewhere: then it informs the later stages, and is not shown."""
 
     @classmethod
     def of_memory(cls, one: Recollection, source: str, *, rank: float = 0.0) -> Fragment:
@@ -71,11 +74,11 @@ class Fragment:
 
     def provenance(self) -> dict[str, Any]:
         """Where it comes from and why it is there, as JSON."""
-        named = {"key": self.key} if self.key is not None else {}
+        named = {"key": storable(self.key)} if self.key is not None else {}
         return {
-            "source": self.source,
-            "version": self.version,
-            "rationale": self.rationale,
+            "source": storable(self.source),
+            "version": storable(self.version),
+            "rationale": storable(self.rationale),
             **named,
         }
 

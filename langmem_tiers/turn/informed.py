@@ -17,10 +17,16 @@ from langmem_tiers.turn.fragment import Section
 
 WEIGHT: Final = 0.5
 """How much of its score in the circumstances a memory is given at most: our own choice."""
-MOST_WORDS: Final = 12
-"""Words of a message, and of a list, that are asked for: our own choice."""
+MOST_WORDS: Final = 8
+"""Words of an earlier stage that are asked for; the time grows with them: our own choice."""
+_TELLING: Final = re.compile(r"\w{4,}|\w*[A-Z0-9]{2,}\w*")
+"""Words that say what is talked about: no short ones, but for abbreviations and numbers."""
 MOST_INFORMED: Final = 10
 """Memories that an earlier stage's words call up at most."""
+LEAST_MATCH: Final = 0.1
+"""What a memory's match, a chance to be evidence, is at least with the cut-off: our own choice."""
+LEAST_INFORMED_MATCH: Final = 0.2
+"""Likewise where an earlier stage's words alone call it up: above what shares no word with them."""
 _LAST: Final = 2
 """Messages of a conversation that are."""
 _LISTED: Final = re.compile(r"^- (.+?)(?: \(\d+% done\))?$", re.MULTILINE)
@@ -37,6 +43,11 @@ def circumstances(sections: Mapping[str, Section], stages: Iterable[str]) -> lis
     """What these stages said, as far as they said anything."""
     told = [(name, _told(name, sections.get(name, Section()))) for name in stages]
     return [Circumstance(name, said) for name, said in told if said]
+
+
+def matching(found: Iterable[Recollection], least: float) -> list[Recollection]:
+    """Those that match so well at least."""
+    return [one for one in found if one.match >= least]
 
 
 def together(
@@ -72,11 +83,11 @@ def _told(stage: str, section: Section) -> str:
     """What a stage said, in a few words: the end of a conversation, the beginning of a list."""
     if stage == "conversation":
         said = [one.text for one in section if one.fields.get("speaker")] or [str(section)]
-        return " ".join(_beginning(one) for one in said[-_LAST:])
+        return " ".join(_telling(one, MOST_WORDS // _LAST) for one in said[-_LAST:]).strip()
     text = str(section)
     listed = _LISTED.findall(text) or [text]
-    return _beginning(" ".join(listed))
+    return _telling(" ".join(listed), MOST_WORDS)
 
 
-def _beginning(text: str) -> str:
-    return " ".join(text.split()[:MOST_WORDS])
+def _telling(text: str, most: int) -> str:
+    return " ".join(_TELLING.findall(text)[:most])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.config import MAX_NAMESPACE_BYTES
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, failure_fields
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall
 from langmem_tiers.recall.words import words
 from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.memories import NewMemory, checked_text, label, share
+from langmem_tiers.remember.memories import NewMemory, checked_text, share
 from langmem_tiers.values import storable
 
 TOOL_CALL: Final = "tool-call"
@@ -113,9 +115,11 @@ def called(
         raise InvalidTypeError(f"parameters is a mapping, not {type(parameters).__name__}")
     seconds = told["duration"]
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
-        raise InvalidTypeError(f"duration is a number of seconds, not {seconds!r:.80}")
+        raise InvalidTypeError(f"duration is a number of seconds, not {short(seconds)}")
+    if seconds is not None and not abs(seconds) <= sys.float_info.max:
+        raise InvalidInputError(f"duration is {short(seconds)}: use seconds, or None")
     return Called(
-        tool=str(label(storable(checked_text(tool_name, "tool_name")), "tool_name")),
+        tool=_named(tool_name),
         parameters=_json(parameters or {}),
         result=None if error is not None else shortened(_said(result)),
         error=None if error is None else shortened(_failed(error)),
@@ -123,6 +127,12 @@ def called(
         relevance=share(told["relevance"], "relevance"),
         call_id=told["call_id"],
     )
+
+
+def _named(tool_name: object) -> str:
+    """A tool's name, cut to what a label may have: a model calls any name."""
+    said = storable(tool_name) if isinstance(tool_name, str) else tool_name
+    return checked_text(said, "tool_name").encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore")
 
 
 def _json(parameters: Mapping[str, Any]) -> dict[str, Any]:

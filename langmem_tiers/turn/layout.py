@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any, Final
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.prompts import RECALLED_ONE
 
 VERBATIM: Final = "{content}"
-MESSAGE: Final = "{stamp}{speaker}: {content}"
+MESSAGE: Final = "{stamp}{speaker}{origin}: {content}"
 FIELDS: Final = frozenset(
     (
         "content",
+        "key",
         "tier",
         "memory_type",
         "date",
@@ -23,6 +24,7 @@ FIELDS: Final = frozenset(
         "speaker",
         "role",
         "relevance",
+        "origin",
         "source",
     )
 )
@@ -31,6 +33,8 @@ FIELDS: Final = frozenset(
 EPISODES: Final = ("episodic", "interaction", "achievement")
 """Memory types of what happened."""
 NOTES: Final = ("working",)
+INTENTIONS: Final = ("prospective",)
+"""What is intended: reminders raise it when it is due."""
 CIRCUMSTANCES: Final = ("conversation", "goals")
 """Stages whose words a later one asks for as well."""
 
@@ -49,7 +53,9 @@ class Stage:
     empty: str = ""
     """What stands in the place of the whole section if the source answers nothing."""
     item: str = VERBATIM
-    """How a fragment is written; `FIELDS` says what may stand in braces."""
+    """How a fragment is written that is data; `FIELDS` says what may stand in braces."""
+    dialogue: bool = False
+    """Whether its fence says that it is the recent dialogue, and not recalled memories."""
     between: str = "\n"
     """What stands between two fragments."""
     rank: int = 0
@@ -64,7 +70,7 @@ class Stage:
         for name in ("source", "title"):
             given = getattr(self, name)
             if not isinstance(given, str) or not given.strip():
-                raise InvalidInputError(f"a stage needs a {name}, not {given!r:.80}")
+                raise InvalidInputError(f"a stage needs a {name}, not {short(given)}")
         try:
             named = {one[1] for one in Formatter().parse(self.item) if one[1] is not None}
         except ValueError as error:
@@ -104,6 +110,10 @@ class Layout:
     gap: str = "\n"
     """What stands between a title and its section."""
 
+    def __repr__(self) -> str:
+        """Its name, and its stages' sources."""
+        return f"Layout({self.name}: {', '.join(one.source for one in self.stages)})"
+
     def __post_init__(self) -> None:
         """Refuse what cannot be told apart."""
         if not all(isinstance(one, Stage) for one in self.stages):
@@ -131,6 +141,7 @@ ORCHESTRATOR: Final = Layout(
             source="conversation",
             title="## Conversation History",
             item=MESSAGE,
+            dialogue=True,
             rank=2,
             share=0.5,
             options={"limit": 20},
@@ -149,7 +160,7 @@ ORCHESTRATOR: Final = Layout(
             title="## Episodic Memory",
             item=RECALLED_ONE,
             rank=4,
-            options={"memory_types": EPISODES, "limit": 20, "informed_by": CIRCUMSTANCES},
+            options={"memory_types": EPISODES, "limit": 10, "informed_by": CIRCUMSTANCES},
         ),
         Stage(
             source="semantic",
@@ -157,8 +168,8 @@ ORCHESTRATOR: Final = Layout(
             item=RECALLED_ONE,
             rank=4,
             options={
-                "other_than": (*EPISODES, *NOTES),
-                "limit": 20,
+                "other_than": (*EPISODES, *NOTES, *INTENTIONS),
+                "limit": 10,
                 "informed_by": CIRCUMSTANCES,
             },
         ),
@@ -177,7 +188,8 @@ PERSONA: Final = Layout(
             source="conversation",
             title="# RECENT CONVERSATION (Last Hour)",
             empty="# RECENT CONVERSATION\n\nNo recent interaction history.",
-            item="{stamp}{role}: {content}",
+            item="{stamp}{role}{origin}: {content}",
+            dialogue=True,
             rank=2,
             share=0.5,
             options={"limit": 20, "minutes": 60, "summary": False},
@@ -187,7 +199,7 @@ PERSONA: Final = Layout(
             title="# RELEVANT MEMORIES FROM YOUR HISTORY",
             empty="# RELEVANT MEMORIES\n\nNo relevant past memories found.",
             item=(
-                "**Memory Type**: {memory_type}\n**Content**: {content}\n"
+                "**Memory Type**: {memory_type}{origin}\n**Content**: {content}\n"
                 "**Relevance**: {relevance}\n**When**: {when}"
             ),
             between="\n\n",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
@@ -12,7 +12,9 @@ from uuid import NAMESPACE_OID, uuid5
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.skills import Trace
+from langmem_tiers.learn.traces import trace_memory
 from langmem_tiers.memory import MemoryContext
+from langmem_tiers.namespaces import Place
 from langmem_tiers.remember.memories import NewMemory
 from langmem_tiers.turn.fragment import Fragment
 from langmem_tiers.turn.invocation import Invocation
@@ -48,6 +50,8 @@ class TurnRecord:
     """Deltas of progress, each with its `goal`."""
     shown: list[dict[str, Any]] = field(default_factory=list)
     """What it was shown that is no new evidence when it is said again: texts, and whose."""
+    echoes: list[dict[str, Any]] = field(default_factory=list)
+    """What it was told to keep and repeats a memory, with that one's `key` and `namespace`."""
     wanted: list[str] = field(default_factory=list)
     """The key of each thing that it was told to keep, kept or not: a retry wants the same."""
     events: list[TurnEvent] = field(default_factory=list)
@@ -72,6 +76,16 @@ class TurnRecord:
                 continue
             key, place = (None, None) if memory is None else (memory.key, [*memory.namespace])
             self.shown.append({"content": one.text, "key": key, "namespace": place})
+
+    def repeated(self, one: NewMemory, places: Iterable[tuple[Place, str]]) -> None:
+        """Keep in mind what is not kept as it repeats these memories."""
+        again = as_json(replace(one, recalled=()))
+        for place, key in places:
+            self.echoes.append({"key": key, "namespace": place.namespace, "memory": again})
+
+    def untold(self, keys: Container[str]) -> list[NewMemory]:
+        """What repeats the memories of these keys alone, which are not to stay as they are."""
+        return [NewMemory(**one["memory"]) for one in self.echoes if one["key"] in keys]
 
     def refuse(self, what: str, why: str, at: datetime) -> None:
         """Note that something was refused; said again, it is counted."""
@@ -103,11 +117,29 @@ class TurnRecord:
         return found
 
     def trace(self, *, success: bool | None) -> Trace | None:
-        """Its calls for the skill extractor; it went as its last call did, unless told."""
-        if not self.calls:
+        """Its calls for the skill extractor; it went as its last call did, unless told.
+
+        A call that was refused or quarantined is left out: its names may instruct as well.
+        """
+        kept = self._open_calls()
+        if not kept:
             return None
         ended = self.calls[-1].error is None if success is None else success
-        return Trace(self.turn, [one.step() for one in self.calls], ended)
+        steps = [one.step() for one in self.calls if one.key in kept]
+        return Trace(self.turn, steps, ended, min(one.trust for one in kept.values()))
+
+    def run_memory(self, trace: Trace, context: MemoryContext) -> NewMemory:
+        """Its trace as something to be stored, held for as long as one of its calls is."""
+        return _derived(trace_memory(trace, context), [*self._open_calls().values()])
+
+    def _open_calls(self) -> dict[str, NewMemory]:
+        """The memories of its calls that are not held back, unless for want of a review alone."""
+        calls = {one.key for one in self.calls}
+        return {
+            str(one.key): one
+            for one in self.pending
+            if one.key in calls and (one.held is None or one.awaits_review)
+        }
 
     def to_state(self) -> dict[str, Any]:
         """The turn as JSON."""
@@ -123,6 +155,7 @@ class TurnRecord:
             "calls": [_fields(one) for one in self.calls],
             "goals": list(self.goals),
             "shown": list(self.shown),
+            "echoes": list(self.echoes),
             "wanted": list(self.wanted),
             "events": [one.to_state() for one in self.events],
             "closed": self.closed,
@@ -143,6 +176,7 @@ class TurnRecord:
                 "events": [TurnEvent.of_state(one) for one in state["events"]],
                 "goals": list(state["goals"]),
                 "shown": list(state["shown"]),
+                "echoes": list(state.get("echoes", ())),
                 "wanted": list(state["wanted"]),
                 "evicted": list(state["evicted"]),
             }
@@ -168,8 +202,9 @@ def _instead(failed: Invocation, later: Invocation) -> bool:
 def _derived(one: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
     """A memory that is trusted no further than what it comes from."""
     least = min(origins, key=lambda each: each.trust)
-    held = next((each.held for each in origins if each.held), None)
-    awaits = any(each.awaits_review for each in origins)
+    barred = next((each.held for each in origins if each.held and not each.awaits_review), None)
+    held = barred or next((each.held for each in origins if each.held), None)
+    awaits = barred is None and any(each.awaits_review for each in origins)
     return replace(one, source=least.source, trust=least.trust, held=held, awaits_review=awaits)
 
 

@@ -21,6 +21,8 @@ class CommitReport:
     turn: str
     stored: tuple[StoreResult, ...] = ()
     """Every memory that was written."""
+    refused: tuple[StoreResult, ...] = ()
+    """What the gate let pass and the commit did not write, each with the reason."""
     episodic: tuple[Mapping[str, Any], ...] = ()
     """What happened, as it was stored: `key`, `namespace`, `tier` and `value`. A retry exports what
     is still there, as it is by then."""
@@ -52,6 +54,7 @@ class CommitReport:
             "goals": [dict(one) for one in self.goals],
             "lessons": list(self.lessons),
             "skills": list(self.skills),
+            "refused": {str(one.key): one.reason for one in self.refused},
         }
 
     def to_json(self) -> str:
@@ -74,6 +77,7 @@ def exported(one: Write) -> dict[str, Any]:
 def committed(
     puts: Sequence[Write],
     *,
+    refused: Mapping[str, str],
     evicted: Sequence[tuple[str, str]],
     wanted: Sequence[str],
     calls: int,
@@ -83,7 +87,8 @@ def committed(
 ) -> dict[str, Any]:
     """What the `committed` event of a turn keeps, so that a retry can be answered from it.
 
-    `evicted` are the keys of what made room, each with that of what it made room for.
+    `refused` are the keys of what was not written, each with the reason; `evicted` those of what
+    made room, each with that of what it made room for.
     """
     exports = [exported(one) for one in puts]
     episodes = sum(map(_happened, exports))
@@ -107,6 +112,7 @@ def committed(
             }
             for one in puts
         ],
+        "refused": dict(refused),
         "lessons": list(lessons),
         "skills": list(skills),
         "goals": [dict(one) for one in goals],
@@ -140,6 +146,10 @@ def report_of(
                 evicted=tuple(one["evicted"]),
             )
             for one in detail["stored"]
+        ),
+        refused=tuple(
+            StoreResult(stored=False, key=key, reason=why)
+            for key, why in detail.get("refused", {}).items()
         ),
         episodic=tuple(one for one in found if _happened(one)),
         semantic=tuple(one for one in found if not _happened(one)),

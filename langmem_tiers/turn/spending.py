@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
-from langmem_tiers.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import BudgetExceededError, InvalidInputError, InvalidTypeError, short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +30,12 @@ class Budget:
         for name in ("tokens", "events"):
             given = getattr(self, name)
             if given is not None and (isinstance(given, bool) or not isinstance(given, int)):
-                raise InvalidTypeError(f"{name} is a whole number or None, not {given!r:.80}")
+                raise InvalidTypeError(f"{name} is a whole number or None, not {short(given)}")
             _check_limit(given, name)
         if self.seconds is not None and (
             isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float)
         ):
-            raise InvalidTypeError(f"seconds is a number or None, not {self.seconds!r:.80}")
+            raise InvalidTypeError(f"seconds is a number or None, not {short(self.seconds)}")
         _check_limit(self.seconds, "seconds")
 
 
@@ -100,14 +101,16 @@ def checked_tokens(budget: object) -> int | None:
         InvalidInputError: for what is no number of tokens.
     """
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int)):
-        raise InvalidTypeError(f"budget is a whole number of tokens, not {budget!r:.80}")
+        hint = "; a Budget is the turn's: MemoryOrchestrator(…, budget=Budget(…))"
+        told = hint if isinstance(budget, Budget) else ""
+        raise InvalidTypeError(f"budget is a whole number of tokens, not {short(budget)}{told}")
     if budget is not None and budget < 0:
         raise InvalidInputError(f"budget is {budget}: use 0 or more tokens")
     return budget
 
 
 def _check_limit(given: float | None, name: str) -> None:
-    if given is not None and not 0 <= given < float("inf"):
+    if given is not None and not 0 <= given <= sys.float_info.max:
         raise InvalidInputError(f"{name} is {given}: use 0 or more, or None for no limit")
 
 

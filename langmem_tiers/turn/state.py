@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from typing import Any
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.memories import checked_text, label, parsed_moment, share
 
 MOST_DELTAS = 100
@@ -203,7 +203,9 @@ def checked_day(given: object, what: str) -> dt.date:
     try:
         day = dt.date.fromisoformat(given) if isinstance(given, str) else given
     except ValueError as error:
-        raise InvalidInputError(f"{what} {given!r:.40} is no day: write it 2026-03-01") from error
+        raise InvalidInputError(
+            f"{what} {short(given, 40)} is no day: write it 2026-03-01"
+        ) from error
     if not isinstance(day, dt.date) or isinstance(day, dt.datetime):
         raise InvalidTypeError(f"{what} is a day in UTC, a date, not {type(given).__name__}")
     return day

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.turn.state import Task
 
@@ -109,7 +110,7 @@ def _checked(todo: object) -> Mapping[str, Any]:
         raise InvalidTypeError(f"a todo is a mapping or a Task, not {type(todo).__name__}")
     if not isinstance(todo.get("status"), str):
         raise InvalidInputError(
-            f"a todo has a status, such as {', '.join(STATUSES)}: {dict(todo)!r:.80}"
+            f"a todo has a status, such as {', '.join(STATUSES)}: {short(dict(todo))}"
         )
     checked_text(todo.get("content"), "the content of a todo")
     return todo
@@ -117,13 +118,13 @@ def _checked(todo: object) -> Mapping[str, Any]:
 
 def _steps(steps: object) -> Sequence[str]:
     if isinstance(steps, str) or not isinstance(steps, Iterable):
-        raise InvalidTypeError(f"steps is a list of texts, not {steps!r:.80}")
+        raise InvalidTypeError(f"steps is a list of texts, not {short(steps)}")
     return [checked_text(one, "a step").strip() for one in steps]
 
 
 def _success(told: object) -> bool:
     if not isinstance(told, bool):
-        raise InvalidTypeError(f"success is True or False, not {told!r:.80}")
+        raise InvalidTypeError(f"success is True or False, not {short(told)}")
     return told
 
 
@@ -131,7 +132,7 @@ def _minutes(told: object) -> float | int | None:
     if told is None:
         return None
     if isinstance(told, bool) or not isinstance(told, int | float):
-        raise InvalidTypeError(f"duration is a number of minutes, not {told!r:.80}")
-    if not 0 <= told < float("inf"):
+        raise InvalidTypeError(f"duration is a number of minutes, not {short(told)}")
+    if not 0 <= told <= sys.float_info.max:
         raise InvalidInputError(f"duration is {told}: use minutes, 0 or more")
     return told

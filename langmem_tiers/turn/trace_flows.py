@@ -64,12 +64,16 @@ def history(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
 
 
 def sweep(now: dt.datetime, days: float | None) -> Flow[None]:
-    """Remove what turns decided longer ago, a batch a transaction; None keeps all of it."""
-    removed = days is not None
-    while removed:
-        before = now - dt.timedelta(days=days or 0)
-        (rows,) = yield Query((Call("sweep_turns", {"before": before}),), commit=True)
-        removed = bool(rows[0][0])
+    """Remove what was decided longer ago, a batch a transaction; None keeps all of it.
+
+    That is what turns decided, and what became of memories that were rejected or made room.
+    """
+    for batch in ("sweep_turns", "sweep_gone"):
+        removed = days is not None
+        while removed:
+            before = now - dt.timedelta(days=days or 0)
+            (rows,) = yield Query((Call(batch, {"before": before}),), commit=True)
+            removed = bool(rows[0][0])
 
 
 def _event(row: Row) -> TurnEvent:

@@ -44,7 +44,9 @@ def document(*arguments: str) -> Any:
 def subprocess_of(
     *arguments: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE
 ) -> subprocess.Popen[str]:
-    program = "from langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
+    # A shell that starts the tests in the background has their children ignore SIGINT.
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{heeding}\nfrom langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
     return subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdout=stdout,

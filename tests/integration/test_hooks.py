@@ -104,7 +104,7 @@ def test_a_prompt_that_intends_something_before_a_tool_is_raised_before_it(
     memory: MemoryCoordinator,
 ) -> None:
     said = "I need to tell the team before you deploy"
-    MemoryHooks(memory, tools=["deploy"]).on_user_prompt_submit(said)
+    MemoryHooks(memory, before_tools=["deploy"]).on_user_prompt_submit(said)
 
     assert memory.remind(tool="test") == []
     assert [one.content for one in memory.remind(tool="deploy")] == [said]

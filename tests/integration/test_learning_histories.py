@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from langmem_tiers import GatePolicy
 from langmem_tiers.errors import RollbackError
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.policy import PromotionPolicy
@@ -38,6 +39,8 @@ POLICY = PromotionPolicy(
     demote_after=DEMOTE_AFTER,
     demote_within=DEMOTE_WITHIN,
 )
+GATE = GatePolicy(refuse_echoes=False)
+"""What was recalled may be learned again: the model knows of no recalls."""
 LESSONS = (
     "kiwis ripen beside bananas within two days",
     "retry a throttled request after the header says so",
@@ -238,7 +241,7 @@ async def live(history: list[Any], opened: Opened, mode: Mode, url: str) -> None
     opener = Opener(opened=opened, mode=mode, new_url=lambda: url, clock=clock)
     async with opener(url=url, index=text_index()) as driver:
         callers = {
-            one: Caller(coordinator(tiered(driver), project_id=one, policy=POLICY), mode)
+            one: Caller(coordinator(tiered(driver), project_id=one, policy=POLICY, gate=GATE), mode)
             for one in PROJECTS
         }
         living = Living(callers, World(), clock, url)

@@ -25,9 +25,11 @@ from langmem_tiers import (
     Persona,
     Route,
     TieredStore,
+    TurnMiddleware,
+    create_assemble_node,
 )
 from langmem_tiers.errors import InvalidTypeError
-from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA
+from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.graphs import add
 from tests.support.opening import Clock, Opener, tables, text_index
@@ -36,6 +38,7 @@ from tests.support.turning import Seeing, Turn, turning
 
 Open = Callable[..., AbstractAsyncContextManager[Caller]]
 SOURCES = [stage.source for stage in ORCHESTRATOR.stages]
+TYPO = {"limitt": 3}
 BAD = "ValueError: the amount '1,234' has a comma"
 
 
@@ -328,6 +331,78 @@ async def test_a_new_source_gets_a_section_of_its_own(call: Caller) -> None:
 
     assert "## Social Graph\n<recalled_memories>" in context.text
     assert '<memory source="social_graph" version="">\nof Ann\n</memory>' in context.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"budget": 500}, r"budget is a Budget, such as Budget\(tokens=500\), not 500"),
+        ({"layout": "PERSONA"}, "layout is ORCHESTRATOR, PERSONA or a Layout"),
+        ({"settings": {}}, "settings are OrchestratorSettings"),
+        (
+            {"settings": OrchestratorSettings(default_filters={"limitt": 1})},
+            "default_filters: there is no 'limitt': use one of .*limit",
+        ),
+        (
+            {
+                "layout": Layout(
+                    name="x", stages=(Stage(source="semantic", title="#", options=TYPO),)
+                )
+            },
+            "the options of the stage 'semantic': there is no 'limitt': use one of .*limit",
+        ),
+        (
+            {"sources": {"mine": lambda prompt: prompt}},
+            r"the source 'mine' takes \(prompt, metadata\), not \(prompt\)",
+        ),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_with_what_to_give(
+    memory: Any, wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidTypeError, match=said):
+        MemoryOrchestrator(memory, **wrong)
+
+
+def test_a_filter_that_no_recall_takes_and_a_budget_of_a_turn_are_refused(memory: Any) -> None:
+    with MemoryOrchestrator(memory) as turn:
+        with pytest.raises(InvalidTypeError, match="filters: there is no 'limitt': use one of"):
+            turn.assemble_context("keys", filters=TYPO)
+        with pytest.raises(InvalidTypeError, match="a Budget is the turn's"):
+            turn.assemble_context("keys", budget=Budget(tokens=5))  # type: ignore[arg-type]
+    for make in (create_assemble_node, TurnMiddleware):
+        with pytest.raises(InvalidTypeError, match="filters: there is no 'limitt'"):
+            make(filters=TYPO)
+
+
+class Down:
+    """A system that does not answer."""
+
+    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> str:
+        """Raise."""
+        raise ConnectionError(f"down, asked {prompt} in {metadata['mode']}")
+
+
+async def test_the_error_of_a_source_keeps_its_type_and_names_the_source(call: Caller) -> None:
+    async with turning(call, sources={"crm": Down()}) as turn:
+        with pytest.raises(ConnectionError, match="down, asked keys") as raised:
+            await turn("assemble_context", "keys")
+        await turn("commit")
+
+    assert raised.value.__notes__ == ["raised by the source 'crm' of the turn"]
+
+
+def test_a_context_for_which_there_is_no_room_says_so(
+    memory: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.store("Keys rotate on Mondays", memory_type="semantic")
+
+    with MemoryOrchestrator(memory, budget=Budget(tokens=10)) as turn:
+        assert turn.assemble_context("When do keys rotate?").text == ""
+        (assembled,) = turn.trace.of_kind("assembled")
+
+    assert assembled.reasons[0].endswith("0 of 10 tokens: the budget is too small for any")
+    assert "the budget is too small for any" in caplog.text
 
 
 @pytest.mark.parametrize("source", [3, object(), "text"])

@@ -7,8 +7,10 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+import psycopg
 import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -16,6 +18,7 @@ from langgraph.types import Command
 from langmem_tiers import (
     DatabaseError,
     InvalidInputError,
+    InvalidTypeError,
     MemoryContext,
     MemoryCoordinator,
     create_review_node,
@@ -160,13 +163,13 @@ class Failing(MemoryCoordinator):
 
     failed = False
 
-    def reject(self, key: str, *, reason: str) -> str:
+    def reject(self, key: str, *, reason: str, version: datetime | None = None) -> str:
         self._fail()
-        return super().reject(key, reason=reason)
+        return super().reject(key, reason=reason, version=version)
 
-    async def areject(self, key: str, *, reason: str) -> str:
+    async def areject(self, key: str, *, reason: str, version: datetime | None = None) -> str:
         self._fail()
-        return await super().areject(key, reason=reason)
+        return await super().areject(key, reason=reason, version=version)
 
     def _fail(self) -> None:
         if not type(self).failed:
@@ -211,3 +214,55 @@ async def test_the_limit_bounds_what_is_asked_and_a_context_what_is_seen(
 def test_a_limit_that_cannot_be_meant_is_refused_when_the_graph_is_built() -> None:
     with pytest.raises(InvalidInputError):
         create_review_node(limit=-1)
+
+
+_OTHERS = """
+INSERT INTO memory.memories (tenant, tier, namespace, key, value, created_at, updated_at, state)
+SELECT 'acme', 'working', 'noise.', 'other' || i, '{"content": "Obey."}', timestamptz '2020-01-01',
+       timestamptz '2020-01-01', 'quarantined'
+FROM generate_series(1, 1100) i
+"""
+
+
+async def test_what_others_left_waiting_keeps_nobody_from_what_is_their_own(
+    open_store: Opener, url: str
+) -> None:
+    async with reviewing(open_store, url, attacks=1) as one:
+        with psycopg.connect(url) as conn:
+            conn.execute(_OTHERS)
+        asked = await one.asked()
+
+    assert [each["key"] for each in asked["memories"]] == ["k0"]
+
+
+async def test_all_that_is_quarantined_can_be_read_page_by_page(
+    open_store: Opener, url: str
+) -> None:
+    async with reviewing(open_store, url) as one:
+        (first,) = await one.call("list_quarantined", limit=1)
+        await one.call("reject", first.key, reason="seen")
+        (second,) = await one.call("list_quarantined", limit=1, after=first)
+        rest = await one.call("list_quarantined", after=second)
+        with pytest.raises(InvalidTypeError, match="the last memory of the page before, not str"):
+            await one.call("list_quarantined", after="k0")
+
+    assert [each.key for each in (first, second, *rest)] == ["k0", "k1", "k2"]
+
+
+async def test_what_was_changed_since_a_person_saw_it_is_asked_about_again(
+    open_store: Opener, url: str
+) -> None:
+    async with reviewing(open_store, url, attacks=1) as one:
+        (seen,) = (await one.asked())["memories"]
+        await one.call("store", ATTACKS[2], source="web", key="k0")
+        answer = {"k0": {"decision": "release", "version": seen["version"]}}
+        (again,) = (await one.run(Command(resume=answer)))["__interrupt__"]
+        assert again.value["error"] == "'k0': it was changed since you saw it: look at it again"
+        (shown,) = again.value["memories"]
+        assert shown["content"] == ATTACKS[2]
+        assert await one.call("get_context", "") == []
+
+        answer = {"k0": {"decision": "release", "version": shown["version"]}}
+        done = await one.run(Command(resume=answer))
+        assert [each["decision"] for each in done["reviewed"]] == ["release"]
+        assert keys(await one.call("get_context", "")) == ["k0"]

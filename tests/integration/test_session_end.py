@@ -325,4 +325,6 @@ def test_a_report_prints_what_became_of_the_session(
         "      1  importance >= 0.6",
         "      1  it recurs in the session",
         "      1  it states a fact",
+        "      1  not kept: it asks",
+        "      1  not kept: it states nothing that lasts",
     ]

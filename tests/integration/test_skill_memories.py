@@ -213,7 +213,7 @@ CALLS = st.builds(ToolCall, NAMES, st.frozensets(NAMES, max_size=3), st.booleans
 @settings(
     derandomize=True, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.builds(Trace, NAMES, st.lists(CALLS, max_size=4), st.booleans()))
+@given(st.builds(Trace, NAMES, st.lists(CALLS, max_size=4), st.booleans(), st.just(1.0)))
 def test_a_trace_comes_back_as_it_was_kept(one: Trace) -> None:
     stored = traces.trace_memory(one, ACME).further["trace"]
 

@@ -211,6 +211,7 @@ def test_a_trace_shows_its_calls(done: Done, root: str) -> None:
         "run": "run-1",
         "calls": [call],
         "succeeded": True,
+        "trust": 1.0,
     }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -20,9 +21,10 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
+from langmem_tiers.flow import Flow, Query
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
-from tests.support.opening import Clock, tables, text_index
+from tests.support.opening import DIMS, Clock, tables, text_index
 
 FACT = "The API key is rotated on Mondays."
 BAD = "ValueError: the amount '1,234' has a comma"
@@ -250,3 +252,129 @@ def test_refusals_without_end_leave_one_event_with_their_number(
         ("memorize", 100),
         ("track a tool call", 100),
     ]
+
+
+# A commit that fails in the driver
+
+
+class Away(TrigramEmbeddings):
+    """Cannot be reached, once told."""
+
+    away = False
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed, if it can be reached."""
+        if self.away:
+            raise ConnectionError("the embedding service is away")
+        return super().embed_documents(texts)
+
+
+def test_a_commit_whose_embedder_raises_may_be_tried_again(url: str, clock: Clock) -> None:
+    embed = Away(DIMS)
+    with TieredStore(url, index=text_index(embed=embed), clock=clock) as store:
+        turn = MemoryOrchestrator(coordinator(store, project_id="billing")).begin()
+        turn.memorize(FACT)
+        embed.away = True
+        with pytest.raises(ConnectionError) as failed:
+            turn.commit()
+        embed.away = False
+
+        assert len(turn.commit().stored) == 1
+    assert failed.value.args
+
+
+class Slow(TrigramEmbeddings):
+    """Answers nothing when it is asked first."""
+
+    def __init__(self, dims: int) -> None:
+        """Embed into so many dimensions."""
+        super().__init__(dims)
+        self.asked = asyncio.Event()
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed, but for the first time."""
+        if not self.asked.is_set():
+            self.asked.set()
+            await asyncio.Event().wait()
+        return super().embed_documents(texts)
+
+
+async def test_a_commit_that_is_cancelled_may_be_tried_again(url: str, clock: Clock) -> None:
+    embed = Slow(DIMS)
+    async with TieredStore(url, index=text_index(embed=embed), clock=clock) as store:
+        turn = MemoryOrchestrator(coordinator(store, project_id="billing")).begin()
+        await turn.amemorize(FACT)
+        committing = asyncio.create_task(turn.acommit())
+        await asyncio.wait_for(embed.asked.wait(), 10)
+        committing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await committing
+
+        assert len((await turn.acommit()).stored) == 1
+
+
+# What is kept beside a commit
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda turn: turn.track_tool_invocation("add", {"amount": "1"}, "added"),
+        lambda turn: turn.note_progress("books", 0.5, "half of them"),
+        lambda turn: turn.memorize("The vault is in the basement."),
+    ],
+)
+def test_what_comes_beside_a_commit_is_refused_and_not_written(
+    memory: MemoryCoordinator, verb: Callable[[MemoryOrchestrator], Any]
+) -> None:
+    memory.state.set_goal("books", "Close the books")
+    turn = MemoryOrchestrator(memory).begin()
+    turn.memorize(FACT)
+    ended = Ended(turn)
+    turn._lock = ended  # type: ignore[assignment]
+
+    with pytest.raises(InvalidInputError, match="committed: begin another"):
+        verb(turn)
+
+    assert [one.kind for one in turn.trace.events] == ["memorized"]
+    assert (turn._record.calls, turn._record.goals) == ([], [])  # type: ignore[union-attr]
+    assert len(ended.reports) == 1
+
+
+class Ended:
+    """A lock of a turn whose commit was faster than whoever waits for it."""
+
+    def __init__(self, turn: MemoryOrchestrator) -> None:
+        """Of that turn."""
+        self.turn, self.real, self.reports = turn, turn._lock, list[Any]()
+
+    def __enter__(self) -> None:
+        if not self.reports:
+            self.turn._lock = self.real
+            self.reports.append(self.turn.commit())
+        self.real.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.real.release()
+
+
+def noted(flow: Flow[Any], names: list[str]) -> Flow[Any]:
+    """A flow, and which statements it asks for."""
+    answer: Any = None
+    while True:
+        try:
+            effect = flow.send(answer)
+        except StopIteration as done:
+            return done.value
+        names += [one.name for one in effect.calls] if isinstance(effect, Query) else []
+        answer = yield effect
+
+
+def test_a_commit_looks_once_at_what_its_memories_come_from(memory: MemoryCoordinator) -> None:
+    memory.store(FACT, key="fact")
+    turn, names = MemoryOrchestrator(memory).begin(), list[str]()
+    turn.memorize({"content": "So it rotates each week.", "derived_from": ["fact"]})
+
+    memory.tiered_store.run(noted(turn.committing(), names))
+
+    assert names.count("origins_of_writes") == 1

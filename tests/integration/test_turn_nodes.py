@@ -13,6 +13,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import ToolNode
+from langgraph.types import interrupt
 
 from langmem_tiers import (
     Budget,
@@ -227,6 +228,26 @@ async def test_an_agents_turn_shows_its_context_and_keeps_every_tool_call(
     assert {"Add up the invoices", "It is empty"} <= {one.content for one in found}
 
 
+def test_an_agents_thread_stands_in_its_requests_once(ready: TieredStore) -> None:
+    said = "Bill Ann before Ben"
+    model = scripted("I will.", "On Mondays.")
+    agent: Any = create_agent(
+        model,
+        [look],
+        middleware=[TurnMiddleware()],
+        context_schema=MemoryContext,
+        store=ready,
+        checkpointer=InMemorySaver(),
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    for text in (said, "When do invoices leave?"):
+        agent.invoke({"messages": [text]}, config, context=ACME)
+
+    texts = [one.text for one in model.seen[-1]]
+    assert MONDAY in texts[0]
+    assert sum(text.count(said) for text in texts) == 1
+
+
 @pytest.mark.parametrize("how", ["invoke", "ainvoke"])
 async def test_an_agent_that_fails_leaves_its_trace_alone_and_goes_on_when_it_is_resumed(
     url: str, ready: TieredStore, how: How
@@ -281,6 +302,108 @@ def test_an_agent_whose_model_fails_leaves_its_trace(ready: TieredStore, url: st
         agent.invoke(ASKED, context=ACME)
 
     assert [row for row in tables(url)["events"] if ",failed," in str(row)]
+
+
+@pytest.mark.parametrize("name", ["", " ", "lo\0ok", "look" * 200])
+def test_an_agent_whose_model_calls_a_name_that_no_tool_has_answers_and_commits(
+    ready: TieredStore, name: str
+) -> None:
+    agent: Any = create_agent(
+        scripted(call(name, place="vault"), "It is empty"),
+        [look],
+        middleware=[TurnMiddleware()],
+        context_schema=MemoryContext,
+        store=ready,
+    )
+
+    state = agent.invoke(ASKED, context=ACME)
+
+    assert state["messages"][-1].text == "It is empty"
+    trace = MemoryOrchestrator(MemoryCoordinator(ready, context=ACME)).history(
+        state["committed"]["turn"]
+    )
+    told = [*trace.of_kind("tracked"), *trace.of_kind("refused")]
+    assert any("call-1" in str(one.detail) or "tool" in one.detail for one in told)
+    assert state["committed"]["summary"]["tool calls"] == (1 if name.strip() else 0)
+
+
+def test_an_interrupted_agents_turn_leaves_its_trace_when_another_message_comes(
+    ready: TieredStore,
+) -> None:
+    @tool
+    def confirm(place: str) -> str:
+        """Ask a person."""
+        return str(interrupt(place))
+
+    agent: Any = create_agent(
+        scripted(calls("confirm", place="vault"), "It is empty"),
+        [confirm],
+        middleware=[TurnMiddleware()],
+        context_schema=MemoryContext,
+        store=ready,
+        checkpointer=InMemorySaver(),
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(ASKED, config, context=ACME)
+    turn = agent.get_state(config).values["turn"]["turn"]
+
+    state = agent.invoke({"messages": [HumanMessage("And now?")]}, config, context=ACME)
+
+    left = MemoryOrchestrator(MemoryCoordinator(ready, context=ACME)).history(turn)
+    assert [one.kind for one in left.events] == ["assembled", "abandoned"]
+    assert left.events[-1].reasons == ("another message came",)
+    assert state["committed"]["turn"] != turn
+
+
+@pytest.mark.parametrize("how", ["node", "agent"])
+def test_where_there_is_no_budget_for_a_context_it_is_empty_and_the_answer_comes(
+    ready: TieredStore, how: str
+) -> None:
+    none = Budget(events=0)
+    if how == "agent":
+        graph: Any = create_agent(
+            scripted(ANSWER),
+            [look],
+            middleware=[TurnMiddleware(budget=none)],
+            context_schema=MemoryContext,
+            store=ready,
+        )
+    else:
+        builder: StateGraph[Any, Any, Any, Any] = StateGraph(
+            MemoryState, context_schema=MemoryContext
+        )
+        builder.add_node("assemble", create_assemble_node(budget=none))
+        builder.add_node(
+            "model", lambda state: {"messages": [AIMessage(ANSWER + state["context"])]}
+        )
+        builder.add_node("commit", create_commit_node(budget=none))
+        for before, after in ((START, "assemble"), ("assemble", "model"), ("model", "commit")):
+            builder.add_edge(before, after)
+        graph = builder.compile(store=ready)
+
+    state = graph.invoke(ASKED, context=ACME)
+
+    assert state["messages"][-1].text == ANSWER
+    trace = MemoryOrchestrator(MemoryCoordinator(ready, context=ACME)).history(
+        state["committed"]["turn"]
+    )
+    assert trace.of_kind("refused")[0].detail == {"what": "assemble a context", "times": 1}
+
+
+def test_what_the_user_says_is_kept_though_the_turn_showed_it(ready: TieredStore) -> None:
+    agent: Any = create_agent(
+        scripted("Noted."),
+        [look],
+        middleware=[TurnMiddleware()],
+        context_schema=MemoryContext,
+        store=ready,
+    )
+
+    state = agent.invoke({"messages": [HumanMessage(MONDAY)]}, context=ACME)
+
+    memory = MemoryCoordinator(ready, context=ACME)
+    kept = [memory.get(key) for key in state["committed"]["episodic"]]
+    assert [one.content for one in kept if one] == [MONDAY]
 
 
 @pytest.mark.parametrize("first", [0, 1])

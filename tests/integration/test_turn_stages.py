@@ -105,6 +105,66 @@ def test_the_same_turn_shows_the_same_text_and_counts_each_memory_once(
     assert memory.stats().accesses - before == 2 * len(recalled)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "most"), [("Thanks!", 0), ("What does Zorro drink?", 0), ("Count to five.", 8)]
+)
+def test_a_prompt_that_the_store_has_nothing_for_is_shown_little_or_nothing(
+    memory: MemoryCoordinator, prompt: str, most: int
+) -> None:
+    assert len(shown(memory, prompt)) <= most < len(TURNING)
+
+
+def test_the_cut_off_can_be_lifted_and_a_stage_shows_ten_memories_at_most(
+    memory: MemoryCoordinator,
+) -> None:
+    with MemoryOrchestrator(memory) as turn:
+        prompt = "What does Zorro drink?"
+        assert turn.assemble_context(prompt).memories == []
+        lifted = turn.assemble_context(prompt, filters={"cutoff": False})
+        wider = turn.assemble_context(prompt, filters={"cutoff": False, "limit": 12})
+
+    assert len([one for one in lifted.fragments if one.source == "semantic"]) == 10
+    assert len([one for one in wider.fragments if one.source == "semantic"]) == 12
+
+
+def test_an_intention_is_no_fact(memory: MemoryCoordinator) -> None:
+    memory.store("Renew the API key", memory_type="prospective", key="intended")
+
+    with MemoryOrchestrator(memory) as turn:
+        found = turn.assemble_context("Who renews the API key?")
+
+    assert "intended" not in {one.fragment.key for one in found.decisions}
+    assert found.memories
+
+
+def test_a_message_that_was_just_stored_is_not_shown_to_itself(memory: MemoryCoordinator) -> None:
+    said = "The museum opens at nine."
+    memory.store(said, memory_type="working", key="museum")
+
+    with MemoryOrchestrator(memory) as turn:
+        found = turn.assemble_context(said)
+
+    assert said not in found.text
+    assert "left out: it is the prompt itself" in {one.reason for one in found.decisions}
+
+
+def test_messages_that_the_model_sees_inform_the_turn_and_are_not_shown(
+    memory: MemoryCoordinator,
+) -> None:
+    one = TURNING[0]
+    said = f"Where is the {one} kept?"
+
+    with MemoryOrchestrator(memory) as turn:
+        found = turn.assemble_context(
+            "And when does it rotate?", messages=[said], show_messages=False
+        )
+
+    assert "## Conversation History" not in found.text
+    assert said not in found.text
+    (raised,) = [each for each in found.fragments if each.text == fact(one)]
+    assert " conversation" in raised.rationale
+
+
 def test_what_the_conversation_shows_is_not_shown_again_as_a_memory(
     memory: MemoryCoordinator,
 ) -> None:

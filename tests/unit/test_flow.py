@@ -240,6 +240,24 @@ def test_run_and_arun_hand_answers_over_and_end_the_session() -> None:
     assert asyncio.run(flow.arun(work(), AsyncScript([1], [2]))) == wanted
 
 
+def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> None:
+    undone = []
+
+    def work() -> Flow[None]:
+        try:
+            yield Embed(("x",), "documents")
+        finally:
+            undone.append(True)
+
+    class Away(Script):
+        def perform(self, effect: Effect, /) -> Any:
+            raise RuntimeError(f"no model for {effect}")
+
+    with pytest.raises(RuntimeError) as kept:  # its traceback keeps the frame of the driver alive
+        flow.run(work(), Away())
+    assert (undone, str(kept.value)[:8]) == ([True], "no model")
+
+
 def test_both_ways_to_ask_a_model_differ_by_await_alone() -> None:
     source = tree(models.aperform).replace("acall", "call").replace("'aembed", "'embed")
     assert source == tree(models.perform)

@@ -84,7 +84,7 @@ def test_what_is_asked_along_is_the_last_exchange_and_the_goals() -> None:
     asked = circumstances(sections, ("conversation", "goals", "working"))
 
     assert [(one.stage, one.query) for one in asked] == [
-        ("conversation", "How is the API key stored? In the vault."),
+        ("conversation", "API stored vault"),
         ("goals", "Rotate keys Rest"),
     ]
 
@@ -92,6 +92,6 @@ def test_what_is_asked_along_is_the_last_exchange_and_the_goals() -> None:
 def test_no_more_than_a_few_words_are_asked_along() -> None:
     said = Fragment(text="word " * 1000, source="conversation", fields={"speaker": "user"})
 
-    (asked,) = circumstances({"conversation": Section((said,))}, ("conversation",))
+    (asked,) = circumstances({"conversation": Section((said,) * 9)}, ("conversation",))
 
     assert len(asked.query.split()) == MOST_WORDS

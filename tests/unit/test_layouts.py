@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,7 +112,7 @@ def test_a_persona_is_read_from_a_file_of_headings() -> None:
 
     assert soul == Persona(
         persona_name="Nova",
-        backstory="A guide to the old town.\nShe has walked it for years.",
+        backstory="A guide to the old town.\nShe has walked it for years.\n\nHobbies:\n- Chess",
         communication_tone="Warm and brief",
         voice_traits=("curious", "dry"),
         core_values=("Honesty", "Care: for people"),
@@ -134,6 +135,7 @@ def test_a_persona_is_shown_with_its_seven_fields() -> None:
 
     assert shown.text == (
         "**Name**: Nova\n**Backstory**: A guide to the old town.\nShe has walked it for years.\n\n"
+        "Hobbies:\n- Chess\n\n"
         "**Communication Style**: Warm and brief\n**Voice Traits**: curious, dry\n\n"
         "**Core Values**:\n- Honesty\n- Care: for people\n\n"
         "**Behavioral Rules**:\nMUST: - Name your sources\n- Say when you do not know\n"
@@ -142,6 +144,49 @@ def test_a_persona_is_shown_with_its_seven_fields() -> None:
     assert not shown.data
     assert shown.version == Persona.of_markdown(SOUL).version
     assert shown.version != Persona(persona_name="Nova").version
+
+
+def test_what_stands_beside_the_fields_of_a_persona_is_kept(tmp_path: Path) -> None:
+    soul = tmp_path / "SOUL.md"
+    soul.write_text(
+        "# Nova\n\nNova is calm:\n\n## Tone\nWarm\n\n## Rules\n- Must name sources\n- Never lie\n"
+        "* Don't shout\n- Do not guess\n\n## Empty\n\n## Habits\nTea at five.\n\n"
+        "## Must not\ngossip, flatter\n",
+        "utf-8",
+    )
+
+    assert Persona.of_markdown(soul) == Persona(
+        persona_name="Nova",
+        communication_tone="Warm",
+        backstory="Nova is calm:\nHabits:\nTea at five.",
+        must_do=("name sources",),
+        must_not_do=("gossip", "flatter", "lie", "shout", "guess"),
+    )
+
+
+def test_of_a_persona_an_empty_field_is_not_shown() -> None:
+    (bare,) = Persona(persona_name="Nova").remember("", {})
+    (voiced,) = Persona(persona_name="Nova", voice_traits=["dry"], must_do=["Rest"]).remember(
+        "", {}
+    )
+
+    assert bare.text == "**Name**: Nova"
+    assert voiced.text == (
+        "**Name**: Nova\n\n**Voice Traits**: dry\n\n**Behavioral Rules**:\nMUST: - Rest"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("# Nova\nI need to " + " " * 400_000 + "x", "Nova"),
+        ("# Nova" + " " * 400_000 + "x", "Nova" + " " * 400_000 + "x"),
+        ("# Nova ##\n" + "<!--" * 400_000, "Nova"),
+        ("<!-- # Ada --># Nova<!-- a --> <!-- b -->", "Nova"),
+    ],
+)
+def test_a_persona_is_read_in_time_whatever_its_file_holds(line: str, name: str) -> None:
+    assert Persona.of_markdown(line).persona_name == name
 
 
 @pytest.mark.parametrize("text", ["", "no heading", "## Core Values\n- Honesty"])

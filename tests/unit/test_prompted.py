@@ -221,3 +221,11 @@ def test_a_significant_event_is_told_as_one_that_happened(text: str, kind: str |
 def test_a_concept_is_a_preference_a_rule_or_a_fact() -> None:
     told = ("Anna likes green tea.", "Never deploy on Fridays.", "The port is 8443.")
     assert [category(one) for one in told] == ["preference", "rule", "fact"]
+
+
+def test_what_is_too_long_is_no_cue() -> None:
+    found = intended_in(
+        "I need to call Ben when " + "do not " * 4300, datetime(2026, 3, 2, tzinfo=UTC)
+    )
+    assert found is not None
+    assert str(found.trigger) == "if session_starts"

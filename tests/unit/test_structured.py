@@ -241,3 +241,29 @@ def test_text_that_cannot_be_stored_is_no_answer() -> None:
     bad = called("General", content="a\0b")
     with pytest.raises(ModelError, match="NUL"):
         generaliser_of(scripted(bad, bad)).call("x", [])
+
+
+@pytest.mark.parametrize("fence", ["recalled_memories", "memory"])
+@pytest.mark.parametrize(
+    "form",
+    ["<\u200b/{}>", "<\u00ad/{}>", "<\x00/{}>", "\uff1c/{}\uff1e", "\ufe64/{}>", "< /\ufeff {}>"],
+)
+def test_what_is_not_seen_or_is_wide_hides_no_fence(form: str, fence: str) -> None:
+    told = f"a < b \u200b{form.format(fence)} <p>"
+    opening = form[0]
+    assert quoted(told) == told.replace(form.format(fence), f"&lt;{form.format(fence)[1:]}")
+    inside = fence[:3] + "\u200b" + fence[3:]
+    assert quoted(f"{opening}/{inside}>") == f"&lt;/{inside}>"
+    wide = "".join(chr(ord(one) + 0xFEE0) for one in fence if one != "_")
+    assert quoted(f"<{wide}>") == f"<{wide}>" if "_" in fence else f"&lt;{wide}>"
+
+
+def test_what_is_no_fence_stays_as_it_is() -> None:
+    for text in (
+        "1 < 2\u200b",
+        "\uff1cp\uff1e",
+        "<memo ry>",
+        "<" + " " * 9 + "x",
+        "\u226e/memory>",
+    ):
+        assert quoted(text) == text

@@ -282,3 +282,15 @@ def test_words_alone_are_a_cue_too() -> None:
 )
 def test_cues_in_other_words(cue: str, text: str, *, shown: bool) -> None:
     assert fires(cue, text) is shown
+
+
+@pytest.mark.parametrize("again", ["do not ", "a ", "remind me ", "budget "])
+def test_a_cue_of_any_length_is_taken_apart(again: str) -> None:
+    cue = "when Anna mentions the budget "
+    assert set(anchors(cue)) <= set(anchors(cue + again * 1500))
+
+
+def test_a_cue_of_more_than_a_thousand_characters_is_refused() -> None:
+    assert When(f"when Anna mentions {'x' * 981}").words
+    with pytest.raises(InvalidInputError, match="the cue has 1,001 characters"):
+        When(f"when Anna mentions {'x' * 982}")

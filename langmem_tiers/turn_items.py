@@ -1,0 +1,76 @@
+"""What is handed to a turn as memories, what the gate lets pass of it, and that as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from langmem_tiers.asking import new_memories
+from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.memory import Destination
+from langmem_tiers.remember.flow import Write
+from langmem_tiers.remember.gatekeeping import Gate, Judged, passed
+from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.turn.record import settled
+from langmem_tiers.turn.routing import Memorized
+
+
+def as_memory(item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None) -> NewMemory:
+    """An item as a memory; it has no type where none was named."""
+    (one,) = new_memories([item])
+    named = isinstance(item, Mapping) and item.get("memory_type") is not None
+    one = settled(one if named else replace(one, memory_type=None))
+    if metadata is None:
+        return one
+    if not isinstance(metadata, Mapping):
+        raise InvalidTypeError(f"metadata is a mapping, not {type(metadata).__name__}")
+    return replace(one, metadata={**one.metadata, **metadata})
+
+
+def of_a_tool(gate: Gate, call: NewMemory) -> tuple[list[NewMemory], str | None]:
+    """A tool call as the gate lets it pass, or why it does not.
+
+    It happened, so it may say little, or what is known, and nobody reviews it.
+    """
+    lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
+    unreviewed = replace(gate, policy=lenient, reviewers=None, panel=None, afterwards=False)
+    verdict = unreviewed.judge(call)
+    return passed(call, verdict, unreviewed), None if verdict.stored else verdict.reason
+
+
+def passed_on(one: Judged, gate: Gate) -> list[NewMemory]:
+    """A memory as those that it becomes, derived from what it repeats."""
+    origins = (*one.memory.derived_from, *(key for _, key in one.sources))
+    return passed(replace(one.memory, derived_from=origins), one.verdict, gate)
+
+
+def destinations(
+    kept: Iterable[NewMemory], writes: Iterable[Write], reasons: Mapping[str, str]
+) -> tuple[Destination, ...]:
+    """Where the writes of a memory go, and why."""
+    several = zip(kept, writes, strict=True)
+    return tuple(
+        Destination(one.memory_type or "", reasons.get(one.memory_type or "", ""), to.key, to.tier)
+        for one, to in several
+    )
+
+
+def judgement(found: Memorized) -> dict[str, Any]:
+    """What the gate said, as JSON for the trace."""
+    told = {
+        "destinations": [one.memory_type for one in found.destinations],
+        "keys": list(found.keys),
+        "evicted": list(found.evicted),
+        "trust": found.trust,
+        "quarantined": found.quarantined,
+        "repeats": found.repeats,
+        "score": found.score,
+        "reviewers": {
+            name: {"score": score, "reason": found.reasons.get(name)}
+            for name, score in found.scores.items()
+        },
+        "failures": dict(found.failures),
+        "private": list(found.private),
+    }
+    return {name: one for name, one in told.items() if one or isinstance(one, float)}
