@@ -125,11 +125,11 @@ def _as_before(settling: Settling, row: Row) -> Flow[CommitReport]:
             f"the turn {record.turn!r} was abandoned, and what it wanted written is gone: begin "
             "another"
         )
-    if new := [key for key in record.wanted if key not in set(detail["wanted"])]:
+    if new := set(record.wanted) - set(detail["wanted"]):
         raise InvalidInputError(
-            f"the turn {record.turn!r} was committed before, without {new[0]!r} and "
-            f"{len(new) - 1} more that it wants now: nothing was written; give each turn a turn_id "
-            "of its own, and a retry what the first one had"
+            f"the turn {record.turn!r} was committed before, without {len(new)} of the things that "
+            "it wants now: nothing was written; give each turn a turn_id of its own, and a retry "
+            "what the first one had"
         )
     names = [(one["namespace"], one["key"]) for one in detail["stored"]]
     params = {

@@ -97,10 +97,11 @@ class KeepingVerbs:
                 return Tracked(tracked=True, key=known[0].key, reason="tracked before")
             self._check("track a tool call")
             one = given.invocation(record.key("call", len(record.calls)), record.prompt)
-            kept, refused = of_a_tool(self.memory.gate, one.to_memory(self._now, record.task))
+            memory = one.to_memory(self._now, record.task)
+            kept, refused = of_a_tool(self.memory.gate, memory)
             writes = [self._checked(each) for each in kept]
             record.calls.append(one)
-            record.wanted.append(one.key)
+            record.wanted.append(record.wish(self.context, one.key, memory.content))
             record.pending += kept
             held = refused or next((each.held for each in kept if each.held), None)
             came = "failed" if one.error is not None else "answered"
@@ -165,7 +166,8 @@ class KeepingVerbs:
             self._check("memorize")
             one = replace(given, key=given.key or record.key("item", record.spent))
             record.spent += 1
-            record.wanted.append(str(one.key))
+            wish = record.wish(self.context, one.key, one.memory_type, one.content, one.metadata)
+            record.wanted.append(wish)
         try:
             routed = given.memory_type is None and self._router is not None
             route = self._router(given) if routed and self._router is not None else None
@@ -179,7 +181,7 @@ class KeepingVerbs:
             if found.pending:
                 self._taken_up(verdicts[len(own) :])
         except BaseException:
-            record.wanted.remove(str(one.key))
+            record.wanted.remove(wish)
             raise
         return found
 
@@ -276,7 +278,8 @@ class KeepingVerbs:
             self._check("note progress")
             noted = {"goal": goal, **to_value(step)}
             record.goals.append(noted)
-            record.wanted.append(str(step.delta_id))
+            wish = record.wish(self.context, step.delta_id, goal, step.delta, step.reason)
+            record.wanted.append(wish)
             about = {"goal": goal, "delta": step.delta, "delta_id": step.delta_id}
             self._spend("progressed", step.reason, **about)
 

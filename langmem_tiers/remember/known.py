@@ -54,12 +54,14 @@ class Looked(NamedTuple):
 def recalled_by(one: NewMemory, knowing: Knowing) -> tuple[Known, ...]:
     """What a memory may repeat: what was recalled, but for what is replaced or goes.
 
-    What a person is recorded to have said repeats nothing: that they said it again is evidence.
+    What a person is recorded to have said repeats nothing: that they said it again is evidence. Nor
+    does what has a key of its own, unless it comes with what was recalled: who names a key means
+    that memory.
     """
-    if one.source == Source.USER and one.speaker:
-        return ()
     given = recalled_texts(one.recalled)
-    if one.key is None and not given and not knowing.leaving:
+    if (one.source == Source.USER and one.speaker) or (one.key is not None and not given):
+        return ()
+    if not given and not knowing.leaving:
         return knowing.recalled
     several = (*given, *knowing.recalled)
     return tuple(known for known in several if not _replaced(one, known, knowing.leaving))

@@ -53,7 +53,7 @@ class TurnRecord:
     echoes: list[dict[str, Any]] = field(default_factory=list)
     """What it was told to keep and repeats a memory, with that one's `key` and `namespace`."""
     wanted: list[str] = field(default_factory=list)
-    """The key of each thing that it was told to keep, kept or not: a retry wants the same."""
+    """A name of each thing that it was told to keep, kept or not: a retry wants the same."""
     events: list[TurnEvent] = field(default_factory=list)
     closed: str | None = None
     """`committed` or `abandoned`; None while it goes on."""
@@ -66,6 +66,10 @@ class TurnRecord:
     def key(self, *parts: object) -> str:
         """A key that a retry of the turn makes too."""
         return str(uuid5(NAMESPACE_OID, json.dumps([self.turn, *map(str, parts)])))
+
+    def wish(self, context: MemoryContext, *parts: object) -> str:
+        """A name of something to be kept, and of whose it is to be: of something else, another."""
+        return self.key(context.project_id, context.session_id, context.agent_id, *parts)
 
     def show(self, fragments: Iterable[Fragment]) -> None:
         """Keep in mind what is shown from memory, and what the agent is told of itself."""

@@ -84,7 +84,8 @@ def test_a_retry_elsewhere_is_told_what_the_first_commit_stored(
     first = committed(memory, FACT)
     once = tables(url)
 
-    again = committed(coordinator(memory.tiered_store, project_id="billing"), FACT)
+    elsewhere = coordinator(memory.tiered_store, project_id="billing", session_id="chat")
+    again = committed(elsewhere, FACT)
 
     assert without(again) == without(first)
     assert again.stored == first.stored
@@ -110,6 +111,21 @@ def test_a_retry_that_wants_more_written_is_refused_and_writes_nothing(
 
     with pytest.raises(InvalidInputError, match=r"committed before, without .* nothing"):
         committed(memory, FACT, "The vault is in the basement.")
+    assert tables(url) == once
+
+
+@pytest.mark.parametrize("project", ["billing", "shipping"])
+def test_a_turn_id_of_another_turn_loses_nothing_without_a_word(
+    memory: MemoryCoordinator, url: str, project: str
+) -> None:
+    memory.state.set_goal("books", "Close the books")
+    committed(memory, FACT)
+    once = tables(url)
+    another = coordinator(memory.tiered_store, project_id=project, session_id="chat")
+    other = FACT if project == "shipping" else "The vault is in the basement."
+
+    with pytest.raises(InvalidInputError, match=r"committed before, without .* turn_id of its own"):
+        committed(another, other)
     assert tables(url) == once
 
 
