@@ -8,8 +8,9 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS_VENV := .venv-peers
-# A file's tests stay together, on one of the two workers and its server.
-PYTEST_OPTIONS := -n 2 --dist loadfile
+# A file's tests stay together, on one of the two workers and its server; files come in the order
+# of tests/conftest.py, the long ones first.
+PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 PEERS_PYTEST := $(PEERS_VENV)/bin/python -m pytest $(PYTEST_OPTIONS)
 # Other files are not even looked at, as they may need what the peers hold back.
@@ -52,16 +53,18 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 	@LANGMEM_TIERS_TEST_PG=18 $(PYTEST) $(ARGS)
 
 .PHONY: test-16
-# What stands on the coordinator, the worker or a graph sends no statement of its own, and a cut
-# connection is the client's: these are tested on one Postgres.
-SURFACES := archive_races consolidation_graph consolidation_resumed consolidation_subgraph cuts \
-	evolution feedback hook_nodes hooks learning_agents learning_edges learning_nodes middleware \
-	model_reviews nodes orchestrator outcome_nodes promotion_models relevance_review \
-	reminder_nodes retriever review_node revival session_cycles skill_memories store_loops \
+# What stands on the coordinator, the worker or a graph sends no statement of its own, a cut
+# connection is the client's, bad input is refused before anything is sent, and what the conformance
+# kit finds in other stores is theirs: these are tested on one Postgres.
+SURFACES := archive_races conformance_peers consolidation_graph consolidation_resumed \
+	consolidation_subgraph cuts evolution failing_reviewers feedback hook_nodes hooks \
+	hooks_over_sessions learning_agents learning_edges learning_nodes middleware model_reviews nodes \
+	odd_input orchestrator outcome_nodes promotion_models relevance_review reminder_nodes retriever \
+	review_node revival session_cycles session_reviews skill_memories store_bad_input store_loops \
 	store_sweeper tool_lessons tools tracing tracing_consolidation tracing_learning turn_gate \
-	turn_nodes turn_reviews turn_stages worker working_memory_buffer
-# These start servers of versions that they name themselves: here they would do the same again.
-OWN_SERVERS := conformance_peers embedded
+	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
+# It starts servers of versions that it names itself: here it would do the same again.
+OWN_SERVERS := embedded
 
 test-16: $(VENV)/.dev-stamp ## Run the integration tests, but for slow ones and surfaces, on PostgreSQL 16
 	@LANGMEM_TIERS_TEST_PG=16 $(PYTEST) -m "not proof and not peers and not slow" \
@@ -113,6 +116,10 @@ bench-recall: $(VENV)/.dev-stamp ## Measure what recall finds beside its peers; 
 .PHONY: fit
 fit: $(VENV)/.dev-stamp ## Fit recall's weights; FILE=path for your data
 	@$(BIN)/python -m benchmarks.fit $(FILE)
+
+.PHONY: fit-likeness
+fit-likeness: $(VENV)/.dev-stamp ## Fit what the gate tells attacks by; ARGS=--write to ship it
+	@$(BIN)/python -m benchmarks.fit_likeness $(ARGS)
 
 .PHONY: bench-context
 bench-context: $(VENV)/.dev-stamp ## Measure get_context beside its SQL and its peer

@@ -19,7 +19,10 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.remind.cue import anchors, features, matches
 
-PARTS = ("tuned", "held_out", "later", "wide", "wide_held_out", "looser", "newest")
+PARTS = (
+    "tuned", "held_out", "later", "wide", "wide_held_out", "looser", "newest",
+    "roles", "roles_later",
+)  # fmt: skip
 FILE = Path(__file__).with_name("cues.toml")
 
 

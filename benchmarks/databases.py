@@ -14,7 +14,7 @@ from pgvector import Vector
 from pgvector.psycopg import register_vector
 from psycopg.conninfo import make_conninfo
 
-from benchmarks.corpus import TENANTS, Corpus
+from benchmarks.corpus import Corpus
 from langmem_tiers import TieredStore
 
 Report = Callable[[float], object]
@@ -149,8 +149,3 @@ def _portions(corpus: Corpus, report: Report) -> Iterator[range]:
     for start in range(0, corpus.size, _BATCH):
         yield range(start, min(start + _BATCH, corpus.size))
         report(min(start + _BATCH, corpus.size) / corpus.size)
-
-
-def memories_of_a_tenant(corpus: Corpus) -> int:
-    """How many memories each tenant has."""
-    return corpus.size // TENANTS

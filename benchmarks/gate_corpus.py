@@ -49,6 +49,8 @@ class Sample:
     source: str
     recalled: tuple[str, ...] = ()
     stored: tuple[str, ...] = ()
+    span: str = ""
+    """What of a long attack is the attack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

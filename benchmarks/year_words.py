@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from benchmarks.year_phrases import SLOT, Phrases, slots
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-SUBJECTS = ("p", "svc")
-"""Slots that are filled with somebody or something that the tenant has not heard of yet."""
 
 
 class Cast:

@@ -9,7 +9,7 @@ the session is the thread, if the context names none. A message goes through the
 | `session_start` | raises what is due; on the first message of a thread, lists what is open |
 | `user_prompt` | keeps the message as working memory, and what it intends as prospective memory |
 | `assemble` | begins a turn, and puts its context together |
-| `model`, `run`, `track` | answers, by tools if need be; each call is tracked and timed |
+| `model`, `run`, `track` | answers, by tools if need be; what they did is tracked and timed |
 | `completed_tasks` | keeps how each todo was done that has been completed |
 | `commit` | writes what the turn leaves, with its trace, in one transaction |
 | `session_end` | after a farewell: keeps what the session was worth, and clears its notes |
@@ -53,6 +53,7 @@ from langmem_tiers import (
     MemoryContext,
     ToolClock,
     consolidation_due,
+    create_acknowledge_node,
     create_assemble_node,
     create_commit_node,
     create_completed_task_node,
@@ -171,6 +172,7 @@ def make_agent(
     builder.add_node("user_prompt", create_user_prompt_node())
     builder.add_node("assemble", create_assemble_node(tools=[calculate], show_messages=False))
     builder.add_node("model", _model_node(chosen))
+    builder.add_node("acknowledge", create_acknowledge_node())
     builder.add_node("run", tools)
     builder.add_node("track", create_tool_tracking_node())
     builder.add_node("completed_tasks", create_completed_task_node())
@@ -182,6 +184,7 @@ def make_agent(
         ("session_start", "user_prompt"),
         ("user_prompt", "assemble"),
         ("assemble", "model"),
+        ("model", "acknowledge"),
         ("run", "track"),
         ("track", "completed_tasks"),
         ("completed_tasks", "model"),
@@ -189,7 +192,7 @@ def make_agent(
         ("consolidation", END),
     ):
         builder.add_edge(before, after)
-    builder.add_conditional_edges("model", _after_model)
+    builder.add_conditional_edges("acknowledge", _after_model)
     builder.add_conditional_edges(
         "session_end", consolidation_due(SCHEDULE), ["consolidation", END]
     )

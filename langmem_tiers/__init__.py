@@ -93,7 +93,11 @@ if TYPE_CHECKING:
     from langmem_tiers.remember.waiting import ReviewReport
     from langmem_tiers.remind.intentions import Intention, Reminder
     from langmem_tiers.remind.triggers import At, BeforeTool, If, When
-    from langmem_tiers.reminder_nodes import create_reminder_node, reminders_text
+    from langmem_tiers.reminder_nodes import (
+        create_acknowledge_node,
+        create_reminder_node,
+        reminders_text,
+    )
     from langmem_tiers.reminder_tools import create_complete_reminder_tool
     from langmem_tiers.retriever import TieredMemoryRetriever
     from langmem_tiers.review_nodes import create_review_node
@@ -123,7 +127,7 @@ if TYPE_CHECKING:
         ShortTermSnapshot,
         Task,
     )
-    from langmem_tiers.turn.trace import TurnEvent, TurnTrace
+    from langmem_tiers.turn.trace import EndedTurn, TurnEvent, TurnTrace
     from langmem_tiers.turn_middleware import TurnMiddleware
     from langmem_tiers.turn_nodes import (
         create_assemble_node,
@@ -175,6 +179,7 @@ _MODULES = {
     "EmbeddedServerError": "errors",
     "EmbeddingError": "errors",
     "EmotionalState": "turn.state",
+    "EndedTurn": "turn.trace",
     "Explanation": "learn.explain",
     "FailedAttempt": "learn.reflexion",
     "Fragment": "turn.fragment",
@@ -269,6 +274,7 @@ _MODULES = {
     "When": "remind.triggers",
     "WorkingMemoryBuffer": "working_memory",
     "consolidation_due": "consolidation",
+    "create_acknowledge_node": "reminder_nodes",
     "create_assemble_node": "turn_nodes",
     "create_commit_node": "turn_nodes",
     "create_complete_reminder_tool": "reminder_tools",
@@ -328,6 +334,7 @@ __all__ = [
     "EmbeddedServerError",
     "EmbeddingError",
     "EmotionalState",
+    "EndedTurn",
     "Explanation",
     "FailedAttempt",
     "Fragment",
@@ -420,6 +427,7 @@ __all__ = [
     "When",
     "WorkingMemoryBuffer",
     "consolidation_due",
+    "create_acknowledge_node",
     "create_assemble_node",
     "create_commit_node",
     "create_complete_reminder_tool",

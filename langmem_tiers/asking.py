@@ -22,7 +22,7 @@ from langmem_tiers.vectors import PackedVector, pack
 _MAX_LIMIT = 1000
 _ROUTED = "memory_type"
 """What may be None and means something: it is left to what the content says."""
-_OF_THE_GATE = frozenset(("trust", "held", "threshold", "awaits_review"))
+_OF_THE_GATE = frozenset(("echoes", "trust", "held", "threshold", "awaits_review"))
 """What no caller says of a memory."""
 DEFAULT_LIMIT = 5
 REVIEWS = ("rules", "model")

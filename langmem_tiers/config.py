@@ -9,13 +9,13 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from langmem_tiers.errors import ConfigurationError, short
-from langmem_tiers.memory import Tier
+from langmem_tiers.memory import RECALL_OPTIONS, Tier
 
 SHORT_TERM_TTL_MINUTES = 60.0
 """Life of a short_term memory after its last read (design: sliding, one hour)."""
@@ -132,6 +132,15 @@ class StoreOptions:
             raise ConfigurationError(
                 f"trace_days is {self.trace_days}: use more than 0 days, or None to keep all"
             )
+
+    @property
+    def brief(self) -> list[str]:
+        """How it is searched, and how its schemas are called."""
+        told = [f"schemas {self.schema_prefix}…"] if self.schema_prefix else []
+        if self.index is None:
+            return told
+        vector = self.index.vector
+        return ["searched by words" if vector is None else f"{vector.dims} dimensions", *told]
 
     def schema(self, name: str) -> str:
         """The database schema that stands for `name` (memory, short_term, …)."""
@@ -285,6 +294,11 @@ class CoordinatorSettings:
         _count(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
 
 
+BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "complete_reminder")
+"""Tools by which an agent keeps its list of tasks (LangChain's) and its memory (this package's):
+their calls teach nothing, and what they answer is known already."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorSettings:
     """How a turn goes about: the specification's configuration of the memory orchestrator.
@@ -298,6 +312,8 @@ class OrchestratorSettings:
     Filters of a call go over them."""
     enable_tool_tracking: bool = True
     """Whether tool calls are kept as memories."""
+    untracked_tools: Sequence[str] = BOOKKEEPING
+    """Tools whose calls are not kept, by name."""
     enable_skill_extraction: bool = True
     """Whether a commit looks for skills in what the project's turns called."""
 
@@ -307,6 +323,13 @@ class OrchestratorSettings:
             raise ConfigurationError(
                 f"default_filters is a mapping of options, not {short(self.default_filters)}"
             )
+        _known(self.default_filters, RECALL_OPTIONS, "default_filters")
+        names = self.untracked_tools
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
+        object.__setattr__(self, "untracked_tools", tuple(names))
+        if not all(isinstance(one, str) for one in self.untracked_tools):
+            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
         for key in ("enable_tool_tracking", "enable_skill_extraction"):
             if not isinstance(getattr(self, key), bool):
                 raise ConfigurationError(f"{key} is true or false, not {short(getattr(self, key))}")

@@ -17,7 +17,7 @@ from langmem_tiers.flow import Flow
 from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.namespaces import encode
 from langmem_tiers.remember.memories import label
-from langmem_tiers.store import TieredStore
+from langmem_tiers.reviews import ReviewVerbs
 from langmem_tiers.summarising import summariser_of
 from langmem_tiers.tracing import traced
 from langmem_tiers.values import content_of
@@ -36,11 +36,8 @@ class SessionNote(NamedTuple):
     """The whole stored value."""
 
 
-class ConsolidatingVerbs:
+class ConsolidatingVerbs(ReviewVerbs):
     """What `MemoryCoordinator` does about a session's notes; each verb has an async twin."""
-
-    context: MemoryContext
-    _store: TieredStore
 
     @traced("tool")
     def consolidate_session(
@@ -77,14 +74,14 @@ class ConsolidatingVerbs:
                 print(memory.consolidate_session())
             ```
         """
-        return self._store.run(self._end_session(session_id, model))
+        return self._begun(self._store.run(self._end_session(session_id, model)))
 
     @traced("tool")
     async def aconsolidate_session(
         self, session_id: str | None = None, *, model: BaseChatModel | None = None
     ) -> SessionReport:
         """End a session; see `consolidate_session`."""
-        return await self._store.arun(self._end_session(session_id, model))
+        return self._begun(await self._store.arun(self._end_session(session_id, model)))
 
     def session_notes(self, session_id: str | None = None) -> list[SessionNote]:
         """What a session has noted so far, in order; nothing counts as accessed by looking.
@@ -124,6 +121,11 @@ class ConsolidatingVerbs:
         yield from self._store.flows.flush()  # what was read a moment ago counts
         yield from self._store.flows.refresh_state()
         return (yield from end_session(ending))
+
+    def _begun(self, report: SessionReport) -> SessionReport:
+        """The report, once models look at what awaits them of what was kept."""
+        self.begin_reviews([*report.semantic, *report.episodic])
+        return report
 
     def _ending(self, session_id: str | None, summariser: Summariser | None) -> Ending:
         session = label(session_id, "session_id") or self.context.session_id

@@ -49,6 +49,10 @@ def _gathered(old: list[Proposal], new: list[Proposal] | None) -> list[Proposal]
     return [] if new is None else [*old, *new]
 
 
+def _ever(old: bool, new: bool | None) -> bool:  # noqa: FBT001 - as LangGraph calls reducers
+    return new is not None and (old or new)
+
+
 class ConsolidationState(TypedDict, total=False):
     """What the graph keeps between its nodes; all of it is plain data."""
 
@@ -63,6 +67,8 @@ class ConsolidationState(TypedDict, total=False):
     started_at: str
     ended: list[str]
     skipped: str | None
+    taken_over: Annotated[bool, _ever]
+    """Whether somebody else took the tenant over since the cycle began."""
     step: str | None
     """The name of the step that the cycle is at; None after the last one."""
     after: int
@@ -176,6 +182,7 @@ def begin(run: Run, state: Any) -> Flow[dict[str, Any]]:
         "started_at": now.isoformat(),
         "ended": ended,
         "skipped": HELD if held else None,
+        "taken_over": None,
         "step": next(iter(run.steps), None),
         "after": 0,
         "batches": [],
@@ -191,8 +198,8 @@ def select(run: Run, state: Any) -> Flow[dict[str, Any]]:
     name, after = state["step"], state["after"]
     if state["again"] and name in run.steps:
         return {"batches": [state["again"]], "again": []}
-    if HELD in state["counts"].get(name, _counts())["left"]:
-        return _OVER  # whoever holds the tenant goes on
+    if state["taken_over"]:
+        return _OVER
     names = list(run.steps)
     start = names.index(name) if name in run.steps else 0  # from the first: again is no harm
     cycle = run.cycle(state)
@@ -205,7 +212,7 @@ def select(run: Run, state: Any) -> Flow[dict[str, Any]]:
         except LeaseLostError:
             if run.held is not None:
                 raise  # a worker that has lost its lease stops
-            return {**_OVER, "counts": {one: _counts(left={HELD: 0})}}
+            return {**_OVER, "taken_over": True}
     return _OVER
 
 
@@ -244,13 +251,13 @@ def apply(run: Run, state: Any) -> Flow[dict[str, Any]]:
     except LeaseLostError:
         if run.held is not None:
             raise  # a worker that has lost its lease stops
-        return {"counts": {name: _counts(left={HELD: len(decisions)})}}
+        return {"taken_over": True, "counts": {name: _counts(left={HELD: len(decisions)})}}
     return {"counts": {name: _counts(**done)}}
 
 
 def report(run: Run, state: Any) -> Flow[dict[str, Any]]:
     """Say what the cycle did."""
-    names = ("tenant", "cycle", "started_at", "counts", "skipped")
+    names = ("tenant", "cycle", "started_at", "counts", "skipped", "taken_over")
     turns = turns_in(state.get("messages") or ())
     said = {
         **{name: state[name] for name in names},

@@ -22,11 +22,7 @@ from langmem_tiers.evolving import EvolvingVerbs
 from langmem_tiers.learn.outcome import LearningStats
 from langmem_tiers.learning import LearningVerbs
 from langmem_tiers.learning_flows import LearningFlows
-from langmem_tiers.memory import (
-    MemoryContext,
-    Recollection,
-    Tier,
-)
+from langmem_tiers.memory import MemoryContext, Recollection, Tier
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.ops import to_tier
 from langmem_tiers.promotion import PromotionVerbs, promotion_policy

@@ -169,12 +169,15 @@ class Database:
     def open(self) -> None:
         """Connect once to see that a server answers, then open the pool.
 
+        It is full when this returns: a caller who comes before that would let it grow.
+
         Raises:
             DatabaseUnavailableError: at once, if no server answers.
+            PoolExhaustedError: if it does not give the connections of `min_size`.
         """
         try:
             self._probe()
-            self.pool.open()
+            self.pool.open(wait=True, timeout=POOL_TIMEOUT_SECONDS)
         except psycopg.Error as error:
             raise translated(error) from error
 
@@ -254,12 +257,15 @@ class AsyncDatabase:
     async def open(self) -> None:
         """Connect once to see that a server answers, then open the pool.
 
+        It is full when this returns: a caller who comes before that would let it grow.
+
         Raises:
             DatabaseUnavailableError: at once, if no server answers.
+            PoolExhaustedError: if it does not give the connections of `min_size`.
         """
         try:
             await self._probe()
-            await self.pool.open()
+            await self.pool.open(wait=True, timeout=POOL_TIMEOUT_SECONDS)
         except psycopg.Error as error:
             raise translated(error) from error
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, Literal
 
 from langmem_tiers.consolidate.session_end import SessionReport
@@ -116,11 +115,6 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
     return list(found.values())
 
 
-def standing(listed: Iterable[Intention], now: datetime) -> list[Intention]:
-    """Those that have not expired: what was raised and never closed is not listed for ever."""
-    return [one for one in listed if one.expires_at is None or one.expires_at > now]
-
-
 def checked_intends(given: Intends) -> Intends:
     """What of a prompt is intended.
 
@@ -130,6 +124,21 @@ def checked_intends(given: Intends) -> Intends:
     if given not in {"keywords", "asked"}:
         raise InvalidInputError(f"intends is 'keywords' or 'asked', not {short(given, 40)}")
     return given
+
+
+def checked_options(
+    before_tools: Sequence[str], intends: Intends, expire_days: float | None
+) -> dict[str, Any]:
+    """The options of `MemoryHooks` that say what of a prompt is intended, checked.
+
+    Raises:
+        InvalidInputError: for one that cannot be.
+    """
+    return {
+        "before_tools": checked_names(before_tools),
+        "intends": checked_intends(intends),
+        "expire_days": checked_days(expire_days),
+    }
 
 
 def checked_days(given: float | None) -> float | None:

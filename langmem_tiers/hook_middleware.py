@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Final, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables.config import ensure_config
@@ -14,9 +14,7 @@ from langmem_tiers.errors import MissingExtraError
 from langmem_tiers.hook_data import (
     EXPIRE_DAYS,
     Intends,
-    checked_days,
-    checked_intends,
-    checked_names,
+    checked_options,
 )
 from langmem_tiers.hook_nodes import OnError, Said, careful_of, hooks_of, merged, noted, submitted
 from langmem_tiers.hooks import MemoryHooks
@@ -29,7 +27,7 @@ from langmem_tiers.remind.asked import (
     checked_predicates,
     checked_seconds,
 )
-from langmem_tiers.reminder_nodes import reminders_text
+from langmem_tiers.reminder_nodes import LEASE_SECONDS, acknowledged, reminders_text
 from langmem_tiers.runs import Remembered, at_once, awaitable, blocking, checked_blocking, run_of
 from langmem_tiers.tool_lessons import Answer
 from langmem_tiers.tool_reminders import held_once
@@ -44,8 +42,6 @@ except ImportError as error:
         "the middleware needs LangChain's agents: pip install 'langmem-tiers[langchain]'"
     ) from error
 
-LEASE_SECONDS: Final = 300.0
-"""Seconds after which what no model saw is due again, longer than its call: our own choice."""
 _SESSION, _PROMPT, _TASKS = "session_start", "user_prompt", "completed_tasks"
 
 
@@ -133,11 +129,7 @@ class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
         for named, predicate in checked_predicates(predicates).items():
             checked_blocking(predicate, f"the predicate {named!r}")
         self._remind, self._predicates, self._limit = remind, predicates, checked_limit(limit)
-        self._options = {
-            "before_tools": checked_names(before_tools),
-            "intends": checked_intends(intends),
-            "expire_days": checked_days(expire_days),
-        }
+        self._options = checked_options(before_tools, intends, expire_days)
         self._lease = checked_seconds(lease_seconds)
         self._careful = careful_of(on_error)
         self._whose = Remembered(
@@ -228,8 +220,7 @@ class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
         """Say that the model saw them; where that fails, they are raised again."""
 
         async def acknowledge() -> dict[str, Any]:
-            for token in tokens:
-                await memory.aacknowledge(token)
+            await acknowledged(memory, tokens)
             return {}
 
         await self._careful(_SESSION, acknowledge())

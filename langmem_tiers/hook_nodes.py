@@ -23,9 +23,7 @@ from langmem_tiers.errors import (
 from langmem_tiers.hook_data import (
     EXPIRE_DAYS,
     Intends,
-    checked_days,
-    checked_intends,
-    checked_names,
+    checked_options,
 )
 from langmem_tiers.hook_steps import steps_of
 from langmem_tiers.hooks import MemoryHooks
@@ -106,14 +104,15 @@ def create_session_start_node(
 
     It is the reminder node, and may be passed with every message: on the session's first, when the
     state has no `reminders` yet, it lists what is open, and also raises what waits for a session to
-    start. It writes `reminders`, `reminders_text` and `intentions`.
+    start. It writes `reminders`, `reminders_text` and `intentions`; `create_acknowledge_node`
+    behind the model says that they were seen.
 
     Args:
         predicates: The functions of the state by the names that intentions know them by.
         limit: Reminders at most, and open intentions at most that are listed.
         on_error: See `create_user_prompt_node`; a session whose start failed starts the next time.
         name: The node's name, in traces too.
-        options: Those of `create_reminder_node`: `query`, `as_message`, `tenant`, ….
+        options: Those of `create_reminder_node`: `query`, `lease_seconds`, `tenant`, ….
 
     Raises:
         InvalidInputError: for an option that cannot be.
@@ -194,20 +193,15 @@ def create_user_prompt_node(
     """
     if prompt is not None:
         checked_of_state(prompt, "prompt")
+    options = checked_options(before_tools, intends, expire_days)
     careful = careful_of(on_error)
     whose = Remembered(
         tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
     )
 
     async def submit(hooks: MemoryHooks, state: Any) -> dict[str, Any]:
-        said = Said.of(state) if prompt is None else Said(str(of_state(state, prompt) or ""), None)
-        return {"hooks": {name: await careful(name, submitted(hooks, said))}}
+        return {"hooks": {name: await careful(name, submitted(hooks, Said.of(state, prompt)))}}
 
-    options = {
-        "before_tools": checked_names(before_tools),
-        "intends": checked_intends(intends),
-        "expire_days": checked_days(expire_days),
-    }
     return hook_node(name, whose, submit, ("hooks",), options)
 
 
@@ -259,8 +253,10 @@ class Said(NamedTuple):
     id: str | None
 
     @classmethod
-    def of(cls, state: Any) -> Said:
-        """The last human message of a state; nothing if there is none."""
+    def of(cls, state: Any, prompt: OfState | None = None) -> Said:
+        """What `prompt` says, else the last human message; nothing if there is none."""
+        if prompt is not None:
+            return cls(str(of_state(state, prompt) or ""), None)
         question = last_question(messages_of(state))
         return cls(storable(text_of(question)), None if question is None else question.id)
 
@@ -276,7 +272,7 @@ class Careful(NamedTuple):
             return await doing
         except (ConfigurationError, GraphBubbleUp):
             raise  # a mistake of who built the graph, or no error at all
-        except Exception as refused:
+        except Exception as refused:  # a model's client can raise anything; no answer is lost by it
             if self.on_error == "raise":
                 raise
             ours = isinstance(refused, TieredMemoryError)  # whose message says it all

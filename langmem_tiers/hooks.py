@@ -25,7 +25,6 @@ from langmem_tiers.hook_data import (
     checked_names,
     events_of,
     given,
-    standing,
     told_of,
 )
 from langmem_tiers.learn.outcome import Run
@@ -371,6 +370,5 @@ async def _started(
         lease_seconds=lease_seconds,
         run_id=run_id,
     )
-    now = memory.tiered_store.flows.now
-    pending = standing(await memory.aintentions(), now)[:limit]
+    pending = await memory.aintentions(limit=limit)
     return SessionStart(reminders=tuple(reminders), pending=tuple(pending))

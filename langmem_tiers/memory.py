@@ -27,6 +27,29 @@ TIERS: tuple[Tier, ...] = tuple(Tier)
 """All tiers in the order in which `get` looks."""
 
 
+RECALL_OPTIONS: Final = (
+    "project_id",
+    "session_id",
+    "tiers",
+    "memory_types",
+    "tags",
+    "agent_id",
+    "limit",
+    "max_tokens",
+    "since",
+    "as_of",
+    "known_at",
+    "min_importance",
+    "filter",
+    "deduplicate",
+    "similarity_threshold",
+    "profile",
+    "cutoff",
+    "embedding",
+    "review",
+)
+"""What a recall can be told: the options of `get_context`."""
+
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 

@@ -22,7 +22,6 @@ from langmem_tiers.memory import (
 from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.recall.candidates import Candidate, recollection
 from langmem_tiers.recall.context import Inquiry, Reader
-from langmem_tiers.remember.admission import as_left
 from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.gatekeeping import (
     Gate,
@@ -67,18 +66,16 @@ class MemoryFlows:
                 self._checked(one.memory, context)
         todo = list(chain.from_iterable(kept))
         written = yield from self.writes(todo, context)
-        owners = [one for one, several in zip(verdicts, kept, strict=True) for _ in several]
         repeated = tuple(chain.from_iterable(one.repeats for one in verdicts))
         writes = [
             replace(
                 write,
-                sources=(*write.sources, *owner.sources),
                 rooms=self.gate.rooms(each.memory_type or "episodic", write.tier),
                 spares=repeated,
             )
-            for write, owner, each in zip(written, owners, todo, strict=True)
+            for write, each in zip(written, todo, strict=True)
         ]
-        applied = yield from as_left((yield from self._store.write(without_held_twins(writes))))
+        applied = yield from self._store.write(without_held_twins(writes))
         own = iter(writes)
         return [
             admitted_as(one.verdict, [next(own) for _ in several], applied)
@@ -135,7 +132,7 @@ class MemoryFlows:
             keys = sorted({key for named in origins for key in named})
             known = yield from self._known(keys, context)
             writes = [
-                replace(write, sources=tuple(known[key] for key in named))
+                _derived(write, [known[key] for key in named])
                 for write, named in zip(writes, origins, strict=True)
             ]
         return writes
@@ -257,6 +254,12 @@ class _Known(NamedTuple):
     def place(self) -> tuple[tuple[str, ...], str]:
         """Its namespace and key."""
         return decode(self.tenant, self.namespace), self.key
+
+
+def _derived(write: Write, named: Sequence[tuple[Place, str]]) -> Write:
+    """A write that is derived from these as well; what is named is not only repeated."""
+    echoes = tuple(one for one in write.echoes if one not in named)
+    return replace(write, sources=(*named, *echoes), echoes=echoes)
 
 
 S = TypeVar("S", Candidate, ArchivedAt, _Known)

@@ -25,10 +25,15 @@ from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import LONGEST_TASK, TurnRecord
 from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import Budget, checked_tokens
-from langmem_tiers.turn.trace import TurnTrace
-from langmem_tiers.turn.trace_flows import history
-from langmem_tiers.turn_arguments import checked_filters, checked_stages, checked_turn
+from langmem_tiers.turn_arguments import (
+    checked_filters,
+    checked_function,
+    checked_list,
+    checked_stages,
+    checked_turn,
+)
 from langmem_tiers.turn_flows import Settling, abandon, commit, fail
+from langmem_tiers.turn_history import HistoryVerbs
 from langmem_tiers.turn_keeping import KeepingVerbs, Router
 from langmem_tiers.turn_sources import as_source, built_in, filled
 from langmem_tiers.values import storable
@@ -37,7 +42,7 @@ _UNLIMITED = 10**9
 _log = logging.getLogger(__name__)
 
 
-class MemoryOrchestrator(KeepingVerbs):
+class MemoryOrchestrator(KeepingVerbs, HistoryVerbs):
     """One turn: assembles its context, tracks what it does, and commits all of it or nothing.
 
     What is memorized and tracked is pending until `commit`, which writes it in one transaction.
@@ -97,7 +102,9 @@ class MemoryOrchestrator(KeepingVerbs):
         """
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"a turn needs a MemoryCoordinator, not {type(memory).__name__}")
-        checked_turn(budget=budget, layout=layout, settings=settings)
+        checked_turn(budget=budget, layout=layout, settings=settings, sources=sources)
+        checked_function(router, "router")
+        checked_function(count_tokens, "count_tokens")
         self.memory = memory
         self.budget = Budget() if budget is None else budget
         self.layout = layout
@@ -113,6 +120,12 @@ class MemoryOrchestrator(KeepingVerbs):
         self._record: TurnRecord | None = None
         self._report: CommitReport | None = None
         self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        """Whose turn it is, and how far."""
+        record = self._record
+        went = "not begun" if record is None else f"{record.turn!r} {record.closed or 'goes on'}"
+        return f"MemoryOrchestrator({self.context!r}, {self.layout.name}: {went})"
 
     def register(self, name: str, source: Any, *, stage: Stage | None = None) -> None:
         """Add a source, or put it in the place of the one of that name.
@@ -275,8 +288,8 @@ class MemoryOrchestrator(KeepingVerbs):
         self._check("assemble a context", tokens=True)
         told = {
             **self._told(filters),
-            "messages": messages,
-            "tools": tools,
+            "messages": checked_list(messages, "messages"),
+            "tools": checked_list(tools, "tools"),
             "show_messages": show_messages,
             "budget": self._room(room),
         }
@@ -368,18 +381,6 @@ class MemoryOrchestrator(KeepingVerbs):
             memory=self.memory.flows,
             budget=self.get_budget_status(),
         )
-
-    def history(self, turn_id: str) -> TurnTrace:
-        """What was decided in a turn that has ended.
-
-        Raises:
-            InvalidInputError: if the tenant has no such turn.
-        """
-        return self._store.run(history(checked_text(turn_id, "turn_id"), self.context))
-
-    async def ahistory(self, turn_id: str) -> TurnTrace:
-        """What was decided in a turn that has ended; see `history`."""
-        return await self._store.arun(history(checked_text(turn_id, "turn_id"), self.context))
 
 
 def _tell_or_raise(refused: DatabaseError, error: BaseException | None) -> None:

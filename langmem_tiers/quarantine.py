@@ -53,8 +53,8 @@ class QuarantineVerbs:
     def release(self, key: str, *, reason: str, version: datetime | None = None) -> Released:
         """Let a quarantined memory be recalled, trusted just as much as its type needs.
 
-        Nothing else raises the trust in a memory. What was derived from it stays quarantined until
-        it is released itself.
+        Nothing else raises the trust in a memory. What was derived from it, or what it lives on in,
+        stays quarantined until it is released itself.
 
         Args:
             key: Of the memory.

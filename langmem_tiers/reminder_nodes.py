@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.attempts import about_to_run, messages_of
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError, short
-from langmem_tiers.hook_data import standing
+from langmem_tiers.errors import DatabaseError, InvalidTypeError, short
 from langmem_tiers.nodes import node, this_run
 from langmem_tiers.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.remind.asked import (
@@ -23,6 +23,7 @@ from langmem_tiers.remind.asked import (
     Predicates,
     checked_limit,
     checked_predicates,
+    checked_seconds,
 )
 from langmem_tiers.remind.intentions import Intention, Reminder, facts
 from langmem_tiers.runs import (
@@ -37,7 +38,10 @@ from langmem_tiers.runs import (
 from langmem_tiers.turn.fence import labelled
 from langmem_tiers.values import storable
 
+LEASE_SECONDS: Final = 300.0
+"""Seconds after which what no model saw is due again, longer than its call: our own choice."""
 _FENCE = re.compile(r"<(?=\s*/?\s*reminders?\b)", re.IGNORECASE)
+_log = logging.getLogger(__name__)
 
 
 def create_reminder_node(
@@ -47,6 +51,7 @@ def create_reminder_node(
     limit: int = DEFAULT_LIMIT,
     at_start: int = DEFAULT_LIMIT,
     as_message: bool = False,
+    lease_seconds: float | None = LEASE_SECONDS,
     tenant: str | None = None,
     project_id: str | None = None,
     session_id: str | None = None,
@@ -56,11 +61,12 @@ def create_reminder_node(
     """A node that raises the intentions that are due, for `invoke` and `ainvoke`.
 
     Due are those whose time has come, whose cue the question shows, whose tool the last message
-    calls, and whose predicate holds of the state. Each is raised at most once: a retry of the node,
-    and a run that is resumed, are given the same ones again, nobody else is. It writes
-    `reminders`, as JSON, and `reminders_text`, a text for a prompt, or nothing. At a session's
-    start, when the state has no `reminders` yet, it also writes `intentions`: what else is open,
-    by priority; nothing is raised by that.
+    calls, and whose predicate holds of the state. Each is leased to the run: a retry of the node,
+    and a run that is resumed, are given the same ones again. Delivered they are once the model has
+    answered, as `create_acknowledge_node` says behind it; else they are due again when the lease
+    has run out. It writes `reminders`, as JSON, and `reminders_text`, a text for a prompt, or
+    nothing. At a session's start, when the state has no `reminders` yet, it also writes
+    `intentions`: what else is open, by priority; nothing is raised by that.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is
@@ -69,6 +75,8 @@ def create_reminder_node(
         limit: Reminders at most.
         at_start: Open intentions at most that are shown at a session's start; 0 for none.
         as_message: Add the text to `messages` as well, as a system message.
+        lease_seconds: After how many seconds what no model answered is due again; None delivers at
+            once, so that a model that fails has used it up.
         tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
         project_id: Likewise.
         session_id: Likewise; `{thread_id}` for instance.
@@ -92,8 +100,35 @@ def create_reminder_node(
     whose = Remembered(
         tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
     )
-    asking = Asking(query, predicates, limit=limit, at_start=at_start, as_message=as_message)
+    asking = Asking(query, predicates, limit, at_start, as_message, lease_seconds)
     return node(name, whose, partial(_remind, asking=asking))
+
+
+def create_acknowledge_node(
+    *,
+    tenant: str | None = None,
+    project_id: str | None = None,
+    session_id: str | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "acknowledge",
+) -> Runnable[Any, dict[str, Any]]:
+    """A node that says that the model has answered: what it was reminded of is raised no more.
+
+    It stands after the model, which was shown the state's `reminders`, and writes nothing to the
+    state. To be passed again does no harm. Where Postgres refuses, that is logged, and what was
+    leased is raised once more.
+
+    Args:
+        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
+        project_id: Likewise.
+        session_id: Likewise.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: The node's name, in traces too.
+    """
+    whose = Remembered(
+        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
+    )
+    return node(name, whose, _acknowledge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +140,7 @@ class Asking:
     limit: int
     at_start: int
     as_message: bool
+    lease_seconds: float | None
 
     def __post_init__(self) -> None:
         """Refuse what could only fail in a run."""
@@ -114,6 +150,7 @@ class Asking:
             checked_blocking(predicate, f"the predicate {named!r}")
         checked_limit(self.limit)
         checked_limit(self.at_start)
+        checked_seconds(self.lease_seconds)
         if not isinstance(self.as_message, bool):
             raise InvalidTypeError(f"as_message is True or False, not {short(self.as_message)}")
 
@@ -129,19 +166,23 @@ async def _remind(
     memory: MemoryCoordinator, state: Any, _: RunnableConfig, *, asking: Asking
 ) -> dict[str, Any]:
     """Raise what is due, and at a session's start list what else is open."""
-    run = this_run()
+    run, answers = this_run(), _answers(state)
+    before = of_state(state, "reminders", None) or ()
+    await _delivered(memory, [one for one in before if one.get("answers", answers) < answers])
     raised = await memory.aremind(
         asking.question(state),
         tool=about_to_run(messages_of(state)) or None,
         state=None if asking.predicates is None else state,
         predicates=asking.predicates,
         limit=asking.limit,
+        lease_seconds=asking.lease_seconds,
         run_id=run,
     )
     starts = of_state(state, "reminders", None) is None
     beside = await _beside(memory, raised, asking.at_start) if starts else []
     text = reminders_text(raised, beside)
-    update: dict[str, Any] = {"reminders": [facts(one) for one in raised], "reminders_text": text}
+    told = [{**facts(one), "answers": answers} for one in raised]
+    update: dict[str, Any] = {"reminders": told, "reminders_text": text}
     if starts:
         update["intentions"] = [
             {"key": one.key, "content": one.content, "priority": str(one.priority)}
@@ -152,6 +193,31 @@ async def _remind(
     return update
 
 
+async def _acknowledge(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
+    """Say that what the state holds was seen."""
+    await _delivered(memory, of_state(state, "reminders", None) or ())
+    return {}
+
+
+async def _delivered(memory: MemoryCoordinator, told: Sequence[Mapping[str, Any]]) -> None:
+    """Say that a model has seen what it was told: no answer is lost where that is refused."""
+    try:
+        await acknowledged(memory, [one["token"] for one in told])
+    except DatabaseError as error:
+        _log.warning("what the model was reminded of is raised again: %s", error)
+
+
+async def acknowledged(memory: MemoryCoordinator, tokens: Sequence[str]) -> None:
+    """Say that what was leased has been delivered, each by its token."""
+    for token in tokens:
+        await memory.aacknowledge(token)
+
+
+def _answers(state: Any) -> int:
+    """How often a model has answered in a thread."""
+    return sum(isinstance(one, AIMessage) for one in messages_of(state))
+
+
 async def _beside(
     memory: MemoryCoordinator, raised: Sequence[Reminder], number: int
 ) -> list[Intention]:
@@ -159,7 +225,7 @@ async def _beside(
     if not number:
         return []
     keys = {(one.namespace, one.key) for one in raised}
-    listed = standing(await memory.aintentions(), memory.tiered_store.flows.now)
+    listed = await memory.aintentions()
     return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 

@@ -287,8 +287,7 @@ class RemindingVerbs(ReviewVerbs):
             return result_of(judged.verdict)
         (write,) = yield from self._flows.writes(kept, self.context)
         rooms = self._flows.gate.rooms(kept[0].memory_type or "episodic", write.tier)
-        sources = (*write.sources, *judged.sources)
-        write = replace(write, ttl=math.inf, sources=sources, rooms=rooms)
+        write = replace(write, ttl=math.inf, rooms=rooms)
         yield from self._store.flows.refresh_state()
         applied = yield from reminders.intend(
             NewIntention(

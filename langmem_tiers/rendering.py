@@ -48,7 +48,7 @@ _SHOWN = (
     "access_count",
 )
 """What programs are told of a memory; all else is in its value."""
-_OF_A_CYCLE = ("tenant", "cycle", "started_at", "finished_at", "skipped", "moves")
+_OF_A_CYCLE = ("tenant", "cycle", "started_at", "finished_at", "skipped", "taken_over", "moves")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _KILO = 1000
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from datetime import datetime
+from typing import Any, Final, NamedTuple, TypedDict
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.asking import checked_limit
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError, MissingExtraError, short
+from langmem_tiers.errors import ConflictError, InvalidInputError, MissingExtraError, short
 from langmem_tiers.nodes import node
 from langmem_tiers.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
 from langmem_tiers.remember.quarantine import Quarantined
@@ -17,6 +18,7 @@ from langmem_tiers.runs import Remembered
 from langmem_tiers.turn.fence import labelled, quoted
 
 try:
+    from langgraph.graph import END, StateGraph
     from langgraph.types import interrupt
 except ImportError as error:
     raise MissingExtraError(
@@ -33,14 +35,41 @@ _ANEW: Final = "it was changed since you saw it: look at it again"
 _UNSAID: Final = "{done} by a person who reviewed it"
 
 
-class Decided(NamedTuple):
-    """What somebody decided of a quarantined memory."""
+class Said(NamedTuple):
+    """What somebody answered about a quarantined memory."""
 
     key: str
     decision: str
     reason: str
-    version: str | None = None
-    """Which version of the memory was looked at; the one that stands, if not said."""
+    version: str | None
+    """Which version of it was looked at; the one that was shown, if not said."""
+
+
+class Decided(NamedTuple):
+    """What is to be done with a quarantined memory, if it still has this version."""
+
+    key: str
+    decision: str
+    reason: str
+    version: str
+
+
+class _Nothing(TypedDict):
+    """What a review takes from the graph's state."""
+
+
+class _Output(TypedDict, total=False):
+    """What it writes to it."""
+
+    reviewed: list[dict[str, Any]]
+
+
+class _Review(_Output, total=False):
+    """A review so far, as JSON."""
+
+    asked: dict[str, Any] | None
+    """What it interrupts with; None once that is answered."""
+    decided: list[dict[str, Any]]
 
 
 def create_review_node(
@@ -56,8 +85,9 @@ def create_review_node(
 
     It raises one `interrupt` with all that waits, and goes on with
     `Command(resume={key: "release"})`; a decision is `"release"`, `"reject"`, or a mapping such as
-    `{"decision": "reject", "reason": "spam", "version": …}`. With the `version` that a memory was
-    shown with, one that was changed since is asked about again. What is not named stays
+    `{"decision": "reject", "reason": "spam"}`. It holds for what was shown: what was written anew
+    since is asked about again, and only what was shown can be decided, unless the `version` of
+    something else that was looked at is given beside the decision. What is not named stays
     quarantined. Where nothing waits there is no interrupt. An answer that is no decision changes
     nothing: the same is asked again, with an `error` that says what was wrong. Of a graph that
     stands at several interrupts, the answer is given by the interrupt's id, as LangGraph wants it.
@@ -96,40 +126,52 @@ def create_review_node(
     )
     most = checked_limit(limit)
 
-    async def review(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> dict[str, Any]:
-        context = memory.context
-        own = context.project_id is not None or context.session_id is not None
-        held = await memory.alist_quarantined(limit=_MOST, own=own)
-        asked = held[:most]
-        if not asked:
-            return {"reviewed": []}
-        decided = await _answer(memory, asked, held)
-        waiting = {one.key: one.version for one in held}
-        for one in decided:
-            if one.key not in waiting:
-                continue  # it was dealt with already
-            verb = memory.arelease if one.decision == "release" else memory.areject
-            await verb(one.key, reason=one.reason, version=waiting[one.key])
-        told = ("key", "decision", "reason")
-        return {"reviewed": [dict(zip(told, one, strict=False)) for one in decided]}
+    async def look(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> dict[str, Any]:
+        held = await _held(memory)
+        return {"asked": _payload(held[:most])} if held[:most] else {"reviewed": []}
 
-    return node(name, whose, review)
-
-
-async def _answer(
-    memory: MemoryCoordinator, asked: Sequence[Quarantined], held: Sequence[Quarantined]
-) -> list[Decided]:
-    """What a person decides, asked until that can be done."""
-    wrong: dict[str, str] = {}
-    while True:
-        answer = interrupt({**_payload(asked), **wrong})
+    async def ask(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
+        asked = state["asked"]
+        answer = interrupt(asked)
+        held = await _held(memory)
         try:
-            decided = _decided(answer)
-            await _check_known(memory, decided, held)
+            decided = _meant(_decided(answer), asked["memories"], held)
         except InvalidInputError as error:
-            wrong = {"error": str(error)}
-        else:
-            return decided
+            again = {**_payload(held[:most]), "error": str(error)} if held[:most] else None
+            return {"asked": again, "decided": []}
+        return {"asked": None, "decided": [one._asdict() for one in decided]}
+
+    # Each node is a checkpoint, so that an answer is judged by what it was asked about, and once.
+    builder = StateGraph(_Review, input_schema=_Nothing, output_schema=_Output)
+    for step, body in {"look": look, "ask": ask, "decide": _decide}.items():
+        builder.add_node(step, node(step, whose, body))
+    builder.set_entry_point("look")
+    builder.add_conditional_edges("look", lambda state: "ask" if state.get("asked") else END)
+    builder.add_conditional_edges("ask", lambda state: "ask" if state["asked"] else "decide")
+    return builder.compile(name=name)
+
+
+async def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
+    """Do what was decided; what was changed since waits for another review."""
+    waiting = {one.key: one.version for one in await _held(memory)}
+    reviewed = []
+    for one in (Decided(**each) for each in state["decided"]):
+        if one.key in waiting:  # else it was dealt with already
+            verb = memory.arelease if one.decision == "release" else memory.areject
+            seen = datetime.fromisoformat(one.version)
+            try:
+                await verb(one.key, reason=one.reason, version=seen)
+            except ConflictError:
+                continue
+        reviewed.append({"key": one.key, "decision": one.decision, "reason": one.reason})
+    return {"reviewed": reviewed}
+
+
+async def _held(memory: MemoryCoordinator) -> list[Quarantined]:
+    """What of the context is quarantined."""
+    context = memory.context
+    own = context.project_id is not None or context.session_id is not None
+    return await memory.alist_quarantined(limit=_MOST, own=own)
 
 
 def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:
@@ -161,7 +203,7 @@ def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:
     return {"memories": memories, "text": "\n".join([HELD_HEAD, *shown, HELD_TAIL]), "how": _FORM}
 
 
-def _decided(answer: object) -> list[Decided]:
+def _decided(answer: object) -> list[Said]:
     """What somebody answered.
 
     Raises:
@@ -172,7 +214,7 @@ def _decided(answer: object) -> list[Decided]:
     return [_one(key, said) for key, said in answer.items()]
 
 
-def _one(key: str, said: object) -> Decided:
+def _one(key: str, said: object) -> Said:
     given = {"decision": said} if isinstance(said, str) else said
     if not isinstance(given, Mapping) or given.keys() - {"decision", "reason", "version"}:
         raise InvalidInputError(f"{short(said)} is no decision about {key!r}: {_FORM}")
@@ -186,24 +228,31 @@ def _one(key: str, said: object) -> Decided:
     version = given.get("version")
     if version is not None and not isinstance(version, str):
         raise InvalidInputError(f"the version of {key!r} is that of the question, or is left out")
-    return Decided(key, decision, reason or _UNSAID.format(done=_DONE[decision]), version)
+    return Said(key, decision, reason or _UNSAID.format(done=_DONE[decision]), version)
 
 
-async def _check_known(
-    memory: MemoryCoordinator, decided: Sequence[Decided], held: Sequence[Quarantined]
-) -> None:
-    """Refuse what is not quarantined and never was, has changed, or has a key of several."""
+def _meant(
+    said: Sequence[Said], shown: Sequence[Mapping[str, Any]], held: Sequence[Quarantined]
+) -> list[Decided]:
+    """What was decided of which version: the one that was shown, unless another is named.
+
+    Raises:
+        InvalidInputError: for what nobody was asked about, has changed, or has a key of several.
+    """
     keys = [one.key for one in held]
-    versions = {one.key: one.version.isoformat() for one in held}
-    for one in decided:
-        if one.version not in (None, versions.get(one.key, one.version)):
+    waiting = {one.key: one.version.isoformat() for one in held}
+    asked = {one["key"]: one["version"] for one in shown}
+    decided = []
+    for one in said:
+        version = one.version or asked.get(one.key)
+        if version is None or not (one.key in asked or one.key in waiting):
+            raise InvalidInputError(f"{one.key!r} is nothing that you were asked about: {_FORM}")
+        if waiting.get(one.key, version) != version:
             raise InvalidInputError(f"{one.key!r}: {_ANEW}")
         if keys.count(one.key) > 1:
             raise InvalidInputError(
                 f"several quarantined memories have the key {one.key!r}: review them in runs whose "
                 "contexts name their projects"
             )
-        if one.key not in keys:
-            history = await memory.ahistory(one.key)
-            if not any(event.kind in _DONE.values() for event in history.events):
-                raise InvalidInputError(f"{one.key!r} is not quarantined: {_FORM}")
+        decided.append(Decided(one.key, one.decision, one.reason, version))
+    return decided

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -34,6 +36,8 @@ from langmem_tiers.remember.review import (
 )
 from langmem_tiers.structured import aask, ask, checked_model, trimmed
 from langmem_tiers.turn.fence import labelled, quoted
+
+_log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 32
 """Requests of one model that are under way at a time: two members for each of 15 memories, which is
@@ -79,16 +83,18 @@ def panel_of(
     asking = _Asking(model, Daemons(_AT_ONCE))
 
     def call(candidates: Sequence[Candidate]) -> list[ReviewResult]:
-        return asking.asked(_storage_panels(reviewers, candidates), seconds)
+        return asking.asked("storage", _storage_panels(reviewers, candidates), seconds)
 
     async def acall(candidates: Sequence[Candidate]) -> list[ReviewResult]:
-        return await asking.aasked(_storage_panels(reviewers, candidates), seconds)
+        return await asking.aasked("storage", _storage_panels(reviewers, candidates), seconds)
 
     def relevance(pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
-        return asking.asked(_relevance_panels(reviewers, pairs), relevance_seconds)
+        panels = _relevance_panels(reviewers, pairs)
+        return asking.asked("relevance", panels, relevance_seconds)
 
     async def arelevance(pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
-        return await asking.aasked(_relevance_panels(reviewers, pairs), relevance_seconds)
+        panels = _relevance_panels(reviewers, pairs)
+        return await asking.aasked("relevance", panels, relevance_seconds)
 
     return Panel(call, acall, relevance, arelevance)
 
@@ -107,6 +113,15 @@ class _Request(NamedTuple):
             raise InvalidInputError(OUT_OF_RANGE.format(score=answer.score, most=self.most))
 
 
+class _Failure(NamedTuple):
+    """Why a model gave no usable answer."""
+
+    told: str
+    """May quote what it was asked, or what it said."""
+    kind: str
+    """Does not."""
+
+
 class _Asking(NamedTuple):
     """Asks for several panels, all members of all of them at once; the twins differ by `await`."""
 
@@ -114,32 +129,34 @@ class _Asking(NamedTuple):
     daemons: Daemons
 
     def asked(
-        self, panels: Sequence[Sequence[_Request]], seconds: float | None
+        self, what: str, panels: Sequence[Sequence[_Request]], seconds: float | None
     ) -> list[ReviewResult]:
-        """What each panel says."""
+        """What each panel says for storage or relevance, which is named in the log."""
         requests = _of_models(panels)
         calls = [partial(self._ask, one) for one in requests]
-        return _results(panels, requests, done_by(seconds, calls, self.daemons), seconds)
+        answers = done_by(seconds, calls, self.daemons)
+        return _results(panels, requests, _told(what, requests, answers, seconds))
 
     async def aasked(
-        self, panels: Sequence[Sequence[_Request]], seconds: float | None
+        self, what: str, panels: Sequence[Sequence[_Request]], seconds: float | None
     ) -> list[ReviewResult]:
-        """What each panel says."""
+        """What each panel says for storage or relevance, which is named in the log."""
         requests = _of_models(panels)
         calls = [partial(self._aask, one) for one in requests]
-        return _results(panels, requests, await adone_by(seconds, calls, _AT_ONCE), seconds)
+        answers = await adone_by(seconds, calls, _AT_ONCE)
+        return _results(panels, requests, _told(what, requests, answers, seconds))
 
-    def _ask(self, one: _Request) -> Score | str:
+    def _ask(self, one: _Request) -> Score | _Failure:
         try:
             return _score(ask(self.model, Reviewed, one.messages or (), one.checked))
         except ModelError as error:
-            return str(error)
+            return _failure(error)
 
-    async def _aask(self, one: _Request) -> Score | str:
+    async def _aask(self, one: _Request) -> Score | _Failure:
         try:
             return _score(await aask(self.model, Reviewed, one.messages or (), one.checked))
         except ModelError as error:
-            return str(error)
+            return _failure(error)
 
 
 def _storage_panels(reviewers: Reviewers, candidates: Sequence[Candidate]) -> list[list[_Request]]:
@@ -183,18 +200,46 @@ def _messages(prompt: str, question: str, shown: str) -> list[BaseMessage]:
 def _results(
     panels: Sequence[Sequence[_Request]],
     requests: Sequence[_Request],
-    answers: Sequence[Score | str | None],
-    seconds: float | None,
+    answers: Sequence[Score | str],
 ) -> list[ReviewResult]:
     """What each panel says: its models' answers, and of those without a question their rules'."""
-    late = f"the model did not answer within {seconds:g} s" if seconds is not None else None
-    said = {id(one): answer or late for one, answer in zip(requests, answers, strict=True)}
+    said = {id(one): answer for one, answer in zip(requests, answers, strict=True)}
     return [
         consensus(
             {one.name: one.rule() if one.messages is None else said[id(one)] for one in panel}
         )
         for panel in panels
     ]
+
+
+def _told(
+    what: str,
+    requests: Sequence[_Request],
+    answers: Sequence[Score | _Failure | None],
+    seconds: float | None,
+) -> list[Score | str]:
+    """The answers, with what was wrong where there is none; one warning says which failed how."""
+    late = f"the model did not answer within {seconds:g} s" if seconds is not None else ""
+    heard = [_Failure(late, late) if one is None else one for one in answers]
+    failed = Counter(
+        f"{one.name} ({answer.kind})"
+        for one, answer in zip(requests, heard, strict=True)
+        if isinstance(answer, _Failure)
+    )
+    if failed:
+        _log.warning(
+            "%d of %d reviews for %s by a model failed: %s",
+            failed.total(),
+            len(requests),
+            what,
+            ", ".join(f"{count} of {name}" for name, count in failed.items()),
+        )
+    return [one.told if isinstance(one, _Failure) else one for one in heard]
+
+
+def _failure(error: ModelError) -> _Failure:
+    cause = error.__cause__
+    return _Failure(str(error), type(error if cause is None else cause).__name__)
 
 
 def _score(answer: Reviewed) -> Score:

@@ -88,8 +88,8 @@ class Runner:
 
     def _opened(self) -> Database:
         database = Database(self._started())
-        database.open()
         try:
+            database.open()
             if self._server is not None:
                 run(self._prepare(), database.session())
         except BaseException:
@@ -99,8 +99,8 @@ class Runner:
 
     async def _aopened(self) -> AsyncDatabase:
         database = AsyncDatabase(await asyncio.to_thread(self._started))
-        await database.open()
         try:
+            await database.open()
             if self._server is not None:
                 await arun(self._prepare(), database.session())
         except BaseException:

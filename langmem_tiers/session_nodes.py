@@ -68,19 +68,25 @@ def create_session_end_node(
     careful = careful_of(on_error)
 
     async def end(hooks: MemoryHooks, state: Any) -> dict[str, Any]:
-        over = of_state(state, ended, default=None)
-        if over is not None and not isinstance(over, bool):
-            raise InvalidTypeError(f"whether the session ended is True or False, not {short(over)}")
-        if not over:
+        if not _is_over(state, ended):
             return {"session": None}
-        asked = {"events": events, "concepts": concepts}
-        told = {
-            what: of_state(state, given, None) for what, given in asked.items() if given is not None
-        }
+        told = _told(state, events=events, concepts=concepts)
         return {"session": await careful(name, _stopped(hooks, told, model))}
 
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
     return hook_node(name, whose, end, keys)
+
+
+def _is_over(state: Any, ended: OfState) -> bool:
+    over = of_state(state, ended, default=None)
+    if over is not None and not isinstance(over, bool):
+        raise InvalidTypeError(f"whether the session ended is True or False, not {short(over)}")
+    return bool(over)
+
+
+def _told(state: Any, **asked: OfState | None) -> dict[str, Any]:
+    """What a state says of a session that ends, as far as it is asked."""
+    return {name: of_state(state, of, None) for name, of in asked.items() if of is not None}
 
 
 async def _stopped(

@@ -14,6 +14,7 @@
       orchestrator:
         default_filters: {}
         enable_tool_tracking: true
+        untracked_tools: [write_todos, search_memory, manage_memory, complete_reminder]
         enable_skill_extraction: true
 
 These are the defaults, and each may be left out. `config.py` says what each means. The two models

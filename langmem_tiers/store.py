@@ -121,6 +121,10 @@ class TieredStore(SweepingStore, BaseStore):
             minutes=lambda: (self.ttl_config or {}).get("sweep_interval_minutes"),
         )
 
+    def __repr__(self) -> str:
+        """Its tiers, and how it is searched; never how it connects."""
+        return f"TieredStore({'; '.join((', '.join(Tier), *self.options.brief))})"
+
     @classmethod
     def from_conn_string(
         cls,
@@ -278,8 +282,6 @@ class TieredStore(SweepingStore, BaseStore):
     async def amove(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> bool:
         """Move a memory to another tier; see `move`."""
         return await self._runner.arun(self._flows.move(namespace, key, tier))
-
-    # Beyond the contract
 
     # What stands on a store, as a MemoryCoordinator does
 

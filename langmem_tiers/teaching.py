@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from langmem_tiers.flow import Flow
 from langmem_tiers.learn.reflexion import Reflexion, pattern
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learning import Failure
@@ -44,10 +45,7 @@ class TeachingVerbs:
         Raises:
             InvalidInputError: for what cannot be stored; nothing was.
         """
-        where = self._where(project_id)
-        one = pattern(content, context=where, tags=tags, source_task=source_task)
-        one = replace(one, source=source)
-        return self._store.run(self._flows.admit([one], where))[0]
+        return self._store.run(self._pattern(content, tags, project_id, source_task, source))
 
     @traced("tool")
     async def astore_pattern(
@@ -60,10 +58,7 @@ class TeachingVerbs:
         source: str = "user",
     ) -> StoreResult:
         """Remember what worked; see `store_pattern`."""
-        where = self._where(project_id)
-        one = pattern(content, context=where, tags=tags, source_task=source_task)
-        one = replace(one, source=source)
-        return (await self._store.arun(self._flows.admit([one], where)))[0]
+        return await self._store.arun(self._pattern(content, tags, project_id, source_task, source))
 
     @traced("tool")
     def store_reflexion(
@@ -97,9 +92,8 @@ class TeachingVerbs:
             InvalidInputError: for a field that is empty; nothing was stored.
         """
         given = (task_id, original_approach, failure_reason, improved_approach)
-        one, where = self._lesson(given, tags, project_id, failure, tool)
-        one = replace(one, source=source)
-        return self._store.run(self._flows.admit([one], where))[0]
+        failed = _signed(failure, failure_reason, tool)
+        return self._store.run(self._lesson(given, tags, project_id, failed, source))
 
     @traced("tool")
     async def astore_reflexion(
@@ -117,18 +111,29 @@ class TeachingVerbs:
     ) -> StoreResult:
         """Remember what a failure taught; see `store_reflexion`."""
         given = (task_id, original_approach, failure_reason, improved_approach)
-        one, where = self._lesson(given, tags, project_id, failure, tool)
-        one = replace(one, source=source)
-        return (await self._store.arun(self._flows.admit([one], where)))[0]
+        failed = _signed(failure, failure_reason, tool)
+        return await self._store.arun(self._lesson(given, tags, project_id, failed, source))
+
+    def _pattern(
+        self,
+        content: str,
+        tags: Iterable[str],
+        project_id: str | None,
+        source_task: str | None,
+        source: str,
+    ) -> Flow[StoreResult]:
+        where = self._where(project_id)
+        one = pattern(content, context=where, tags=tags, source_task=source_task)
+        return self._admitted(replace(one, source=source), where)
 
     def _lesson(
         self,
         given: tuple[str, str, str, str],
         tags: Iterable[str],
         project_id: str | None,
-        failure: Failure | None,
-        tool: str | None,
-    ) -> tuple[NewMemory, MemoryContext]:
+        failure: Signature | None,
+        source: str,
+    ) -> Flow[StoreResult]:
         task_id, original_approach, failure_reason, improved_approach = given
         where = self._where(project_id)
         lesson = Reflexion(
@@ -137,9 +142,13 @@ class TeachingVerbs:
             failure_reason=failure_reason,
             improved_approach=improved_approach,
             tags=tuple(normalised_tags(tags)),
-            failure=_signed(failure, failure_reason, tool),
+            failure=failure,
         )
-        return lesson.to_memory(where), where
+        return self._admitted(replace(lesson.to_memory(where), source=source), where)
+
+    def _admitted(self, one: NewMemory, where: MemoryContext) -> Flow[StoreResult]:
+        (result,) = yield from self._flows.admit([one], where)
+        return result
 
     def _where(self, project_id: str | None) -> MemoryContext:
         return self.context if project_id is None else replace(self.context, project_id=project_id)

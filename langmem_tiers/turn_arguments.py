@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
-from langmem_tiers.asking import Asking
 from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.memory import RECALL_OPTIONS
 from langmem_tiers.turn.layout import Layout
 from langmem_tiers.turn.spending import Budget
-
-RECALL_OPTIONS: Final = tuple(
-    name
-    for name, one in inspect.signature(Asking.ask).parameters.items()
-    if one.kind is inspect.Parameter.KEYWORD_ONLY
-)
-"""What a recall can be told: the options of `get_context`."""
 
 
 def checked_turn(
@@ -26,12 +19,13 @@ def checked_turn(
     layout: object = None,
     settings: object = None,
     filters: object = None,
+    sources: object = None,
 ) -> None:
     """Refuse what no turn can go by; None stands for what is not given.
 
     Raises:
-        InvalidTypeError: for a limit, a layout or settings of another type, or a filter that no
-            recall takes.
+        InvalidTypeError: for a limit, a layout, settings or sources of another type, or a filter
+            that no recall takes.
     """
     if budget is not None and not isinstance(budget, Budget):
         raise InvalidTypeError(
@@ -45,10 +39,24 @@ def checked_turn(
         raise InvalidTypeError(
             f"settings are OrchestratorSettings(default_filters=…), not {short(settings)}"
         )
-    if isinstance(settings, OrchestratorSettings):
-        checked_filters(settings.default_filters, "default_filters")
     if filters is not None:
         checked_filters(filters)
+    if sources is not None and not isinstance(sources, Mapping):
+        raise InvalidTypeError(f"sources is a mapping of sources by name, not {short(sources)}")
+
+
+def checked_function(given: object, what: str) -> None:
+    """Refuse what is neither a function nor None."""
+    if given is not None and not callable(given):
+        raise InvalidTypeError(f"{what} is a function or None, not {short(given)}")
+
+
+def checked_list(given: Sequence[Any] | None, what: str) -> Sequence[Any] | None:
+    """Several things, or None; a text or a mapping is one."""
+    one = isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable)
+    if given is not None and one:
+        raise InvalidTypeError(f"{what} is a list or None, not {short(given)}")
+    return given
 
 
 def checked_filters(filters: object, what: str = "filters") -> dict[str, Any]:

@@ -36,8 +36,10 @@ from langmem_tiers.turn.spending import BudgetStatus
 from langmem_tiers.turn.state import Goal, ProgressDelta
 from langmem_tiers.turn.state_flows import Whose, goal_advanced, put_goal, reading_goals
 from langmem_tiers.turn.stored import stored
-from langmem_tiers.turn.trace import TurnEvent, TurnTrace, event_names, failure_name
+from langmem_tiers.turn.trace import Ending, TurnEvent, TurnTrace, event_names, failure_name
 from langmem_tiers.turn.trace_flows import ended_call, history, lock_name, record_call
+from langmem_tiers.turn_items import beginning
+from langmem_tiers.values import storable
 from langmem_tiers.vectors import PackedVector
 
 _TRACES = "\0traces"
@@ -227,12 +229,13 @@ def _written(
         evicted=[(one.memory.key, one.by) for one in applied.evicted],
         wanted=record.wanted,
         calls=len(record.calls),
+        refusals=record.refusals + len(applied.refused),
         lessons=[lesson for lesson, _ in lessons],
         skills=[one for one in learned.skills if one in written],
         goals=[{**one, "progress": goals[one["goal"]].progress} for one in record.goals],
     )
-    ended = TurnEvent(kind="committed", at=now, reasons=(report.reason(detail),), detail=detail)
-    refused = _refusals(applied, now)
+    ended = _ending(settling, "committed", now, report.reason(detail), detail)
+    refused = _refusals(applied, settling, now)
     trace = TurnTrace(turn=record.turn, events=(*record.events, *refused, ended))
     yield from carry_out(
         writing,
@@ -247,26 +250,44 @@ def _written(
     return report.report_of(detail, map(report.exported, puts), budget=settling.budget, trace=trace)
 
 
-def _refusals(applied: Applied, now: datetime) -> list[TurnEvent]:
+def _refusals(applied: Applied, settling: Settling, now: datetime) -> list[TurnEvent]:
     """What the gate let pass, and the commit did not write."""
+    gate, said = settling.memory.gate, {one.key: one for one in settling.record.pending}
     return [
-        TurnEvent(kind="refused", at=now, reasons=(why,), namespace=place.namespace, key=key)
+        TurnEvent(
+            kind="refused",
+            at=now,
+            reasons=(why,),
+            detail=beginning(said[key], gate) if key in said else {},
+            namespace=place.namespace,
+            key=key,
+        )
         for (place, key), why in applied.refused.items()
     ]
 
 
+def _ending(
+    settling: Settling, kind: Ending, at: datetime, reason: str, detail: Mapping[str, Any]
+) -> TurnEvent:
+    """How a turn ends, with what it is listed by: whose it is, and when it began."""
+    record, context = settling.record, settling.context
+    told = {"project_id": context.project_id, "session_id": context.session_id}
+    whose = {name: storable(one) for name, one in told.items() if one is not None}
+    detail = {"began": record.began.isoformat(), **whose, **detail}
+    return TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
+
+
 def abandon(settling: Settling, reason: str) -> Flow[None]:
     """Leave of a turn its trace alone; one that has ended stays as it ended."""
-    record = settling.record
-    dropped = {"memories": len(record.pending), "calls": len(record.calls)}
-    left = TurnEvent(kind="abandoned", at=settling.store.now, reasons=(reason,), detail=dropped)
+    record, now = settling.record, settling.store.now
+    left = _ending(settling, "abandoned", now, reason, report.pending(record))
     yield from _record(settling, [*record.events, left])
 
 
 def fail(settling: Settling, reason: str) -> Flow[None]:
     """Leave the trace of a turn that failed so far; it may go on, as a run does that is resumed."""
     record, now = settling.record, settling.store.now
-    failed = TurnEvent(kind="failed", at=now, reasons=(reason,))
+    failed = _ending(settling, "failed", now, reason, report.pending(record))
     names = [
         *event_names(record.turn, record.events),
         failure_name(record.turn, record.events, now),

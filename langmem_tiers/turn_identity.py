@@ -111,7 +111,7 @@ def naming(source: str) -> Iterator[None]:
     """What a source raises goes on, with a note that names the source."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # a user's source can raise anything; it goes on with a note
         error.add_note(f"raised by the source {source!r} of the turn")
         raise
 

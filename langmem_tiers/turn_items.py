@@ -10,9 +10,10 @@ from langmem_tiers.asking import new_memories
 from langmem_tiers.errors import InvalidTypeError
 from langmem_tiers.memory import Destination
 from langmem_tiers.remember.flow import Write
+from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gatekeeping import Gate, Judged, passed
 from langmem_tiers.remember.memories import NewMemory
-from langmem_tiers.turn.record import settled
+from langmem_tiers.turn.record import LONGEST_BEGINNING, settled
 from langmem_tiers.turn.routing import Memorized
 
 
@@ -23,8 +24,9 @@ def as_memory(item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None)
     one = settled(one if named else replace(one, memory_type=None))
     if metadata is None:
         return one
-    if not isinstance(metadata, Mapping):
-        raise InvalidTypeError(f"metadata is a mapping, not {type(metadata).__name__}")
+    for given in (metadata, one.metadata):
+        if not isinstance(given, Mapping):
+            raise InvalidTypeError(f"metadata is a mapping, not {type(given).__name__}")
     return replace(one, metadata={**one.metadata, **metadata})
 
 
@@ -40,9 +42,8 @@ def of_a_tool(gate: Gate, call: NewMemory) -> tuple[list[NewMemory], str | None]
 
 
 def passed_on(one: Judged, gate: Gate) -> list[NewMemory]:
-    """A memory as those that it becomes, derived from what it repeats."""
-    origins = (*one.memory.derived_from, *(key for _, key in one.sources))
-    return passed(replace(one.memory, derived_from=origins), one.verdict, gate)
+    """A memory as those that it becomes."""
+    return passed(one.memory, one.verdict, gate)
 
 
 def destinations(
@@ -54,6 +55,22 @@ def destinations(
         Destination(one.memory_type or "", reasons.get(one.memory_type or "", ""), to.key, to.tier)
         for one, to in several
     )
+
+
+def beginning(one: NewMemory, gate: Gate) -> dict[str, str]:
+    """How something begins and who said it, for the trace; without what is private."""
+    told = {"content": one.content, "speaker": one.speaker}
+    return {
+        name: "(private)" if _private(text, gate) else " ".join(text.split())[:LONGEST_BEGINNING]
+        for name, text in told.items()
+        if text is not None
+    }
+
+
+def _private(text: str, gate: Gate) -> bool:
+    """Whether a text holds what the policy does not accept."""
+    kinds = {found.kind for detect in gate.detectors for found in detect(text)}
+    return any(gate.policy.private.get(kind) not in (None, Decision.ACCEPT) for kind in kinds)
 
 
 def judgement(found: Memorized) -> dict[str, Any]:

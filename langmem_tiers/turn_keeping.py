@@ -19,14 +19,21 @@ from langmem_tiers.remember.memories import NewMemory, to_write
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
 from langmem_tiers.turn import spending
-from langmem_tiers.turn.invocation import Called, called
+from langmem_tiers.turn.invocation import Called, called, shortened
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.routing import Memorized, Route, Tracked
 from langmem_tiers.turn.spending import Budget, BudgetStatus
 from langmem_tiers.turn.state import ProgressDelta, checked_id
 from langmem_tiers.turn.stored import to_value
 from langmem_tiers.turn.trace import Kind, TurnEvent, TurnTrace
-from langmem_tiers.turn_items import as_memory, destinations, judgement, of_a_tool, passed_on
+from langmem_tiers.turn_items import (
+    as_memory,
+    beginning,
+    destinations,
+    judgement,
+    of_a_tool,
+    passed_on,
+)
 
 STORED = "stored"
 """What the gate says of what it has nothing against."""
@@ -85,6 +92,9 @@ class KeepingVerbs:
         given = called(tool_name, parameters, result, error, **told)
         if not self.settings.enable_tool_tracking:
             return Tracked(tracked=False, key=None, reason="tool tracking is switched off")
+        if given.tool in self.settings.untracked_tools:
+            why = f"{given.tool} is among the settings' untracked_tools"
+            return Tracked(tracked=False, key=None, reason=why)
         return self._track(given)
 
     def _track(self, given: Called) -> Tracked:
@@ -107,6 +117,8 @@ class KeepingVerbs:
             came = "failed" if one.error is not None else "answered"
             why = f"{one.tool} {came}" + (f"; {held}" if held else "")
             about = {"tool": one.tool, "seconds": one.seconds, "relevance": one.relevance}
+            about |= beginning(memory, self.memory.gate) if held else {}
+            about |= {"refused": True} if refused else {}
             self._spend("tracked", why, *writes, **about, failed=one.error is not None)
         return Tracked(
             tracked=True,
@@ -156,11 +168,19 @@ class KeepingVerbs:
         return await self._store.arun_plan(self.memorizing(item, metadata))
 
     def memorizing(
-        self, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+        self,
+        item: str | Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        longest: int | None = None,
     ) -> Plan[Memorized]:
-        """What `memorize` does, as a plan."""
+        """What `memorize` does, as a plan; of a text longer than `longest` it keeps both ends."""
         record, given = self._turn(), as_memory(item, metadata)
         self._checked(given)
+        whole, cut = len(given.content), ""
+        if longest is not None and whole > longest:
+            given = replace(given, content=shortened(given.content, longest))
+            cut = f"shortened: of {whole:,} characters {longest:,} are kept"
         with self._lock:
             self._turn()
             self._check("memorize")
@@ -177,7 +197,7 @@ class KeepingVerbs:
                 for each in record.untold({str(each.key) for each in own} | leaving.keys())
             ]
             verdicts = yield self.memory.flows.judged([*own, *again], self.context, leaving)
-            found = self._memorized(verdicts[: len(own)], route)
+            found = self._memorized(one, verdicts[: len(own)], route, cut)
             if found.pending:
                 self._taken_up(verdicts[len(own) :])
         except BaseException:
@@ -220,17 +240,19 @@ class KeepingVerbs:
                 why = "what it repeats is replaced or evicted by the turn"
                 self._note("memorized", why, self._checked(each), keys=[each.key])
 
-    def _memorized(self, verdicts: Sequence[Judged], route: Route | None) -> Memorized:
+    def _memorized(
+        self, one: NewMemory, verdicts: Sequence[Judged], route: Route | None, cut: str
+    ) -> Memorized:
         """Keep what the gate lets pass, and note what it says."""
         gate, record = self.memory.gate, self._turn()
-        kept = [each for one in verdicts for each in passed_on(one, gate)]
+        kept = [each for judged in verdicts for each in passed_on(judged, gate)]
         writes = [self._checked(each) for each in kept]
         evicted = route.evicted if route is not None and kept else ()
         reasons: dict[str, str] = {}
         if not verdicts:
             found = Memorized(reason="routed: its router keeps it nowhere")
         else:
-            first = next((one for one in verdicts if one.verdict.stored), verdicts[0]).verdict
+            first = next((each for each in verdicts if each.verdict.stored), verdicts[0]).verdict
             said = route.destinations if route is not None else first.destinations
             reasons = {to.memory_type: to.reason for to in said}
             found = Memorized.of(
@@ -242,6 +264,7 @@ class KeepingVerbs:
                     destinations=destinations(kept, writes, reasons),
                 )
             )
+        begins = beginning(one, gate) if not kept or found.quarantined else {}
         with self._lock:
             self._turn()
             record.pending += kept
@@ -250,7 +273,8 @@ class KeepingVerbs:
                 record.repeated(each.memory, each.repeats)
             kind: Kind = "memorized" if kept else "refused"
             why = found.reason if found.reason != STORED else "; ".join(reasons.values())
-            self._note(kind, why, *writes[:1], **judgement(found))
+            why = "; ".join(one for one in (why, cut) if one)
+            self._note(kind, why, *writes[:1], **judgement(found), **begins)
         return found
 
     def note_progress(self, goal_id: str, delta: float, reason: str) -> None:

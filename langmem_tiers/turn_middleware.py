@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Final, NotRequired
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
@@ -38,6 +38,9 @@ except ImportError as error:
     ) from error
 
 
+LONGEST_SAID: Final = 20_000
+"""Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
+by itself; our own choice."""
 _log = logging.getLogger(__name__)
 _UNTOLD = "the trace of a turn that failed could not be written: %s"
 
@@ -99,7 +102,8 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
             sources: See `MemoryOrchestrator`.
             mode: The mode that the agent is in.
             filters: Options of `get_context` for every recall.
-            remember: Memorize what the user and the assistant said.
+            remember: Memorize what the user and the assistant said; of a message longer than
+                20,000 characters both ends.
             outcome: Whether the turn succeeded, as a function of the agent's state, or None if
                 that is not known: then it went as its last tool call did.
             settings: See `MemoryOrchestrator`.
@@ -148,7 +152,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
             return handler(_shown(request))
         except GraphBubbleUp:
             raise
-        except Exception as error:
+        except Exception as error:  # anything may fail; it is told in the trace, and goes on
             self._leave_trace(request, error)
             raise
 
@@ -162,7 +166,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
             return await handler(_shown(request))
         except GraphBubbleUp:
             raise
-        except Exception as error:
+        except Exception as error:  # anything may fail; it is told in the trace, and goes on
             await self._aleave_trace(request, error)
             raise
 
@@ -174,7 +178,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
             return self._clock.wrap_tool_call(request, handler)
         except GraphBubbleUp:
             raise
-        except Exception as error:
+        except Exception as error:  # anything may fail; it is told in the trace, and goes on
             self._leave_trace(request, error)
             raise
 
@@ -186,7 +190,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
             return await self._clock.awrap_tool_call(request, handler)
         except GraphBubbleUp:
             raise
-        except Exception as error:
+        except Exception as error:  # anything may fail; it is told in the trace, and goes on
             await self._aleave_trace(request, error)
             raise
 
@@ -237,7 +241,8 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         messages: Sequence[BaseMessage] = state["messages"]
         track_calls(turn, messages)
         spoken = said(messages, memory.context, ensure_config()) if self._remember else ()
-        yield from keep(turn, ({**one, "memory_type": "episodic"} for one in spoken))
+        episodes = [{**one, "memory_type": "episodic"} for one in spoken]
+        yield from keep(turn, episodes, longest=LONGEST_SAID)
         judged = None if self._outcome is None else self._outcome(state)
         report = yield turn.committing(success=judged)
         return {"turn": None, "committed": report.to_state()}

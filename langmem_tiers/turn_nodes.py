@@ -264,11 +264,14 @@ def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
             turn.leave_out(f"track the call {one.call['id']}", str(refused))
 
 
-def keep(turn: MemoryOrchestrator, items: Any) -> Plan[None]:
-    """Memorize one or several things; what there is no budget for is told, and the turn goes on."""
+def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) -> Plan[None]:
+    """Memorize one or several things; what there is no budget for is told, and the turn goes on.
+
+    Of what is longer than `longest` characters both ends are kept.
+    """
     for one in [items] if isinstance(items, str | Mapping) else items:
         try:
-            yield from turn.memorizing(one)
+            yield from turn.memorizing(one, longest=longest)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 

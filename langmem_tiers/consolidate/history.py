@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langmem_tiers.explain import LINE, plain, shortened
 from langmem_tiers.flow import Call, Flow, Query, Row
-from langmem_tiers.learn.explain import MoveRecord
+from langmem_tiers.learn.explain import MoveRecord, move_record
 from langmem_tiers.memory import Tier
 from langmem_tiers.namespaces import decode
 from langmem_tiers.recall.candidates import Candidate
@@ -133,7 +133,7 @@ def history(one: Candidate, tenant: str) -> Flow[History]:
         namespace=one.place[0],
         versions=tuple(_version(row, tenant, one) for row in versions),
         successors=tuple(Successor(decode(tenant, row[0]), *row[1:]) for row in successors),
-        events=tuple(_event(row) for row in events),
+        events=tuple(move_record(row) for row in events),
     )
 
 
@@ -148,7 +148,7 @@ def history_of_gone(key: str, tenant: str) -> Flow[History | None]:
         namespace=decode(tenant, rows[-1][0]),
         versions=(),
         successors=(),
-        events=tuple(_event(row[1:]) for row in rows),
+        events=tuple(move_record(row[1:]) for row in rows),
     )
 
 
@@ -158,9 +158,3 @@ def _version(row: Row, tenant: str, asked: Candidate) -> Version:
     own = (place, key) == (asked.place[0], asked.key)
     said = content_of(value) if own else shown_beside(value, rest[0])
     return Version(place, key, Tier(tier), said, *rest)
-
-
-def _event(row: Row) -> MoveRecord:
-    move, kind, at, detail, undone_at = row
-    facts: Mapping[str, Any] = detail
-    return MoveRecord(move, kind, at, tuple(facts.get("reasons", ())), undone_at)

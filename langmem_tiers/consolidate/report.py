@@ -87,6 +87,8 @@ class ConsolidationReport:
     """What `rollback` takes."""
     skipped: str | None = None
     """Why nothing was done at all."""
+    taken_over: bool = False
+    """Whether somebody else took the tenant over meanwhile; the rest is left to them."""
 
     @classmethod
     def of(cls, state: Mapping[str, Any] | None) -> ConsolidationReport:
@@ -108,6 +110,7 @@ class ConsolidationReport:
             lines=tuple(_lines(said["counts"])),
             moves=tuple(move for one in said["counts"].values() for move in one["moves"]),
             skipped=said["skipped"],
+            taken_over=said.get("taken_over", False),  # earlier releases did not say
         )
 
     def count(self, step: str, verdict: Verdict = "done") -> int:
@@ -131,6 +134,8 @@ class ConsolidationReport:
             return f"{self.tenant}: nothing was done, as {self.skipped}"
         seconds = (self.finished_at - self.started_at).total_seconds()
         head = f"{self.tenant}: a cycle as of {self.started_at:%Y-%m-%d %H:%M} UTC, {seconds:.1f} s"
+        if self.taken_over:
+            return f"{head}; then somebody else took the tenant over"
         return head if self.lines else f"{head}; there was nothing to do"
 
 

@@ -6,7 +6,7 @@ All of it is one transaction, so that whatever happens the notes are there, or w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -178,11 +178,19 @@ def _left(ending: Ending) -> Flow[Left]:
     rising = [one for one in found if one.memory_type != WORKING and one.state is None]
     keeps: list[Kept] = []
     against: list[str] = []
-    for home in homes(ending.session, notes):
+    awaiting = yield from _awaiting(ending.cycle.tenant, notes)
+    for home in homes(ending.session, notes, awaiting):
         summary = yield from _summary(ending.summariser, home)
         keeps += kept(home, ending.policy, summary)
         against += passed_over(home, ending.policy)
     return Left(notes, keeps, against, rising)
+
+
+def _awaiting(tenant: str, notes: Sequence[Stored]) -> Flow[frozenset[int]]:
+    """Those of the notes that await a review by models."""
+    params = {"tenant": tenant, "ids": [one.id for one in notes]}
+    (rows,) = yield Query((Call("awaiting_reviews", params),), commit=True)
+    return frozenset(row[0] for row in rows)
 
 
 def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:
@@ -310,12 +318,15 @@ def _as_read(rows: Rows, involved: Sequence[Version]) -> bool:
 def _writes(cycle: Cycle, keeps: Iterable[Kept], notes: Iterable[Version]) -> list[Write]:
     """The puts of what is kept, and the deletions of the notes."""
     puts = [
-        write_of(
-            one.value,
-            place=Place(cycle.tenant, one.namespace),
-            key=one.key,
-            index=cycle.options.index,
-            tier=Tier.WORKING,
+        replace(
+            write_of(
+                one.value,
+                place=Place(cycle.tenant, one.namespace),
+                key=one.key,
+                index=cycle.options.index,
+                tier=Tier.WORKING,
+            ),
+            awaits_review=one.awaits_review,
         )
         for one in keeps
     ]

@@ -76,6 +76,8 @@ class Kept(NamedTuple):
     value: dict[str, Any]
     reason: str | None = None
     """Why it is significant; None of a digest."""
+    awaits_review: bool = False
+    """Whether models are to review it, as they have not seen all that it comes from."""
 
 
 class Home(NamedTuple):
@@ -85,19 +87,27 @@ class Home(NamedTuple):
     """The project's, as the database names it."""
     session: str
     notes: tuple[Stored, ...]
+    awaiting: frozenset[int] = frozenset()
+    """Those that await a review by models."""
+
+    def awaits(self, several: Iterable[Stored]) -> bool:
+        """Whether some of these await one."""
+        return not self.awaiting.isdisjoint(one.id for one in several)
 
     def told(self) -> list[Told]:
         """The notes as they are told."""
         return [told_of(one) for one in self.notes]
 
 
-def homes(session: str, notes: Iterable[Stored]) -> list[Home]:
+def homes(
+    session: str, notes: Iterable[Stored], awaiting: frozenset[int] = frozenset()
+) -> list[Home]:
     """Notes by the project they belong to. What never was so is left out."""
     found = sorted(
         (one for one in notes if one.state not in _NEVER_SO),
         key=lambda one: (_project(one), _at(one), one.id),
     )
-    return [Home(place, session, tuple(some)) for place, some in groupby(found, _project)]
+    return [Home(at, session, tuple(some), awaiting) for at, some in groupby(found, _project)]
 
 
 def kept(home: Home, policy: RisePolicy, summary: Summary | None = None) -> list[Kept]:
@@ -148,7 +158,7 @@ def _facts(home: Home, policy: RisePolicy) -> Iterator[Kept]:
         reason = _reason(several, policy)
         if reason is not None:
             key = _key(home, "fact", several[0].key)
-            yield Kept(home.namespace, key, _fact(several), reason)
+            yield Kept(home.namespace, key, _fact(several), reason, home.awaits(several))
 
 
 def _told_once(home: Home) -> Iterator[list[Stored]]:
@@ -232,7 +242,8 @@ def _concepts(home: Home, summary: Summary, known: list[str]) -> Iterator[Kept]:
                 one.content, {"notes": [_shortened(content_of(each.value)) for each in several]}
             ),
         }
-        yield Kept(home.namespace, _key(home, "concept", one.content), value, LEARNED)
+        key = _key(home, "concept", one.content)
+        yield Kept(home.namespace, key, value, LEARNED, home.awaits(several))
 
 
 def _shared(several: Sequence[Stored]) -> dict[str, Any]:
@@ -283,7 +294,8 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
             **{name: one for name, one in _shared(home.notes).items() if name == "tags"},
             "metadata": _metadata(None),
         }
-        yield Kept(home.namespace, _key(home, "digest", number), value)
+        key = _key(home, "digest", number)
+        yield Kept(home.namespace, key, value, awaits_review=home.awaits(home.notes))
 
 
 def _line(one: Told, stored: set[str]) -> str:

@@ -39,7 +39,6 @@ class Stored(NamedTuple):
     value: dict[str, Any]
     created_at: datetime
     updated_at: datetime
-    expires_at: datetime | None
     session: str | None
     occurred_at: datetime | None
     valid_from: datetime | None

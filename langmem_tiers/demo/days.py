@@ -65,7 +65,6 @@ class Record:
 class Worked:
     """A run of the agent with a memory."""
 
-    day: int
     project: str
     task: Task
     run: Run
@@ -105,7 +104,7 @@ def nine_days(store: TieredStore, clock: Clock) -> History:
             history.without.note(day, _run(forgetful, project, task))
             run = _run(learning, project, task)
             history.with_memory.note(day, run)
-            history.worked.append(Worked(day, project, task, run))
+            history.worked.append(Worked(project, task, run))
         clock.advance(hours=12)
         night = promoter.invoke({}, context=context_of(FROM_THE_START[0]))
         history.promoted.append(night["promoted"])

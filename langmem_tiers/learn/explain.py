@@ -200,7 +200,7 @@ def _explanation(
         projects=tuple(sorted(found.projects)),
         success_interval=beta_interval(source.success_count, source.failure_count, CONFIDENCE),
         decision=_decision(source, decide(found, how.policy, how.moment.now)),
-        history=tuple(_record(row) for row in history),
+        history=tuple(move_record(row) for row in history),
         sources=tuple(one for one in related if one.role == "source"),
         successors=tuple(one for one in related if one.role == "successor"),
         derived=tuple(one for one in related if one.role == "derived"),
@@ -229,7 +229,8 @@ def _decision(source: Source, decision: Decision) -> Decision | None:
     return decision if source.tier == Tier.WORKING and source.state is None else None
 
 
-def _record(row: tuple[Any, ...]) -> MoveRecord:
+def move_record(row: Row) -> MoveRecord:
+    """A move as `history` tells it: its name, kind, moment, detail, and when it was undone."""
     move, kind, at, detail, undone_at = row
     facts: Mapping[str, Any] = detail
     return MoveRecord(move, kind, at, tuple(facts.get("reasons", ())), undone_at)

@@ -52,7 +52,6 @@ class _Event(NamedTuple):
     kind: str
     id: int
     target: int | None
-    at: datetime
     detail: dict[str, Any]
     undone_at: datetime | None
     later: str | None
@@ -70,7 +69,6 @@ class Promoted(NamedTuple):
     id: int
     namespace: str
     key: str
-    value: dict[str, Any]
     created_at: datetime
     updated_at: datetime
     successes: int

@@ -29,17 +29,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The chosen memories, best first, with a decision for each candidate in the same order.
-
-    No other set that fits is more useful by a factor of more than 1 / `at_least`.
-    """
+    """The chosen memories, best first, with a decision for each candidate in the same order."""
 
     chosen: list[Recollection]
     decisions: list[Decision]
     tokens: int
     """The sum of what each chosen memory costs."""
-    at_least: float
-    """In 0…1: at least this share of the best possible usefulness was reached."""
 
 
 class _Spent(NamedTuple):
@@ -103,7 +98,6 @@ def choose(
         chosen=[memories[member] for member in members],
         decisions=[_decide(member, spent) for member in range(len(memories))],
         tokens=tokens,
-        at_least=packing.share,
     )
 
 

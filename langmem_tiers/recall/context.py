@@ -287,7 +287,7 @@ def _cut(
 ) -> Recalled:
     """Cut to what was asked for: no repeats, not too many, within the budget."""
     if ask.deduplicate:
-        ranked = deduplicate(ranked, ask.similarity_threshold).kept
+        ranked = deduplicate(ranked, ask.similarity_threshold)
     kept = list(ranked[: ask.limit])
     if ask.max_tokens is not None:
         kept = _affordable(kept, ask, reader)

@@ -17,21 +17,6 @@ SHORT_WORDS = 6
 """Texts up to this long have too few shingles to be compared by them alone."""
 
 
-class Repeated(NamedTuple):
-    """A memory that was dropped, and the better ranked one that it repeats."""
-
-    memory: Recollection
-    repeats: Recollection
-    similarity: float
-
-
-class Distinct(NamedTuple):
-    """What is left of a ranked list without its near-duplicates, in the same order."""
-
-    kept: list[Recollection]
-    dropped: list[Repeated]
-
-
 class _Set(NamedTuple):
     """Features as the bits of an integer: many times faster to compare than a set of them."""
 
@@ -39,7 +24,7 @@ class _Set(NamedTuple):
     size: int
 
 
-class _Text:
+class Text:
     """A text to compare with others that were read with the same `numbers`."""
 
     def __init__(self, text: str, numbers: dict[Feature, int]) -> None:
@@ -65,8 +50,8 @@ class _Text:
 
 def deduplicate(
     ranked: Sequence[Recollection], similarity_threshold: float = SIMILARITY_THRESHOLD
-) -> Distinct:
-    """Drop each memory whose text is as similar as that to one ranked above it and kept.
+) -> list[Recollection]:
+    """Those whose text is less similar than that to each one that is ranked above and kept.
 
     The threshold is in 0…1, see `similarity`: at 1 only texts with the same shingles repeat
     each other, at 0 all do.
@@ -78,33 +63,24 @@ def deduplicate(
         raise InvalidInputError(
             f"similarity_threshold is {similarity_threshold}; give a number in 0…1, such as 0.85."
         )
-    result = Distinct([], [])
-    texts: list[_Text] = []
+    kept: list[Recollection] = []
+    texts: list[Text] = []
     numbers: dict[Feature, int] = {}
     for memory in ranked:
-        text = _Text(memory.content, numbers)
-        for above, other in zip(result.kept, texts, strict=True):
-            if (alike := _similarity(text, other)) >= similarity_threshold:
-                result.dropped.append(Repeated(memory, above, alike))
-                break
-        else:
-            result.kept.append(memory)
+        text = Text(memory.content, numbers)
+        if all(similarity(text, other) < similarity_threshold for other in texts):
+            kept.append(memory)
             texts.append(text)
-    return result
+    return kept
 
 
-def similarity(one: str, other: str) -> float:
+def similarity(one: Text, other: Text) -> float:
     """How much two texts say the same in the same words, in 0…1.
 
     That is 1 if they differ in case and white space at most; else the Jaccard similarity of
     their runs of three words. If either has six words or fewer, single words count as well as
     runs, as one other word would leave hardly a run the same.
     """
-    numbers: dict[Feature, int] = {}
-    return _similarity(_Text(one, numbers), _Text(other, numbers))
-
-
-def _similarity(one: _Text, other: _Text) -> float:
     if one.plain == other.plain:
         return 1.0
     if one.is_short or other.is_short:

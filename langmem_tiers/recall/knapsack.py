@@ -33,11 +33,6 @@ class Packing(NamedTuple):
     worth: float
     at_most: float
 
-    @property
-    def share(self) -> float:
-        """At least this share of the best possible worth was reached, in 0…1."""
-        return min(1.0, self.worth / self.at_most) if self.at_most > 0 else 1.0
-
 
 class Knapsack(NamedTuple):
     """What there is to choose from: costs are 0 or more, of which `room` may be spent."""
@@ -60,7 +55,7 @@ def pack(sack: Knapsack) -> Packing:
     members or fewer that fit, greedy choice by gain per cost is started from each one and each
     pair of them, which is known to reach it (Kulik, Schwartz and Shachnai 2021, after Sviridenko
     2004). With more members the general promise is 1 - 1/√e (39 %), as for greedy choice or the
-    best single member; `share` says what was proved for this choice.
+    best single member; `at_most` says what was proved for this choice.
     """
     best = _best(sack, _simple_searches(sack))
     at_most = min(_bound(sack, ()), _bound(sack, best))

@@ -3,26 +3,28 @@
 A memory is trusted no further than each that it is derived from, as these are at that moment. What
 is thereby trusted too little, or came from what is quarantined, is quarantined as well. What is
 quarantined replaces no memory that is current, trusted more or retracted, and what tools and pages
-say none that is trusted more. What is stored in the end, and is recalled, makes room for itself.
+say none that is trusted more. What is quarantined stays so when it is said again. What is stored in
+the end, and is recalled, makes room for itself.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.memory import Moment
 from langmem_tiers.namespaces import Place
+from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.room import Evicted, incoming, making_room, standing_calls
-from langmem_tiers.remember.trust import SPOKEN_FOR, derived_trust
-from langmem_tiers.values import encode_value
+from langmem_tiers.remember.trust import SPOKEN_FOR, THRESHOLD, derived_trust
+from langmem_tiers.values import content_of, encode_value
 
 if TYPE_CHECKING:
     from langmem_tiers.remember.flow import Write
@@ -53,6 +55,10 @@ class _Standing(NamedTuple):
 
     trust: float
     state: str | None
+    reasons: Sequence[str] | None
+    """Why it is quarantined, if it is."""
+    bound: Mapping[str, Any] | None
+    """Its value, where it is trusted no further when it is said again."""
 
 
 class _Origin(NamedTuple):
@@ -67,17 +73,22 @@ class _Origin(NamedTuple):
 
 def needs_admission(writes: Sequence[Write]) -> bool:
     """Whether anything is to be looked at once the keys are locked."""
-    return any(one.sources or one.held or one.rooms or _yields(one) for one in writes)
+    return any(
+        one.sources or one.held or one.rooms or (one.named and one.value is not None)
+        for one in writes
+    )
 
 
 def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> Flow[Applied]:
     """The writes as they are to be carried out; locks the keys first.
 
     Raises:
-        InvalidInputError: if what a memory is derived from is gone by now, or came from it.
+        InvalidInputError: if what a memory is said to be derived from is gone by now, or came
+            from it.
     """
     pairs = [(one, place, key) for one in writes for place, key in one.sources]
-    _check_changing(writes, pairs)
+    changing = {(one.place, one.key) for one in writes if one.sources or one.value is None}
+    _check_changing(pairs, changing)
     origins = {
         **keys_of([one for one, _, _ in pairs]),
         "source_namespaces": [place.namespace for _, place, _ in pairs],
@@ -87,14 +98,13 @@ def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> F
     standing = Call("replaced_by_writes", {**keys_of(writes), "alive_at": moment.alive_at})
     calls = (*lock, Call("origins_of_writes", origins), standing)
     rows, replaced = (yield Query(calls))[len(lock) :]
-    found: dict[tuple[Place, str], list[_Origin]] = {}
-    for (one, _, _), row in zip(pairs, rows, strict=True):
-        found.setdefault((one.place, one.key), []).append(_checked(_Origin(*row)))
     there = {
         (Place(tenant, namespace), key): _Standing(*told)
         for tenant, namespace, key, *told in replaced
     }
-    settled = [_derived(one, found.get((one.place, one.key), ())) for one in writes]
+    found = (_Origin(*row) for row in rows)
+    derived = [_settled(one, [next(found) for _ in one.sources], changing) for one in writes]
+    settled = [_said_again(one, there.get((one.place, one.key))) for one in derived]
     refused = {
         (one.place, one.key): why
         for one in settled
@@ -109,21 +119,19 @@ def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> F
     )
 
 
-def as_left(applied: Applied) -> Flow[Applied]:
-    """What was written as it stands now: what was quarantined and says the same stays so."""
-    asked = [one for one in applied.writes if one.named and one.value is not None and not one.held]
-    if not asked:
-        return applied
-    (rows,) = yield Query((Call("left_by_writes", keys_of(asked)),), commit=True)
-    stands = {
-        (Place(tenant, namespace), key): (trust, "; ".join(map(str, reasons or ())))
-        for tenant, namespace, key, trust, reasons in rows
-    }
-    writes = []
-    for one in applied.writes:
-        trust, held = stands.get((one.place, one.key), (one.trust, one.held))
-        writes.append(replace(one, trust=trust, held=held or None))
-    return replace(applied, writes=writes)
+def _said_again(one: Write, there: _Standing | None) -> Write:
+    """A write as it will stand: what says the same is trusted no further, and held as before."""
+    if one.value is None or there is None or there.bound is None:
+        return one
+    value = json.loads(one.value)
+    same = content_of(value) == content_of(there.bound)
+    if same and there.trust < one.trust:
+        source = there.bound.get("source", Source.UNKNOWN)
+        value = encode_value({**value, "trust": there.trust, "source": source})
+        one = replace(one, trust=there.trust, value=value)
+    if there.state != QUARANTINED or one.held or not (same or one.trust < THRESHOLD):
+        return one
+    return replace(one, held="; ".join(map(str, there.reasons or ())), stays=True)
 
 
 def _yields(one: Write) -> bool:
@@ -133,7 +141,7 @@ def _yields(one: Write) -> bool:
 
 def _refusal(one: Write, there: _Standing) -> str | None:
     """Why a write does not replace what stands under its key; None if it does."""
-    if one.value is None:
+    if one.value is None or there.state == QUARANTINED:
         return None
     if one.held and there.state == "retracted":
         return (
@@ -157,7 +165,7 @@ def _refusal(one: Write, there: _Standing) -> str | None:
 
 def quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
     """The calls that quarantine what was just put and is held, once a tenant."""
-    held = [one for one in puts if one.held]
+    held = [one for one in puts if one.held and not one.stays]
     return [
         Call(
             "quarantine",
@@ -204,24 +212,47 @@ def keys_of(writes: Sequence[Write]) -> dict[str, list[str]]:
     }
 
 
-def _check_changing(writes: Sequence[Write], pairs: Sequence[tuple[Write, Place, str]]) -> None:
-    changing = {(one.place, one.key) for one in writes if one.sources or one.value is None}
-    for _, place, key in pairs:
-        if (place, key) in changing:
+def _check_changing(
+    pairs: Sequence[tuple[Write, Place, str]], changing: Container[tuple[Place, str]]
+) -> None:
+    for one, place, key in pairs:
+        if (place, key) in changing and (place, key) not in one.echoes:
             raise InvalidInputError(
                 f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
                 "its own"
             )
 
 
-def _checked(one: _Origin) -> _Origin:
+def _check(one: _Origin) -> None:
     if not one.there:
         raise InvalidInputError(f"{one.source!r} is gone by now: derive from what is there")
     if one.circular:
         raise InvalidInputError(
             f"{one.source!r} came from the memory that is to be derived from it: leave it out"
         )
-    return one
+
+
+def _settled(
+    one: Write, origins: Sequence[_Origin], changing: Container[tuple[Place, str]]
+) -> Write:
+    """A write that is derived from its origins, without those that it only repeats and cannot have.
+
+    It is trusted no further than these either, as long as they are there.
+    """
+    if not one.sources:
+        return one
+    several = dict(zip(one.sources, origins, strict=True))
+    for place, origin in several.items():
+        if place not in one.echoes:
+            _check(origin)
+    settled = _derived(one, [each for each in several.values() if each.there])
+    had = (
+        place
+        for place, origin in several.items()
+        if place not in one.echoes
+        or (origin.there and not origin.circular and place not in changing)
+    )
+    return replace(settled, sources=tuple(had))
 
 
 def _derived(one: Write, origins: Sequence[_Origin]) -> Write:

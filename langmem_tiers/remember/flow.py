@@ -58,12 +58,16 @@ class Write:
     told: Told = NOTHING_TOLD
     sources: tuple[tuple[Place, str], ...] = ()
     """The memories that it is derived from."""
+    echoes: tuple[tuple[Place, str], ...] = ()
+    """Those of them that it only repeats: nobody named them, and it goes without what is gone."""
     trust: float = 1.0
     """How far it is trusted, in 0…1, as its value says."""
     threshold: float = THRESHOLD
     """Below this trust it is quarantined, should what it is derived from be trusted less."""
     held: str | None = None
     """Why it is quarantined; None if it is not."""
+    stays: bool = False
+    """Whether it is quarantined for what stands under its key already, and says the same."""
     rooms: tuple[Room, ...] = ()
     """How many memories its place holds, if that is bounded."""
     spares: tuple[tuple[Place, str], ...] = ()
@@ -130,7 +134,8 @@ def apply(
 
     Raises:
         TierConflictError: if `tier` is given and a key lives in another one.
-        InvalidInputError: if what a memory is derived from is gone by now, or came from it.
+        InvalidInputError: if what a memory is said to be derived from is gone by now, or came
+            from it.
     """
     writes = writing.writes
     lock = () if locked else (lock_writes(writes, options),)

@@ -127,12 +127,10 @@ def checked_detectors(given: object) -> tuple[Detector, ...]:
 
 
 class Judged(NamedTuple):
-    """A memory and what the gate says of it."""
+    """A memory, derived from what it repeats, and what the gate says of it."""
 
     memory: NewMemory
     verdict: Verdict
-    sources: tuple[tuple[Place, str], ...] = ()
-    """The memory that it repeats, where it is kept all the same."""
     repeats: tuple[tuple[Place, str], ...] = ()
     """The memory that it repeats, where it is refused for that."""
 
@@ -176,7 +174,11 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
     found = yield from looked_up(memories, candidates, gate.policy, knowing)
     reviews = yield from _reviews([one.candidate for one in found], gate)
     return [
-        Judged(one, gate.of(known.candidate, reviews.get(at)), known.sources, known.repeats)
+        Judged(
+            replace(one, echoes=[(place.namespace, key) for place, key in known.sources]),
+            gate.of(known.candidate, reviews.get(at)),
+            known.repeats,
+        )
         for at, (one, known) in enumerate(zip(memories, found, strict=True))
     ]
 

@@ -30,6 +30,7 @@ from langmem_tiers.remember.injection_languages import (
 )
 from langmem_tiers.remember.injection_signs import SIGNS
 from langmem_tiers.remember.injection_words import ENOUGH, Voice
+from langmem_tiers.remember.likeness import ALIKE, UNLIKE, likeness
 
 _VOICES: Final[Mapping[str, Voice]] = {
     Source.USER: "user",
@@ -67,6 +68,8 @@ _DEFINES: Final = re.compile(
     re.IGNORECASE,
 )
 """What tells of attacks, and is none."""
+_MANY: Final = 4.0
+"""The weight of signs that hold a text back whatever else it reads like."""
 _LONGEST: Final = 50_000
 """Characters that are looked at, in their plain form: of what is longer, the beginning and the end.
 What is longer from outside is held back, as nobody has read it."""
@@ -94,9 +97,9 @@ def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, .
     Orders of users and operators are memories like any other ("Always use tabs"); of them only
     what no user writes by hand is found. What a user or an agent quotes is not held to instruct.
     """
-    voice = _VOICES.get(source, "outside")
+    voice = voice_of(source)
     text = _bounded(content)
-    found = [*_openly(plain(text), voice), *_disguised(text, voice)]
+    found = [*_read(plain(text), voice), *_disguised(text, voice)]
     if voice == "user" and (pasted := _PASTED.search(plain(text))):
         found.extend(_openly(pasted[1].replace('"', " "), "outside", _TO_ASSISTANTS))
     if voice == "outside" and text != content:
@@ -106,6 +109,24 @@ def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, .
         if one.kind not in best or one.weight > best[one.kind].weight:
             best[one.kind] = one
     return tuple(sorted(best.values(), key=lambda one: (-one.weight, one.kind)))
+
+
+def voice_of(source: str) -> Voice:
+    """Whose word a source has: a user's, an agent's, or that of anybody else."""
+    return _VOICES.get(source, "outside")
+
+
+def _read(text: str, voice: Voice) -> Iterator[Finding]:
+    """What instructs by its signs, or by its likeness to attacks; few signs in a note are none."""
+    found = list(_openly(text, voice))
+    if voice == "user":
+        yield from found
+        return
+    like = likeness(text, voice)
+    if like.score >= ALIKE and like.known:
+        yield Finding("likeness", ENOUGH[voice], _excerpt(like.passage))
+    if like.score >= UNLIKE or not like.known or sum(one.weight for one in found) >= _MANY:
+        yield from found
 
 
 def _openly(text: str, voice: Voice, kinds: Container[str] | None = None) -> Iterator[Finding]:

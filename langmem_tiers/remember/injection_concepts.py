@@ -131,6 +131,7 @@ def _of_word(word: str) -> frozenset[str]:
     return found.union(*map(_of_word, parts)) if len(parts) > 1 else found
 
 
+@lru_cache(maxsize=1_000)
 def concepts_in(sentence: str) -> frozenset[str]:
     """The concepts that a sentence speaks of."""
     found: set[str] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -51,6 +51,8 @@ class NewMemory:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     source: str = Source.USER
     recalled: Iterable[object] = ()
+    echoes: Iterable[Sequence[str]] = ()
+    """What it repeats, by stored namespace and key: it is derived from what is left of that."""
     further: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value beside these, such as `boost`."""
     trust: float = 1.0
@@ -77,7 +79,7 @@ def to_write(
         InvalidInputError: for anything that cannot be stored; nothing was.
     """
     kind = types.get(one.memory_type or "episodic")
-    tier = one.tier or kind.tier
+    tier = kind.tier if one.tier is None else Tier(one.tier)
     own = {name: getattr(one, name) for name in ("agent_id", "project_id", "session_id")}
     where = replace(context, **{name: given for name, given in own.items() if given is not None})
     value = kind.fields(checked_content(one.content), _given(one, where))
@@ -94,8 +96,11 @@ def to_write(
         tier=tier,
         ttl=kind.ttl if default_ttl is None else default_ttl,
     )
+    echoes = tuple((write.place._replace(namespace=at), key) for at, key in one.echoes)
     return replace(
         write,
+        sources=echoes,
+        echoes=echoes,
         held=one.held,
         threshold=one.threshold,
         awaits_review=one.awaits_review,
@@ -359,7 +364,9 @@ def _turn(one: NewMemory) -> int | None:
     if isinstance(one.turn, bool) or not isinstance(one.turn, int):
         raise InvalidTypeError(f"turn is a whole number, not {type(one.turn).__name__}")
     if not 0 <= one.turn < MAX_TURN:
-        raise InvalidInputError(f"turn is {one.turn}: use a number from 0 to {MAX_TURN - 1:,}")
+        raise InvalidInputError(
+            f"turn is {short(one.turn)}: use a number from 0 to {MAX_TURN - 1:,}"
+        )
     if one.speaker is None:
         raise InvalidInputError("a turn is something that somebody said: name the speaker too")
     return one.turn

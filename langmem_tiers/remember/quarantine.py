@@ -56,7 +56,8 @@ class Released:
     trust: float
     """In 0…1, from now on."""
     state: str | None
-    """None is current; `suspect` came from what was retracted."""
+    """None is current; `suspect` came from what was retracted; `consolidated` lives on in another,
+    which may be held itself, and `superseded` was true until another."""
     event: str
 
 
@@ -100,6 +101,8 @@ def release(
 ) -> Flow[Released]:
     """Let a memory be recalled, trusted just as much as its type needs.
 
+    What lives on in another or was superseded does so again.
+
     Raises:
         InvalidInputError: if it is not quarantined.
         ConflictError: if it was written since that version.
@@ -117,7 +120,7 @@ def release(
     }
     doubt = Call("doubt", {"tenant": one.place.tenant, "ids": [one.id], "events": []})
     _, doubted = yield Query((Call("release", params), doubt), commit=True)
-    state = next((row[2] for row in doubted if row[0] == one.id), None)
+    state = next((row[2] for row in doubted if row[0] == one.id), "suspect")
     return Released(key=one.key, trust=trust, state=state, event=event)
 
 

@@ -11,10 +11,21 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from langmem_tiers.remind import bases as known
-from langmem_tiers.remind.cue_reading import Cue, read_cue
-from langmem_tiers.remind.cue_words import OTHERS
-from langmem_tiers.remind.sentences import Clause, Sentence, Word, read
-from langmem_tiers.remind.tense import is_denied, is_past, is_unreal
+from langmem_tiers.remind.cue_reading import read_cue
+from langmem_tiers.remind.cues import Cue
+from langmem_tiers.remind.roles import (
+    has_other_roles,
+    is_anothers,
+    is_aside,
+    is_compound,
+    is_deed,
+    is_elsewhere,
+    is_noun,
+    is_told,
+    is_torn,
+)
+from langmem_tiers.remind.sentences import Clause, Sentence, Word, is_bent, read
+from langmem_tiers.remind.tense import is_denied, is_due, is_past, is_unreal
 
 
 def anchors(cue: str) -> tuple[str, ...]:
@@ -56,6 +67,8 @@ def _shows(cue: Cue, sentence: Sentence, stand_ins: frozenset[str]) -> bool:
     said = frozenset(word.base for n, word in enumerate(words) if _is_meant(words, n, cue))
     if not all(said & one for one in cue.needed):
         return bool(cue.names) and cue.names <= said and _plans(cue, words)
+    if is_torn(cue, sentence):
+        return False
     if cue.talking or (cue.asks and sentence.asks):
         return (cue.asks and sentence.asks) or _talks(cue, sentence, stand_ins)
     if cue.agent == known.FIRST and _is_considered(sentence):
@@ -66,7 +79,9 @@ def _shows(cue: Cue, sentence: Sentence, stand_ins: frozenset[str]) -> bool:
 def _happens(cue: Cue, sentence: Sentence, stand_ins: frozenset[str]) -> bool:
     """Whether it is done, or is so, by whom the cue names."""
     words = sentence.words
-    done = [n for n, word in enumerate(words) if word.base in cue.action]
+    done = [
+        n for n, word in enumerate(words) if word.base in cue.action and not is_noun(cue, words, n)
+    ]
     if cue.action and not done and not (cue.optional and _is_there(words)):
         return False
     if not cue.action and cue.agent != known.FIRST and not _is_so(cue, sentence):
@@ -74,6 +89,13 @@ def _happens(cue: Cue, sentence: Sentence, stand_ins: frozenset[str]) -> bool:
     places = done or _places(cue, words)
     if cue.agent and not _by(cue, words, places, stand_ins):
         return False
+    if is_compound(cue, words):
+        return False
+    places = [
+        n
+        for n in places
+        if not has_other_roles(cue, words, n) and (stand_ins or not is_elsewhere(cue, sentence, n))
+    ]
     return _so(cue, sentence, places)
 
 
@@ -88,15 +110,15 @@ def _is_considered(sentence: Sentence) -> bool:
 def _is_meant(words: Sequence[Word], n: int, cue: Cue) -> bool:
     """Whether a word may show one of the cue: not another's where the cue says "my"."""
     word, before = words[n], words[max(0, n - 2) : n]
+    if is_anothers(cue, words, n) or is_aside(cue, words, n):
+        return False
     if (
         word.base in known.TIMES
         and before
         and before[-1].base in known.LAST - {one for several in cue.needed for one in several}
     ):
         return False
-    if word.base in cue.mine and any(
-        (one.owner and not cue.needs(one)) or one.form in OTHERS for one in before
-    ):
+    if word.base in cue.plain and is_deed(words, n):
         return False
     if word.base not in cue.nouns or word.form.endswith((*known.NOUN_ENDINGS, "ed", "ing")):
         return True
@@ -124,7 +146,7 @@ def _is_so(cue: Cue, sentence: Sentence) -> bool:
 def _is_there(words: Sequence[Word]) -> bool:
     """Whether somebody is, or has, and does nothing else that we know of."""
     said = frozenset(word.base for word in words)
-    return not said & (known.ACTIONS - known.HERE) and bool(
+    return not said & (known.ACTIONS - known.HERE | known.BELOW) and bool(
         said & known.BEING or not said & known.AUXILIARIES
     )
 
@@ -141,11 +163,18 @@ def _talks(cue: Cue, sentence: Sentence, stand_ins: frozenset[str]) -> bool:
     if not cue.agent:
         return not places or not _denied_talk(sentence, places)
     if places:
+        places = [n for n in places if not is_told(cue, words, n)]
         told = _so(cue, sentence, places, talk=True) and not _of_nothing(words, places)
         return told and _by(cue, words, places, stand_ins)
     said = {word.base for word in words}
     told = bool(said & (known.AUXILIARIES | known.ACCORDING)) and not said & known.ACTIONS
+    told = told and not any(map(_is_done, pairwise(words)))
     return told and _so(cue, sentence, _places(cue, words))
+
+
+def _is_done(two: tuple[Word, Word]) -> bool:
+    """Whether somebody has done something: "has danced"."""
+    return two[0].base == "have" and two[1].base not in known.FUNCTION and is_bent(two[1])
 
 
 def _of_nothing(words: Sequence[Word], places: Sequence[int]) -> bool:
@@ -171,7 +200,8 @@ def _so_at(cue: Cue, sentence: Sentence, at: int, *, talk: bool) -> bool:
     clause, place = _clause_of(sentence, at)
     if is_denied(clause, place, near=talk) is not cue.denied:
         return False
-    if is_past(sentence, talk=talk):
+    event = talk or (clause[place].base in cue.action and is_bent(clause[place]))
+    if is_past(sentence, talk=talk, event=event) or (not talk and is_due(clause, place)):
         return False
     if is_unreal(*_without_wish(clause, place, cue), talk=talk):
         return False

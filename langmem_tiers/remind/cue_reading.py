@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import pairwise
 
 from langmem_tiers.remind import bases as known
-from langmem_tiers.remind.sentences import Sentence, Word, base, read
+from langmem_tiers.remind.cue_words import OTHERS
+from langmem_tiers.remind.cues import Cue
+from langmem_tiers.remind.sentences import Sentence, Word, base, is_bent, read
 from langmem_tiers.remind.tense import is_denied, is_negation
-
-
-@dataclass(frozen=True, slots=True)
-class Cue:
-    """A cue, taken apart."""
-
-    needed: tuple[frozenset[str], ...]
-    """For each content word the bases that show it."""
-    action: frozenset[str]
-    """What is done, by the bases that show it; empty if it is no known word."""
-    talking: bool = False
-    """Whether it is about what is said."""
-    agent: frozenset[str] = frozenset()
-    """Who does it, where that matters."""
-    optional: bool = False
-    """Whether the action may go without saying."""
-    denied: bool = False
-    mutual: bool = False
-    """Whether the speaker may be the one to whom it is done: "Ben is on the phone with me"."""
-    names: frozenset[str] = frozenset()
-    """What has a name, where that alone may be enough: of what is talked of, by nobody in
-    particular."""
-    asks: bool = False
-    """Whether it is a question: asking that again shows it."""
-    mine: frozenset[str] = frozenset()
-    """What is the speaker's own, and is not shown by another's."""
-    nouns: frozenset[str] = frozenset()
-    """What ends as nouns of verbs do: "deposition" is no "deposit", though one may deposit."""
-
-    def needs(self, word: Word) -> bool:
-        """Whether a word shows one of its own."""
-        return any(word.base in one for one in self.needed)
 
 
 @lru_cache(maxsize=4096)
@@ -50,15 +20,27 @@ def read_cue(text: str) -> Cue:
     sentences = read(text)
     words, led = _opened(sentences)
     denied = is_denied(tuple(words), len(words))
-    mine = frozenset(
+    behind = partial(_behind, words)
+    nouns = frozenset(word.base for word in words if word.form.endswith(known.NOUN_ENDINGS))
+    said = [word for word, after in pairwise([*words, Word("")]) if not is_negation(word, after)]
+    return replace(
+        _of_words(said, led=led, denied=denied),
+        mine=behind(known.OURS),
+        theirs=behind(OTHERS),
+        there=behind(known.PLACES),
+        origin=behind({"from"}),
+        nouns=nouns,
+        asks=bool(sentences) and sentences[0].asks,
+    )
+
+
+def _behind(words: Sequence[Word], forms: Collection[str]) -> frozenset[str]:
+    """The content words with one of these shortly before them."""
+    return frozenset(
         word.base
         for n, word in enumerate(words)
-        if _is_content(word) and any(one.form in {"my", "our"} for one in words[max(0, n - 2) : n])
+        if _is_content(word) and any(one.form in forms for one in words[max(0, n - 2) : n])
     )
-    nouns = frozenset(word.base for word in words if word.form.endswith(known.NOUN_ENDINGS))
-    words = [word for word, after in pairwise([*words, Word("")]) if not is_negation(word, after)]
-    asks = bool(sentences) and sentences[0].asks
-    return replace(_of_words(words, led=led, denied=denied), mine=mine, nouns=nouns, asks=asks)
 
 
 def _of_words(words: list[Word], *, led: bool, denied: bool) -> Cue:
@@ -70,7 +52,10 @@ def _of_words(words: list[Word], *, led: bool, denied: bool) -> Cue:
         plural = verb == len(words) - 1 == 1 and not words[0].named
         led = led or not plural  # "Anna mentions the budget", not "festival passes"
     if not led:
-        return _of_topic(_content_of(words), frozenset(), denied=denied)
+        topic = _of_topic(_content_of(words), frozenset(), denied=denied)
+        return replace(topic, compounds=_compounds(words), plain=_plain(words))
+    if verb is None:
+        verb = _third_person(words)
     if verb is None:
         content = _content_of(words)
         who = frozenset(word.base for word in content[:1] if word.named and not word.owner)
@@ -168,8 +153,7 @@ def _verb(words: Sequence[Word]) -> int | None:
     After a pronoun stands a verb; of one that is not known nothing more is known either.
     """
     if len(words) > 1 and words[0].base in known.FIRST and _is_content(words[1]):
-        known_one = words[1].base in known.TALKING or words[1].base in known.ACTIONS
-        return 1 if known_one else None
+        return 1
     found = None
     for n in range(1, len(words)):
         if _is_verb(words, n):
@@ -177,6 +161,23 @@ def _verb(words: Sequence[Word]) -> int | None:
             if words[n].base not in known.ONLY_AUXILIARY:
                 break
     return found
+
+
+def _third_person(words: Sequence[Word]) -> int | None:
+    """Where a verb stands that is not known, by its ending: "the dentist confirms the date"."""
+    for n in range(1, len(words)):
+        word, after = words[n], words[n + 1 : n + 2]
+        bent = _ends_in_s(word) and not word.named
+        if bent and _is_content(words[n - 1]) and not words[n - 1].owner and all(
+            one.base in known.DETERMINERS | known.PREPOSITIONS or one.named or _ends_in_s(one)
+            for one in after
+        ):  # fmt: skip
+            return n
+    return None
+
+
+def _ends_in_s(word: Word) -> bool:
+    return word.form.endswith("s") and word.base != word.form
 
 
 def _is_verb(words: Sequence[Word], place: int) -> bool:
@@ -244,9 +245,15 @@ def _of_talk(words: Sequence[Word], verb: int, *, denied: bool) -> Cue:
         topics = [word for word in named if word.base not in known.TOPIC]
         return _of_topic(topics, action | known.TALKING, denied=False)
     if not agent:
-        return _of_topic([*named, *about], action, denied=denied)
+        topic = _of_topic([*named, *about], action, denied=denied)
+        return replace(topic, compounds=_compounds(words[verb + 1 :]))
     return Cue(
-        _needed([*named, *about]), action, talking=True, agent=frozenset(agent), denied=denied
+        _needed([*named, *about]),
+        action,
+        talking=True,
+        agent=frozenset(agent),
+        denied=denied,
+        subject=_head(words[:verb]),
     )
 
 
@@ -266,9 +273,9 @@ def _of_meeting(words: Sequence[Word], verb: int, *, denied: bool) -> Cue:
 
 def _of_deed(words: Sequence[Word], verb: int, *, denied: bool) -> Cue:
     """A cue about what happens, or what somebody does."""
+    verb = _participle(words, verb)
     who, done, after = words[:verb], words[verb], words[verb + 1 :]
     action = frozenset() if done.base in known.AUXILIARIES else _shown(done.base)
-    first = any(word.base in known.FIRST for word in who)
     optional = (done.base in known.ARRIVING and any(map(_is_content, after))) or (
         done.base in known.COUNTING and any(one.base.isdigit() for one in after)
     )
@@ -278,29 +285,83 @@ def _of_deed(words: Sequence[Word], verb: int, *, denied: bool) -> Cue:
         if _is_content(word)
     ]
     passive = any(word.base == "be" for word in who)
-    agent = frozenset[str]()
-    if any(word.base == "user" for word in who):
-        agent = known.FIRST | {"user"}
-    elif pronouns := frozenset(word.base for word in who) & (known.THIRD - {"it"}):
-        agent = pronouns
-    elif first and done.base not in known.GETTING:
-        agent = known.FIRST
-    elif not passive:
-        doers = [
-            word
-            for before, word in pairwise([Word(""), *who])
-            if _is_content(word) and not word.owner and before.base not in known.PREPOSITIONS
-        ]
-        if any(word.named for word in doers) or any(map(_is_content, after)):
-            agent = frozenset(word.base for word in doers) - known.GENERIC
+    named = who[:-1] if _is_particle(words, verb) else who
     needed = _needed(content) + (() if optional or not action else (action,))
     return Cue(
         needed or tuple(filter(None, [action])),
         action,
-        agent=agent,
+        agent=_agent(who, done, after, passive=passive),
         optional=optional,
         denied=denied,
+        compounds=(*_compounds(named), *_compounds(after)),
+        plain=_plain(named) | _plain(after),
+        subject=_head(named),
+        object=_head(after) if action else frozenset(),
+        led_by=frozenset(word.base for word in after) & known.PREPOSITIONS,
+        passive=passive and is_bent(done),
     )
+
+
+def _agent(
+    who: Sequence[Word], done: Word, after: Sequence[Word], *, passive: bool
+) -> frozenset[str]:
+    """Who does it, where that matters; nothing if it is done to them."""
+    said = frozenset(word.base for word in who)
+    if "user" in said:
+        return known.FIRST | {"user"}
+    if pronouns := said & (known.THIRD - {"it"}):
+        return pronouns
+    if said & known.FIRST and done.base not in known.GETTING:
+        return known.FIRST
+    doers = [
+        word
+        for before, word in pairwise([Word(""), *who])
+        if _is_content(word) and not word.owner and before.base not in known.PREPOSITIONS
+    ]
+    if passive or not (any(word.named for word in doers) or any(map(_is_content, after))):
+        return frozenset()
+    return frozenset(word.base for word in doers) - known.GENERIC
+
+
+def _compounds(words: Sequence[Word]) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+    """Words that stand side by side."""
+    return tuple(
+        (_shown(one.base), _shown(other.base))
+        for one, other, after in zip(words, words[1:], [*words[2:], Word("")], strict=False)
+        if _is_content(one) and _is_content(other) and not one.owner and after.base != "to"
+    )
+
+
+def _plain(words: Sequence[Word]) -> frozenset[str]:
+    """The nouns that are not made of verbs."""
+    return frozenset(
+        word.base
+        for word in words
+        if _is_content(word)
+        and word.base not in known.ACTIONS
+        and not word.form.endswith((*known.DERIVED_ENDINGS, "ed", "ing"))
+    )
+
+
+def _is_particle(words: Sequence[Word], place: int) -> bool:
+    """Whether it belongs to the word before it, which is what is done: "the disk fills up"."""
+    return words[place].form in known.PARTICLES and words[place - 1].form.endswith("s")
+
+
+def _participle(words: Sequence[Word], verb: int) -> int:
+    """Where what is done stands: of "is sold" and "was just sold" the latter."""
+    if words[verb].base != "be":
+        return verb
+    after = (n for n in range(verb + 1, len(words)) if words[n].base not in known.ADVERBS)
+    first = next(after, verb)
+    return first if is_bent(words[first]) and words[first].base != "be" else verb
+
+
+def _head(words: Sequence[Word]) -> frozenset[str]:
+    """What shows the noun that others tell apart: "trip" of "the trip to Rome"."""
+    content = [n for n, word in enumerate(words) if _is_content(word) and not word.owner]
+    first = next((n for n in content if n + 1 not in content), None)
+    return frozenset() if first is None else _shown(words[first].base)
 
 
 def _shown(word: str) -> frozenset[str]:

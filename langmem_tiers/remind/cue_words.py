@@ -48,7 +48,7 @@ cancel revoke scrap
 postpone delay reschedule
 late delay overdue behind
 drop fall decline decrease sink plunge plummet go_down dip
-rise increase grow climb soar jump
+rise raise increase grow climb soar jump
 sign countersign
 asleep sleep
 awake wake
@@ -92,6 +92,8 @@ ARRIVING: Final = _words("go visit arrive reach travel come be enter")
 """Whoever says to be at a place has done this."""
 COUNTING: Final = _words("reach hit have exceed get surpass")
 """Whoever has as many as that has done this."""
+BELOW: Final = _words("below under beneath less fewer")
+"""Whoever has fewer than that has not done this."""
 INCEPTIVE: Final = _words("start begin continue")
 """Before another verb: what has started goes on."""
 
@@ -182,14 +184,37 @@ FUNCTION: Final = _words(
 DETERMINERS: Final = _words(
     "a an the this that these those my our your his her its their any some no"
 )
+OURS: Final = _words("my our")
 OTHERS: Final = _words("his her hers their theirs")
 PREPOSITIONS: Final = _words("of from to in at on for with by about into near")
+BETWEEN: Final = _words("for from to into onto during against without beside after before at in on")
+"""Before what something is not done to."""
+JOINING: Final = _words("after before while because since until though although but")
+"""What begins another clause."""
+WHERE: Final = _words(
+    "upstairs downstairs outside inside overnight abroad online home today tonight together alone"
+    " early late long ago everywhere somewhere anyway though later first last next twice along"
+    " across behind beside under above below between through around beyond against towards per via"
+    " despite"
+)
+"""Adverbs that stand behind what they tell of."""
+CONTACTING: Final = _words("call write answer reply")
+"""Whoever does this does it to somebody."""
 AUXILIARIES: Final = _words("be have do will can could would should may might must shall want seem")
 
 NEGATIONS: Final = _words(
     "not no never none nobody nothing neither nor without hardly barely cannot fail_to forget_to"
     " refuse_to unable refrain avoid stop deny instead"
 )
+PLACES: Final = _words("in at to into")
+"""Before where something is, or goes to."""
+SUBJECTS: Final = _words("i we they he she")
+"""What begins a clause of its own."""
+PARTICLES: Final = _words("up down back over out off on in")
+HIM: Final = _words("me us him them")
+STAND_INS: Final = _words("it they them he she him")
+"""What stands for something that was named before."""
+PARTLY: Final = _words("half partly partially")
 NEARLY: Final = _words("almost nearly")
 NEGATING: Final = _words("fail forget refuse decline neglect manage_not")
 """Before "to", they say that it was not done."""
@@ -199,7 +224,7 @@ UNREAL: Final = _words(
 )
 LONGING: Final = _words(
     "want plan hope wish intend expect need try like love aim prepare promise threaten decide agree"
-    " mean consider schedule supposed going ready"
+    " wait remain mean consider schedule supposed going ready"
 )
 """Before "to", they say that it has not been done so far."""
 FUTURE: Final = _words("will shall gonna tomorrow soon later eventually someday")
@@ -207,6 +232,9 @@ THINKING: Final = _words("consider contemplate hope wish doubt expect")
 """Whoever does this has not done it so far."""
 FUTURE_BEFORE_TIME: Final = _words("next upcoming coming following")
 PAST: Final = _words("yesterday previously formerly once back_then")
+LATELY: Final = _words("yesterday")
+"""When what happened is news."""
+DAYS: Final = _words("night monday tuesday wednesday thursday friday saturday sunday")
 PAST_BEFORE_TIME: Final = _words("last previous past")
 TIMES: Final = _words(
     "day week month quarter year decade century weekend summer winter spring autumn fall night time"

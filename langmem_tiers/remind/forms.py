@@ -86,6 +86,7 @@ IRREGULAR: Final = _table("""
     lend: lent
     lie: lied lying
     light: lit
+    log_in: login logins
     lose: lost
     make: made
     man: men
@@ -156,6 +157,9 @@ IRREGULAR: Final = _table("""
 """)
 """Forms that no rule finds, by their base."""
 
+UNBENT: Final = _words("bet burst cast cost cut hit hurt let put quit set shut split spread")
+"""Forms that are the same in the past."""
+
 PHRASES: Final = tuple(
     (tuple(words.split()), joined)
     for words, joined in (
@@ -223,6 +227,9 @@ PHRASES: Final = tuple(
         ("be over", "finish"),
         ("be up", "up"),
         ("be out", "release"),
+        ("close to", "near"),
+        ("go over", "review"),
+        ("bring down", "lower"),
         ("deal with", "deal_with"),
         ("work on", "work_on"),
         ("look at", "look_at"),

@@ -38,11 +38,11 @@ class Status(StrEnum):
     LEASED = "leased"
     """It was raised, and not acknowledged so far."""
     DELIVERED = "delivered"
-    """It was raised for good, and is not closed."""
+    """It was raised for good, and is neither closed nor expired."""
     DONE = "done"
     CANCELLED = "cancelled"
     EXPIRED = "expired"
-    """Its time ran out before it was raised."""
+    """Its time ran out before it was closed; `delivered_at` says whether it had been raised."""
 
 
 OPEN: tuple[Status, ...] = (Status.PENDING, Status.LEASED, Status.DELIVERED)
@@ -50,7 +50,7 @@ OPEN: tuple[Status, ...] = (Status.PENDING, Status.LEASED, Status.DELIVERED)
 STORED_AS: Mapping[Status, tuple[Status, ...]] = {
     **{one: (one,) for one in Status},
     Status.LEASED: (Status.PENDING,),
-    Status.EXPIRED: (Status.EXPIRED, Status.PENDING),
+    Status.EXPIRED: (Status.EXPIRED, Status.PENDING, Status.DELIVERED),
 }
 """Which statuses a row may have: leases and ends that came by themselves need no write."""
 

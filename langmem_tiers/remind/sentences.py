@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
-from langmem_tiers.remind.forms import BEFORE_STATES, CONTRACTED, IRREGULAR, PHRASES
+from langmem_tiers.remind.cue_words import DETERMINERS
+from langmem_tiers.remind.forms import BEFORE_STATES, CONTRACTED, IRREGULAR, PHRASES, UNBENT
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W_]+(?:['-][^\W_]+)*|[,;:()]|[.!?…]+|\n+")
 _END = re.compile(r"[.!?…\n]+")
@@ -60,6 +61,13 @@ class Word(NamedTuple):
     """As it is written, in lower case."""
 
 
+def is_bent(word: Word) -> bool:
+    """Whether it is a past form, or a participle that is like one."""
+    bare = word.form.removeprefix("re")
+    bent = word.form.endswith("ed") or bare in UNBENT
+    return bent or any(IRREGULAR.get(one, one) != one for one in (word.form, bare))
+
+
 Clause = tuple[Word, ...]
 
 
@@ -79,6 +87,8 @@ class Sentence(NamedTuple):
 def base(word: str) -> str:
     """A word in lower case without the endings of its forms."""
     word = IRREGULAR.get(word, word)
+    if word.startswith("re") and word[2:] in IRREGULAR:
+        word = f"re{IRREGULAR[word[2:]]}"
     if len(word) < 4 or not word.isalpha():  # noqa: PLR2004 - too short to have an ending
         return word
     for ending, instead in (("ies", "y"), ("ied", "y"), ("ying", "y")):
@@ -202,10 +212,15 @@ def _taken(words: list[Word], place: int, phrase: tuple[str, ...]) -> list[int]:
         start = taken[-1] + 1 if taken else place
         until = start + (_GAP if len(taken) == 1 and len(phrase) == 2 and _parted(phrase) else 1)  # noqa: PLR2004
         here = [n for n in range(start, min(until, len(words))) if words[n].base == part]
-        if not here:
+        if not here or (here[0] > start and _leads_on(words[here[0] + 1 : here[0] + 2])):
             return []
         taken.append(here[0])
     return taken
+
+
+def _leads_on(after: list[Word]) -> bool:
+    """Whether "on" before this belongs to it: "turned eighteen on Sunday"."""
+    return any(word.named or word.form in DETERMINERS for word in after)
 
 
 def _parted(phrase: tuple[str, ...]) -> bool:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from langmem_tiers.remind import bases as known
 from langmem_tiers.remind.forms import IRREGULAR
-from langmem_tiers.remind.sentences import Clause, Sentence, Word, base
+from langmem_tiers.remind.sentences import Clause, Sentence, Word, base, is_bent
 
 _REACH = 4
 """Words between a negation and what it denies, where only what is near counts."""
@@ -27,6 +27,7 @@ def is_denied(clause: Clause, place: int, *, near: bool = False) -> bool:
             is_negation(word, after) or word.base in known.NEARLY
             for word, after in pairwise([*told, Word("")])
         )
+        or any(word.base in known.PARTLY for word in clause[max(0, place - 1) : place])
         or _is_too_much(clause[:place])
         or any(
             (word.base in known.NEGATING or word.base == "yet") and after.base == "to"
@@ -65,6 +66,14 @@ def is_unreal(clause: Clause, place: int, *, talk: bool = False) -> bool:
     return not talk and (_at_time(clause, known.NEXT) or _within(clause))
 
 
+def is_due(clause: Clause, place: int) -> bool:
+    """Whether it is to be done: "the concert it was to play"."""
+    return any(
+        word.base == "be" and after.base == "to" and later.base not in known.DETERMINERS
+        for word, after, later in zip(clause[:place], clause[1:place], clause[2:], strict=False)
+    )
+
+
 def _on_the_way(clause: Clause) -> bool:
     return any(
         word.base == "on" and far.base == "way"
@@ -74,8 +83,11 @@ def _on_the_way(clause: Clause) -> bool:
 
 def _is_scheduled(clause: Clause, place: int) -> bool:
     """Whether it is told in the present of a day to come: "it ends on Friday"."""
-    verb = clause[min(place, len(clause) - 1)].form
-    if verb in IRREGULAR or verb.endswith(("ed", "ing")):
+    place = min(place, len(clause) - 1)
+    verb = clause[place]
+    if is_bent(verb) or verb.form in IRREGULAR or verb.form.endswith("ing"):
+        return False
+    if any(is_bent(word) and word.base not in known.AUXILIARIES for word in clause[:place]):
         return False
     return any(
         word.form in {"on", "in", "at"} and (after.base in known.TIMES or after.base.isdigit())
@@ -99,15 +111,17 @@ def _longs(words: Sequence[Word], *, talk: bool) -> bool:
                 return True
             if word.base in known.LONGING and word.form != "going" and not talk:
                 return True
+            if not talk and word.base == "have" and words[n + 2].base == "be":
+                return True
             if talk and word.base in {base("plan"), base("hope"), base("intend"), base("refuse")}:
                 return True
     return False
 
 
-def _at_time(clause: Clause, before: frozenset[str]) -> bool:
+def _at_time(clause: Clause, before: frozenset[str], times: frozenset[str] = known.TIMES) -> bool:
     """Whether a time is named as the next, or the last."""
     return any(
-        word.base in before and after.base in known.TIMES and not after.owner
+        word.base in before and after.base in times and not after.owner
         for word, after in pairwise(clause)
     )
 
@@ -124,10 +138,14 @@ def _within(clause: Clause) -> bool:
     )
 
 
-def is_past(sentence: Sentence, *, talk: bool = False) -> bool:
-    """Whether it is told of times long past: years ago, last week, in 2015, yesterday."""
+def is_past(sentence: Sentence, *, talk: bool = False, event: bool = False) -> bool:
+    """Whether it is told of times long past: years ago, last week, in 2015.
+
+    What only was so yesterday, or last Monday, is past as well; an event is news then.
+    """
     words = sentence.words
-    if any(word.base in known.PAST and not word.owner for word in words):
+    past = known.PAST - known.LATELY if event else known.PAST
+    if any(word.base in past and not word.owner for word in words):
         return True
     for n, word in enumerate(words):
         if word.base == "ago" and any(one.base in known.LONG for one in words[max(0, n - 2) : n]):
@@ -136,7 +154,8 @@ def is_past(sentence: Sentence, *, talk: bool = False) -> bool:
             return True
         if word.form in {"in", "since"} and n + 1 < len(words) and _is_year(words[n + 1]):
             return not talk or n + 2 == len(words)
-    return any(_at_time(clause, known.LAST) for clause in sentence.clauses)
+    times = known.TIMES - known.DAYS if event else known.TIMES
+    return any(_at_time(clause, known.LAST, times) for clause in sentence.clauses)
 
 
 def _is_year(word: Word) -> bool:

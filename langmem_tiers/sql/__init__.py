@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -87,13 +87,19 @@ class Migration:
     checksum: str
 
 
-def statements(options: StoreOptions, vector: VectorOptions | None) -> dict[str, Statement]:
+def statements(options: StoreOptions, vector: VectorOptions | None) -> Mapping[str, Statement]:
     """Every statement by name, filled in for this store and this shape of vectors."""
     shape = vector or VectorOptions(dims=1)
+    return _loaded(options.schema_prefix, shape.distance.operator, shape.vector_type)
+
+
+@lru_cache(maxsize=16)
+def _loaded(schema_prefix: str, operator: str, vector_type: str) -> Mapping[str, Statement]:
+    """The same, kept: to fill them in takes 20 ms, longer than most stores take to open."""
     common = {
-        **_schemas(options),
-        "operator": shape.distance.operator,
-        "vector_type": shape.vector_type,
+        **_schemas(StoreOptions(schema_prefix=schema_prefix)),
+        "operator": operator,
+        "vector_type": vector_type,
         "lexeme": _QUOTED_LEXEME,
         "places": _PLACES,
         "few": "w.ord > 0 AND w.ord < 1000000000",

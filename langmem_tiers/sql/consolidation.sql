@@ -137,7 +137,7 @@ CASE o.home WHEN '' THEN repeat(chr(1114111), 101) ELSE left(o.home, -1) || '/' 
 -- name: stored_memories
 -- What a step decides by. The columns are those of consolidate.stored.Stored.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.state, m.value, m.created_at, m.updated_at,
-       m.expires_at, m.session, m.occurred_at, m.valid_from, m.valid_to,
+       m.session, m.occurred_at, m.valid_from, m.valid_to,
        coalesce(u.access_count, 0), {part home}
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (

@@ -17,30 +17,23 @@ CASE WHEN jsonb_typeof(i.value -> 'trust') = 'number'
 
 -- name: replaced_by_writes
 -- Once the keys are locked: how far the memories are trusted that these would replace, and their
--- state. What is quarantined itself may be replaced by anything.
-SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state
-FROM {places}
-CROSS JOIN LATERAL (
-    SELECT * FROM {memory}.memories m
-    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
-      AND m.state IS DISTINCT FROM 'quarantined'
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-    LIMIT 1
-) m
-WHERE {few};
-
--- name: left_by_writes
--- How memories stand that were just put: their trust, and why each is quarantined, if it is.
-SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, (
+-- state; why each is quarantined, if it is, and the value of what is trusted no further when it is
+-- put again as it is.
+SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state, (
            SELECT e.detail -> 'reasons' FROM {memory}.events e
            WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'quarantined'
              AND e.undone_at IS NULL AND m.state = 'quarantined'
            ORDER BY e.number DESC LIMIT 1
-       ) AS reasons
+       ) AS reasons,
+       CASE WHEN m.state = 'quarantined' OR EXISTS (
+           SELECT FROM {memory}.lineage l WHERE l.tenant = m.tenant AND l.id = m.id
+       ) THEN m.value END AS bound
 FROM {places}
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
-    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
+    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    LIMIT 1
 ) m
 WHERE {few};
 
@@ -134,10 +127,11 @@ SELECT m.value, m.updated_at FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'quarantined' LIMIT 1;
 
 -- name: release
--- Let a memory be recalled, trusted this much; `doubt`, which follows, says whether it is suspect.
+-- Let a memory go, trusted this much; `doubt`, which follows, says how it stands: current, or as what
+-- was done to it before says.
 WITH released AS (
     UPDATE {memory}.memories m
-    SET state = NULL, state_at = NULL,
+    SET state = 'suspect', state_at = %(now)s::timestamptz,
         value = CASE WHEN {part trust} < %(trust)s::float8
             THEN m.value || jsonb_build_object('trust', %(trust)s::float8) ELSE m.value END,
         updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond')

@@ -441,7 +441,7 @@ RETURNING event;
 -- name: demotion_candidates
 -- Memories that were promoted, with what came of the latest runs they were shown to since, or
 -- since a demotion was last rolled back.
-SELECT m.id, m.namespace, m.key, m.value, m.created_at, m.updated_at, x.successes, x.failures
+SELECT m.id, m.namespace, m.key, m.created_at, m.updated_at, x.successes, x.failures
 FROM (
     SELECT DISTINCT e.target FROM {memory}.events e
     WHERE e.tenant = %(tenant)s AND e.target > %(after)s AND e.kind = 'promoted'
@@ -497,7 +497,7 @@ RETURNING event;
 -- One event, whether a later one stands on the same memories, and whether any that it moved lives
 -- and says what it said then: it lives on in the target, or was not put since, whatever the clocks
 -- of those who put say.
-SELECT e.event, e.kind, e.id, e.target, e.at, e.detail, e.undone_at,
+SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
        (SELECT l.event FROM {memory}.events l
         WHERE l.tenant = e.tenant AND l.undone_at IS NULL AND l.number > e.number
           AND l.kind NOT IN ('reflected', 'derived')

@@ -29,7 +29,8 @@ AND NOT EXISTS (
 
 -- part: standing
 -- What an intention is at a moment: a lease that ran out, and an end that came, need no write.
-CASE WHEN i.status = 'pending' AND i.expires_at <= %(now)s::timestamptz THEN 'expired'
+CASE WHEN i.status IN ('pending', 'delivered') AND i.expires_at <= %(now)s::timestamptz
+     THEN 'expired'
      WHEN i.status = 'pending' AND i.leased_until > %(now)s::timestamptz THEN 'leased'
      ELSE i.status END
 
@@ -51,7 +52,9 @@ ON CONFLICT (tenant, id) DO UPDATE
 SET priority = excluded.priority, expires_at = excluded.expires_at, needs = excluded.needs,
     kind = excluded.kind, trigger = excluded.trigger, words = excluded.words, name = excluded.name,
     due_at = CASE WHEN i.trigger = excluded.trigger THEN i.due_at ELSE excluded.due_at END,
-    status = CASE WHEN i.trigger = excluded.trigger AND i.status <> 'expired' THEN i.status
+    status = CASE WHEN i.trigger <> excluded.trigger THEN excluded.status
+                  WHEN i.status <> 'expired' THEN i.status
+                  WHEN i.delivered_at IS NOT NULL THEN 'delivered'
                   ELSE excluded.status END,
     raised = i.raised AND i.trigger = excluded.trigger,
     holder = CASE WHEN i.trigger = excluded.trigger THEN i.holder END,
@@ -147,13 +150,15 @@ SELECT i.id, i.priority, i.due_at, i.fence, i.trigger, i.leased_until, m.tier::t
 FROM {memory}.intentions i
 {part in_sight}
 WHERE i.tenant = %(tenant)s AND i.holder = %(holder)s
+  AND (i.expires_at IS NULL OR i.expires_at > %(now)s::timestamptz)
   AND (i.status = 'delivered'
        OR i.status = 'pending' AND i.leased_until > %(now)s::timestamptz);
 
 -- name: acknowledge
--- A lease becomes a delivery, if nobody else has raised it since.
+-- A lease becomes a delivery, if nobody else has raised it since; what has expired was delivered then.
 UPDATE {memory}.intentions i
-SET status = 'delivered', leased_until = NULL,
+SET status = CASE WHEN i.expires_at <= %(now)s::timestamptz THEN 'expired' ELSE 'delivered' END,
+    leased_until = NULL,
     delivered_at = coalesce(i.delivered_at, %(now)s::timestamptz)
 WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.fence = %(fence)s
   AND i.status IN ('pending', 'expired', 'delivered')
@@ -165,7 +170,8 @@ UPDATE {memory}.intentions i
 SET status = 'pending', due_at = %(until)s::timestamptz, fence = i.fence + 1, holder = NULL,
     leased_until = NULL, delivered_at = NULL
 WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.status IN ('pending', 'delivered')
-  AND (i.expires_at IS NULL OR i.expires_at > %(until)s::timestamptz)
+  AND (i.expires_at IS NULL
+       OR i.expires_at > greatest(%(until)s::timestamptz, %(now)s::timestamptz))
 RETURNING i.id;
 
 -- name: close_intention
@@ -199,7 +205,7 @@ CROSS JOIN LATERAL (
     FROM {memory}.intentions i
     {part in_sight}
     WHERE i.tenant = %(tenant)s AND i.status = s.status AND i.priority = p.priority
-      AND (i.status <> 'pending' OR {part standing} = ANY (%(statuses)s::text[]))
+      AND (i.status NOT IN ('pending', 'delivered') OR {part standing} = ANY (%(statuses)s::text[]))
     ORDER BY i.due_at, i.id
     LIMIT %(limit)s
 ) f
@@ -207,12 +213,13 @@ ORDER BY f.priority, f.due_at, f.id
 LIMIT %(limit)s;
 
 -- name: expire_intentions
--- Mark a batch of what expired before it was raised, so that no look for what is due passes it again.
--- It is seen as expired before that too: a sweep changes nothing that is seen. Answers the count.
+-- Mark a batch of what expired before it was closed, raised or not, so that no look for what is due, or
+-- open, passes it again. It is seen as expired before that too: a sweep changes nothing that is seen.
+-- Answers the count.
 WITH expired AS MATERIALIZED (
     SELECT i.tenant, i.id
     FROM {memory}.intentions i
-    WHERE i.status = 'pending' AND i.expires_at <= %(now)s::timestamptz
+    WHERE i.status IN ('pending', 'delivered') AND i.expires_at <= %(now)s::timestamptz
       AND (i.leased_until IS NULL OR i.leased_until <= %(now)s::timestamptz)
     ORDER BY i.expires_at
     LIMIT 1000

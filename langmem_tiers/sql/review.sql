@@ -54,6 +54,17 @@ WHERE {few}
 ORDER BY e.number
 LIMIT %(limit)s;
 
+-- name: awaiting_reviews
+-- Which of these memories await a review.
+SELECT m.id
+FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+) m
+JOIN {memory}.events e
+  ON e.tenant = %(tenant)s AND e.event = 'unreviewed/' || m.id AND e.at = m.updated_at
+WHERE {few};
+
 -- name: forget_reviews
 -- What awaited a review and was changed, deleted or retracted since awaits none.
 DELETE FROM {memory}.events e
@@ -71,7 +82,8 @@ WHERE e.tenant = %(tenant)s AND e.event = 'unreviewed/' || %(id)s::bigint
 
 -- name: conclude_review
 -- Keep what models said of a memory, and do what follows from it, if it still is what they read and
--- nobody said so before. Answers the event, or nothing.
+-- nobody said so before. Answers the event, or nothing. How what is let go stands is said by `doubt`,
+-- which follows.
 WITH awaited AS (
     DELETE FROM {memory}.events e
     WHERE e.tenant = %(tenant)s AND e.event = 'unreviewed/' || %(id)s::bigint
@@ -87,8 +99,7 @@ WITH awaited AS (
       AND m.state IS NOT DISTINCT FROM %(state)s::text
 ), marked AS (
     UPDATE {memory}.memories m
-    SET state = %(becomes)s::text,
-        state_at = CASE WHEN %(becomes)s::text IS NOT NULL THEN %(now)s::timestamptz END
+    SET state = coalesce(%(becomes)s::text, 'suspect'), state_at = %(now)s::timestamptz
     FROM meant k
     WHERE m.tenant = %(tenant)s AND m.id = k.id AND k.state IS DISTINCT FROM %(becomes)s::text
     RETURNING m.id

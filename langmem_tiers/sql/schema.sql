@@ -167,6 +167,12 @@ CREATE INDEX events_gone ON {memory}.events (tenant, (detail ->> 'key'))
 CREATE INDEX events_gone_since ON {memory}.events (at) WHERE kind IN ('rejected', 'evicted');
 -- What turns decided, which is kept for a while.
 CREATE INDEX events_turns ON {memory}.events (at) WHERE event >= 'turn/' AND event < 'turn0';
+-- How turns ended, read backwards: a tenant's, and a session's.
+CREATE INDEX events_ended ON {memory}.events (tenant, at, event)
+    WHERE kind IN ('committed', 'abandoned', 'failed');
+CREATE INDEX events_ended_session ON {memory}.events
+    (tenant, (detail ->> 'session_id'), at, event)
+    WHERE kind IN ('committed', 'abandoned', 'failed') AND detail ? 'session_id';
 
 -- Who may consolidate a tenant, until when. The fence grows with each holder.
 CREATE TABLE {memory}.leases (
@@ -260,9 +266,9 @@ CREATE INDEX intentions_named ON {memory}.intentions (tenant, kind, name, priori
     WHERE status = 'pending';
 -- All of a status, in that order.
 CREATE INDEX intentions_listed ON {memory}.intentions (tenant, status, priority, due_at, id);
--- What expires before it is raised.
+-- What expires before it is closed.
 CREATE INDEX intentions_expiring ON {memory}.intentions (expires_at)
-    WHERE status = 'pending' AND expires_at IS NOT NULL;
+    WHERE status IN ('pending', 'delivered') AND expires_at IS NOT NULL;
 -- What is over, the longest first.
 CREATE INDEX intentions_over ON {memory}.intentions (coalesce(closed_at, expires_at))
     WHERE coalesce(closed_at, expires_at) IS NOT NULL;

@@ -40,6 +40,33 @@ LEFT JOIN LATERAL (
 WHERE e.tenant = %(tenant)s AND e.event >= %(low)s AND e.event < %(high)s
 ORDER BY e.event;
 
+-- part: told
+-- What is told of a turn by how it ended, or failed; the last failure of one that has not ended.
+e.event, e.at, e.kind, e.detail ->> 'turn', e.detail ->> 'began', e.detail -> 'reasons' ->> 0,
+        e.detail ->> 'project_id', e.detail ->> 'session_id', e.detail -> 'summary'
+    FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.kind IN ('committed', 'abandoned', 'failed')
+      AND NOT (e.kind = 'failed' AND EXISTS (
+          SELECT FROM {memory}.events l
+          WHERE l.tenant = e.tenant
+            AND l.event >= substring(e.event FROM '^turn/[^/]*') || '/'
+            AND l.event < substring(e.event FROM '^turn/[^/]*') || '0'
+            AND (l.kind IN ('committed', 'abandoned') OR l.kind = 'failed' AND l.event > e.event)
+      ))
+
+-- name: turns_ended
+-- How turns ended, the latest first: those of a tenant, or of a session. Of the two halves one is
+-- never run; each reads the end of an index.
+SELECT * FROM (
+    (SELECT {part told} AND %(session)s::text IS NULL
+     ORDER BY e.at DESC, e.event DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT {part told} AND e.detail ? 'session_id'
+       AND e.detail ->> 'session_id' = %(session)s::text
+     ORDER BY e.at DESC, e.event DESC LIMIT %(limit)s)
+) AS t
+ORDER BY t.at DESC, t.event DESC;
+
 -- name: sweep_turns
 -- Remove a batch of what turns decided before then, oldest first: how a turn ended goes last.
 -- Answers the count.

@@ -1,6 +1,8 @@
 """Embeddings for tests: no model, no network, the same vector for the same text."""
 
+from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import shake_128
 
 from langchain_core.embeddings import Embeddings
@@ -30,8 +32,14 @@ class TrigramEmbeddings(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         """Return the text's vector; a query is embedded as a document is."""
-        vectors = (_feature_vector(feature, self.dims) for feature in _features(text))
-        return [sum(column) for column in zip([0.0] * self.dims, *vectors, strict=True)]
+        features = Counter(_features(text))
+        vectors = (
+            [count * byte for byte in _feature_vector(feature, self.dims)]
+            for feature, count in features.items()
+        )
+        centre = _CENTRE * features.total()
+        columns = zip(bytes(self.dims), *vectors, strict=True)
+        return [(sum(column) - centre) / _CENTRE for column in columns]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return what `embed_documents` does."""
@@ -50,6 +58,7 @@ def _features(text: str) -> Iterable[str]:
     yield from (framed[at : at + 3] for at in range(len(framed) - 2))
 
 
-def _feature_vector(feature: str, dims: int) -> list[float]:
-    digest = shake_128(feature.encode("utf-8", "surrogatepass")).digest(dims)
-    return [(byte - _CENTRE) / _CENTRE for byte in digest]
+@lru_cache(maxsize=2**13)
+def _feature_vector(feature: str, dims: int) -> bytes:
+    """Whole numbers, whose sum does not depend on their order."""
+    return shake_128(feature.encode("utf-8", "surrogatepass")).digest(dims)

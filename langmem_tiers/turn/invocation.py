@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ TOOL_CALL: Final = "tool-call"
 """The tag of memories of tool calls."""
 LONGEST_RESULT: Final = 4_000
 """Characters of a result, of an error and of the arguments that are kept: our own choice."""
+_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+"""A NUL as JSON writes it, and the backslashes before it that are none of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +76,11 @@ class Invocation:
         return ToolCall(self.tool, frozenset(self.parameters), self.error is None)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, longest: int = LONGEST_RESULT) -> str:
     """A text of bounded length, that says what is left out."""
-    if len(text) <= LONGEST_RESULT:
+    if len(text) <= longest:
         return text
-    head, tail = LONGEST_RESULT // 4, LONGEST_RESULT - LONGEST_RESULT // 4
+    head, tail = longest // 4, longest - longest // 4
     left_out = len(text) - head - tail
     return f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[-tail:]}"
 
@@ -118,6 +121,9 @@ def called(
         raise InvalidTypeError(f"duration is a number of seconds, not {short(seconds)}")
     if seconds is not None and not abs(seconds) <= sys.float_info.max:
         raise InvalidInputError(f"duration is {short(seconds)}: use seconds, or None")
+    named = told["call_id"]
+    if named is not None and not isinstance(named, str):
+        raise InvalidTypeError(f"call_id is a string or None, not {short(named)}")
     return Called(
         tool=_named(tool_name),
         parameters=_json(parameters or {}),
@@ -125,7 +131,7 @@ def called(
         error=None if error is None else shortened(_failed(error)),
         seconds=seconds,
         relevance=share(told["relevance"], "relevance"),
-        call_id=told["call_id"],
+        call_id=None if named is None else storable(named),
     )
 
 
@@ -137,22 +143,30 @@ def _named(tool_name: object) -> str:
 
 def _json(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as JSON; what is none, or is long, is its text."""
-    text = json.dumps(dict(parameters), default=str, ensure_ascii=False, skipkeys=True)
-    read = json.loads(storable(text), parse_constant=str)
-    if len(text) > LONGEST_RESULT:
+    written = {storable(str(name)): _written(one) for name, one in parameters.items()}
+    read = {name: json.loads(one, parse_constant=str) for name, one in written.items()}
+    if sum(map(len, (*written, *written.values()))) > LONGEST_RESULT:
         return {name: shortened(_said(one)) for name, one in read.items()}
-    return dict(read)
+    return read
 
 
 def _said(result: Any) -> str:
-    if isinstance(result, str):
-        return storable(result)
-    return storable(json.dumps(result, default=str, ensure_ascii=False))
+    return storable(result) if isinstance(result, str) else _written(result)
+
+
+def _written(value: Any) -> str:
+    """A value as JSON that Postgres can hold; what has no form there is its text."""
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
+    except (ValueError, RecursionError):  # it holds itself, lies too deep, or has too many digits
+        text = json.dumps(short(value, LONGEST_RESULT), ensure_ascii=False)
+    return storable(_NUL.sub("\\1\N{REPLACEMENT CHARACTER}", text))
 
 
 def _failed(error: BaseException | str) -> str:
-    said = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)
-    return storable(said).strip() or "it reported an error and nothing else"
+    failed = isinstance(error, BaseException)
+    said = storable(f"{type(error).__name__}: {error}") if failed else _said(error)
+    return said.strip() or "it reported an error and nothing else"
 
 
 def _relevance(prompt: str, one: Invocation) -> float | None:

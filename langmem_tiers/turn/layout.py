@@ -204,7 +204,12 @@ PERSONA: Final = Layout(
             ),
             between="\n\n",
             rank=3,
-            options={"limit": 5, "min_importance": 0.70, "own": True},
+            options={
+                "limit": 5,
+                "min_importance": 0.70,
+                "own": True,
+                "other_than": INTENTIONS,
+            },
         ),
         Stage(source="state", title="# CURRENT OPERATIONAL STATE", rank=1),
     ),

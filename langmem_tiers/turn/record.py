@@ -15,13 +15,15 @@ from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.traces import trace_memory
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.namespaces import Place
-from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.memories import NewMemory, origin_keys, recalled_texts
 from langmem_tiers.turn.fragment import Fragment
 from langmem_tiers.turn.invocation import Invocation
 from langmem_tiers.turn.trace import TurnEvent
 
 LONGEST_TASK: Final = 200
 """Characters of a prompt that its memories and its trace keep: our own choice."""
+LONGEST_BEGINNING: Final = 80
+"""Characters that a trace keeps of what was refused or quarantined: our own choice."""
 
 
 class Lesson(NamedTuple):
@@ -62,6 +64,13 @@ class TurnRecord:
     def task(self) -> str:
         """What the turn is about, in a line."""
         return " ".join(self.prompt.split())[:LONGEST_TASK]
+
+    @property
+    def refusals(self) -> int:
+        """How many things were refused: by the gate, or as there was no budget for them."""
+        by_gate = [one for one in self.events if one.kind == "tracked" and "refused" in one.detail]
+        told = [one for one in self.events if one.kind == "refused"]
+        return len(by_gate) + sum(int(one.detail.get("times", 1)) for one in told)
 
     def key(self, *parts: object) -> str:
         """A key that a retry of the turn makes too."""
@@ -227,10 +236,20 @@ def _plain(value: Any) -> Any:
 
 
 def settled(one: NewMemory) -> NewMemory:
-    """What is to be remembered with its iterables read, so that it can be read again."""
+    """What is to be remembered with its iterables read, so that it can be read again.
+
+    Raises:
+        InvalidInputError: for keys that are none, or what is no list of what was recalled.
+    """
+
+    def read(given: Iterable[str]) -> Iterable[str]:
+        return given if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+
+    one = replace(one, derived_from=read(one.derived_from))
     return replace(
         one,
-        tags=tuple(one.tags),
-        derived_from=tuple(one.derived_from),
-        entities=tuple(one.entities),
+        tags=read(one.tags),
+        derived_from=tuple(origin_keys(one)),
+        entities=read(one.entities),
+        recalled=recalled_texts(one.recalled),
     )

@@ -9,7 +9,9 @@ from typing import Any
 
 from langmem_tiers.memory import StoreResult, Tier
 from langmem_tiers.remember.flow import Write
+from langmem_tiers.remember.memories import NewMemory
 from langmem_tiers.turn.layout import EPISODES
+from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.spending import BudgetStatus
 from langmem_tiers.turn.trace import TurnTrace
 
@@ -35,7 +37,8 @@ class CommitReport:
     skills: tuple[str, ...] = ()
     """Keys of the skills whose evidence it changed."""
     summary: Mapping[str, int] = field(default_factory=dict)
-    """How many of each it wrote."""
+    """How many of each it wrote; how many things were `refused`, by the gate, by the commit or as
+    there was no budget for them; how many of what it wrote are `quarantined`."""
     budget: BudgetStatus
     trace: TurnTrace
 
@@ -55,6 +58,7 @@ class CommitReport:
             "lessons": list(self.lessons),
             "skills": list(self.skills),
             "refused": {str(one.key): one.reason for one in self.refused},
+            "quarantined": {str(one.key): one.reason for one in self.stored if one.quarantined},
         }
 
     def to_json(self) -> str:
@@ -81,14 +85,16 @@ def committed(
     evicted: Sequence[tuple[str, str]],
     wanted: Sequence[str],
     calls: int,
+    refusals: int,
     lessons: Sequence[str],
     skills: Sequence[str],
     goals: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """What the `committed` event of a turn keeps, so that a retry can be answered from it.
 
-    `refused` are the keys of what was not written, each with the reason; `evicted` those of what
-    made room, each with that of what it made room for.
+    `refusals` is how many things were refused since the turn began, `refused` are the keys of what
+    the commit did not write, each with the reason, `evicted` those of what made room, each with
+    that of what it made room for.
     """
     exports = [exported(one) for one in puts]
     episodes = sum(map(_happened, exports))
@@ -100,6 +106,8 @@ def committed(
             "lessons": len(lessons),
             "skills": len(skills),
             "goals": len(goals),
+            "refused": refusals,
+            "quarantined": _held(puts),
         },
         "wanted": list(wanted),
         "stored": [
@@ -116,6 +124,18 @@ def committed(
         "lessons": list(lessons),
         "skills": list(skills),
         "goals": [dict(one) for one in goals],
+    }
+
+
+def pending(record: TurnRecord) -> dict[str, Any]:
+    """What the ending of a turn keeps of what it did not write."""
+    return {
+        "summary": {
+            "memories": len(record.pending),
+            "tool calls": len(record.calls),
+            "refused": record.refusals,
+            "quarantined": _held(record.pending),
+        }
     }
 
 
@@ -160,6 +180,10 @@ def report_of(
         budget=budget,
         trace=trace,
     )
+
+
+def _held(several: Iterable[Write | NewMemory]) -> int:
+    return sum(one.held is not None for one in several)
 
 
 def _happened(one: Mapping[str, Any]) -> bool:

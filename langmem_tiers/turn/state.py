@@ -264,7 +264,9 @@ def _delta(given: object, what: str) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise InvalidTypeError(f"{what} is a number, not {type(given).__name__}")
     if not -1 <= given <= 1:
-        raise InvalidInputError(f"{what} is {given}: progress is from 0 to 1, so use -1 to 1")
+        raise InvalidInputError(
+            f"{what} is {short(given)}: progress is from 0 to 1, so use -1 to 1"
+        )
     return float(given)
 
 

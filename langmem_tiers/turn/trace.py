@@ -21,6 +21,7 @@ Kind = Literal[
     "committed",
     "abandoned",
 ]
+Ending = Literal["committed", "abandoned", "failed"]
 _PREFIX: Final = "turn/"
 
 
@@ -40,7 +41,9 @@ class TurnEvent:
     def __str__(self) -> str:
         """When, what, and why."""
         about = f" {plain(self.key)}" if self.key is not None else ""
-        return f"{self.at:%H:%M:%S} {self.kind}{about}: {shortened('; '.join(self.reasons), LINE)}"
+        said = f" ({plain(self.detail['content'])})" if "content" in self.detail else ""
+        why = shortened("; ".join(self.reasons), LINE)
+        return f"{self.at:%H:%M:%S} {self.kind}{about}: {why}{said}"
 
     def to_state(self) -> dict[str, Any]:
         """The event as JSON."""
@@ -79,6 +82,30 @@ class TurnTrace:
         """One event a line, as JSON."""
         lines = ({"turn": self.turn, **one.to_state()} for one in self.events)
         return "".join(json.dumps(one, ensure_ascii=False, sort_keys=True) + "\n" for one in lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedTurn:
+    """How a turn ended, in brief; `history` has its decisions."""
+
+    turn: str
+    kind: Ending
+    """`failed` is one that has not ended: it may go on, if its run is resumed."""
+    began: datetime | None
+    """None if it ended before that was kept."""
+    at: datetime
+    """When it ended."""
+    reason: str
+    project_id: str | None
+    session_id: str | None
+    summary: Mapping[str, int] = field(default_factory=dict)
+    """Of one that was committed, that of its report; else how many `memories` and `tool calls` were
+    pending, how many things were `refused`, and how many were to be `quarantined`."""
+
+    def __str__(self) -> str:
+        """When, which, how it ended, and why."""
+        why = shortened(self.reason, LINE)
+        return f"{self.at:%Y-%m-%d %H:%M:%S} {plain(self.turn)} {self.kind}: {why}"
 
 
 def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:

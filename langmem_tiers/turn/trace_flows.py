@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.memory import MemoryContext
-from langmem_tiers.turn.trace import TurnEvent, TurnTrace, bounds, event_names
+from langmem_tiers.turn.trace import EndedTurn, TurnEvent, TurnTrace, bounds, event_names
 
 
 def record_call(
@@ -63,6 +63,13 @@ def history(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
     return TurnTrace(turn=turn, events=tuple(map(_event, rows)))
 
 
+def turns(context: MemoryContext, limit: int, session_id: str | None) -> Flow[list[EndedTurn]]:
+    """How the tenant's latest turns ended, or those of a session."""
+    params = {"tenant": context.root, "limit": limit, "session": session_id}
+    (rows,) = yield Query((Call("turns_ended", params),), commit=True)
+    return [_ended(row) for row in rows]
+
+
 def sweep(now: dt.datetime, days: float | None) -> Flow[None]:
     """Remove what was decided longer ago, a batch a transaction; None keeps all of it.
 
@@ -74,6 +81,20 @@ def sweep(now: dt.datetime, days: float | None) -> Flow[None]:
             before = now - dt.timedelta(days=days or 0)
             (rows,) = yield Query((Call(batch, {"before": before}),), commit=True)
             removed = bool(rows[0][0])
+
+
+def _ended(row: Row) -> EndedTurn:
+    _, at, kind, turn, began, reason, project, session, summary = row
+    return EndedTurn(
+        turn=turn,
+        kind=kind,
+        began=None if began is None else dt.datetime.fromisoformat(began),
+        at=at,
+        reason=reason,
+        project_id=project,
+        session_id=session,
+        summary=dict(summary or {}),
+    )
 
 
 def _event(row: Row) -> TurnEvent:

@@ -87,7 +87,7 @@ def test_a_turn_with_tools_is_planned_tracked_committed_and_remembered_as_a_work
     }
     assert all(one.metadata["success"] for one in done)
     assert "Result: 12" in "\n".join(one.content for one in tracked)
-    assert state["committed"]["summary"]["tool calls"] == 5
+    assert state["committed"]["summary"]["tool calls"] == 2
     assert state["turn"] is None
 
 

@@ -96,21 +96,20 @@ def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> 
     assert run("--version").stdout == "langmem-tiers 9.8.7\n"
 
 
-@pytest.mark.parametrize("module", ["langmem_tiers", "langmem_tiers.cli"])
 @pytest.mark.parametrize(
     ("arguments", "code"), [(("--version",), 0), (("stats", "--url", "embedded:"), 2), (("x",), 2)]
 )
-def test_the_modules_do_what_the_command_does(
-    module: str, arguments: tuple[str, ...], code: int
-) -> None:
+def test_the_modules_do_what_the_command_does(arguments: tuple[str, ...], code: int) -> None:
     command = Path(sys.executable).with_name("langmem-tiers")
-    installed, started = (
+    module = [sys.executable, "-m"]
+    installed, *started = (
         subprocess.run([*named, *arguments], capture_output=True, text=True, check=False)
-        for named in ([command], [sys.executable, "-m", module])
+        for named in ([command], [*module, "langmem_tiers"], [*module, "langmem_tiers.cli"])
     )
 
-    assert (started.stdout, started.stderr) == (installed.stdout, installed.stderr)
-    assert started.returncode == installed.returncode == code
+    for one in started:
+        assert (one.stdout, one.stderr) == (installed.stdout, installed.stderr)
+        assert one.returncode == installed.returncode == code
 
 
 def test_the_version_and_the_help_load_no_framework_and_no_driver() -> None:

@@ -52,7 +52,7 @@ SHOWN = {
         "the agent may call it",
         "tokens of 400",
         "events 4 of 10, 60 seconds left",
-        "tool calls  2",
+        "tool calls   2",
         'Do instead: rotate({"key": "api", "vault": "open"})',
         "09:00:05  committed",
         "[high] at 2026-03-03T17:00:00+00:00",

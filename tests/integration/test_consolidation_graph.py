@@ -210,6 +210,7 @@ def test_a_tenant_that_a_worker_has_the_lease_of_is_skipped(
 
     assert everything(url) == before
     assert (report.skipped, report.lines) == ("somebody else is consolidating this tenant", ())
+    assert not report.taken_over
     assert "nothing was done, as somebody else" in str(report)
     assert "nothing was done" in report._repr_html_()
 
@@ -228,10 +229,12 @@ def test_a_cycle_that_a_worker_takes_the_tenant_from_leaves_the_rest_to_it(
     report = ConsolidationReport.of(graph.get_state(THREAD).values)
 
     assert everything(url) == before
+    assert report.taken_over
     assert report.lines[-1].step == step
     assert report.count(step, "left") == DONE[step]
     assert store.run(lease.release("acme", fence or 0))
     again = ConsolidationReport.of(cycle(store).invoke({}, context=ACME))
+    assert not again.taken_over
     assert {name: report.count(name) + again.count(name) for name in DONE} == DONE
 
 

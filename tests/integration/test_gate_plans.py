@@ -87,17 +87,22 @@ def gone(memory: MemoryCoordinator) -> object:
     return None
 
 
+def ended(memory: MemoryCoordinator) -> object:
+    memory.store("The mailer restarts at noon.", "working", session_id="s")
+    return memory.consolidate_session("s")
+
+
 USES: dict[str, Use] = {
     "repeated": echo,
     "copies": copy,
     "replaced_by_writes": held,
-    "left_by_writes": lambda memory: memory.store("fact 9 is so.", key="k9"),
     "quarantine": held_anew,
     "quarantined": lambda memory: memory.list_quarantined(limit=10),
     "held": release,
     "release": release,
     "record_gone": reject,
     "history_of_gone": gone,
+    "awaiting_reviews": ended,
 }
 
 

@@ -320,6 +320,17 @@ async def test_a_persona_is_shown_with_its_state_and_its_important_memories(call
     assert "**Active Workload**: 0 active tasks" in context.text
 
 
+async def test_a_persona_remembers_no_intention_as_if_it_had_happened(call: Caller) -> None:
+    await call("store", "Keys rotate on Mondays", importance=0.9, key="fact")
+    await call("store", "Rotate the keys", "prospective", importance=0.9, key="plan")
+
+    async with turning(call, layout=PERSONA, sources={"persona": lambda *_: "Nova"}) as turn:
+        shown = keys((await turn("assemble_context", "rotate the keys")).memories)
+        wanted = await turn("assemble_context", "keys", filters={"memory_types": ["prospective"]})
+
+    assert (shown, keys(wanted.memories)) == (["fact"], [])
+
+
 async def test_a_layout_whose_source_is_missing_is_refused(call: Caller) -> None:
     with pytest.raises(ConfigurationError, match=r"give sources=\{'persona': …\}"):
         MemoryOrchestrator(call.memory, layout=PERSONA)
@@ -339,10 +350,9 @@ async def test_a_new_source_gets_a_section_of_its_own(call: Caller) -> None:
         ({"budget": 500}, r"budget is a Budget, such as Budget\(tokens=500\), not 500"),
         ({"layout": "PERSONA"}, "layout is ORCHESTRATOR, PERSONA or a Layout"),
         ({"settings": {}}, "settings are OrchestratorSettings"),
-        (
-            {"settings": OrchestratorSettings(default_filters={"limitt": 1})},
-            "default_filters: there is no 'limitt': use one of .*limit",
-        ),
+        ({"sources": [len]}, "sources is a mapping of sources by name"),
+        ({"router": 5}, "router is a function or None, not 5"),
+        ({"count_tokens": "model"}, "count_tokens is a function or None, not 'model'"),
         (
             {
                 "layout": Layout(

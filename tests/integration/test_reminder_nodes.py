@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy
 
 from langmem_tiers import (
+    InvalidInputError,
     InvalidTypeError,
     MemoryContext,
     MemoryCoordinator,
     TieredStore,
     ToolLessons,
     ToolReminders,
+    create_acknowledge_node,
     create_reminder_node,
 )
 from langmem_tiers.nodes import MemoryState
@@ -123,6 +126,100 @@ async def test_a_retried_node_raises_the_same_and_loses_nothing(
     state = agent.invoke({"messages": [asks("Hello")]}, context=ACME)
     assert (tries, raised(state)) == ([["k"]] * 3, ["k"])
     assert raised(agent.invoke({"messages": [asks("Hello")]}, context=ACME)) == []
+
+
+def conversation(
+    store: TieredStore,
+    *fails: int,
+    acknowledges: bool,
+    lease: float | None = 300.0,
+    saver: Any = None,
+) -> Any:
+    """Reminders, then a model whose calls of these numbers fail."""
+    tries: list[int] = []
+
+    def model(_: State) -> dict[str, Any]:
+        tries.append(len(tries) + 1)
+        if tries[-1] in fails:
+            raise ConnectionError("the model is away")
+        return {"messages": [AIMessage("Noted.")]}
+
+    builder: Any = StateGraph(State, context_schema=MemoryContext)
+    builder.add_node("remind", create_reminder_node(lease_seconds=lease))
+    builder.add_node("model", model)
+    builder.add_edge(START, "remind")
+    builder.add_edge("remind", "model")
+    if acknowledges:
+        builder.add_node("acknowledge", create_acknowledge_node())
+        builder.add_edge("model", "acknowledge")
+    return builder.compile(store=store, checkpointer=saver)
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke", "astream"])
+async def test_what_a_model_that_failed_was_to_be_reminded_of_is_raised_again(
+    memory: MemoryCoordinator, ready: TieredStore, clock: Clock, how: How
+) -> None:
+    memory.intend("Call", key="k")
+    agent = conversation(ready, 1, acknowledges=True)
+    with pytest.raises(ConnectionError):
+        await run(agent, how, {"messages": [asks("Hello")]}, context=ACME)
+    assert [one.status for one in memory.intentions()] == ["leased"]
+    clock.advance(seconds=301)
+    second = await run(agent, how, {"messages": [asks("Hello")]}, context=ACME)
+    assert raised(second) == ["k"]
+    assert [one.status for one in memory.intentions()] == ["delivered"]
+    clock.advance(days=1)
+    assert raised(await run(agent, how, {"messages": [asks("Hello")]}, context=ACME)) == []
+
+
+def test_a_thread_that_goes_on_acknowledges_what_its_model_has_answered(
+    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
+) -> None:
+    memory.intend("Call", key="k")
+    agent = conversation(ready, 1, acknowledges=False, saver=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    seen = []
+    with pytest.raises(ConnectionError):
+        agent.invoke({"messages": [asks("Hello")]}, thread, context=ACME)
+    for _ in range(3):
+        clock.advance(seconds=301)
+        state = agent.invoke({"messages": [asks("And now?")]}, thread, context=ACME)
+        seen.append((raised(state), str(memory.intentions()[0].status)))
+    assert seen == [(["k"], "leased"), ([], "delivered"), ([], "delivered")]
+
+
+def test_without_a_lease_what_a_node_raises_is_delivered_at_once(
+    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
+) -> None:
+    memory.intend("Call", key="k")
+    agent = conversation(ready, 1, acknowledges=False, lease=None)
+    with pytest.raises(ConnectionError):
+        agent.invoke({"messages": [asks("Hello")]}, context=ACME)
+    clock.advance(days=1)
+    assert raised(agent.invoke({"messages": [asks("Hello")]}, context=ACME)) == []
+    with pytest.raises(InvalidInputError, match="lease_seconds is 0"):
+        create_reminder_node(lease_seconds=0)
+
+
+def test_an_answer_is_not_lost_where_its_reminders_cannot_be_acknowledged(
+    url: str, memory: MemoryCoordinator, ready: TieredStore, clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    memory.intend("Call", key="k")
+    agent = conversation(ready, acknowledges=True)
+    with psycopg.connect(url) as conn:
+        conn.execute(
+            "ALTER TABLE memory.intentions ADD CONSTRAINT no CHECK (status <> 'delivered')"
+        )
+    try:
+        state = agent.invoke({"messages": [asks("Hello")]}, context=ACME)
+    finally:
+        with psycopg.connect(url) as conn:
+            conn.execute("ALTER TABLE memory.intentions DROP CONSTRAINT no")
+    assert state["messages"][-1].text == "Noted."
+    assert "what the model was reminded of is raised again" in caplog.text
+    clock.advance(seconds=301)
+    assert [one.key for one in memory.remind(lease_seconds=1)] == ["k"]
 
 
 async def test_reminders_can_be_a_message_and_the_question_any_key(

@@ -255,6 +255,43 @@ async def test_what_has_expired_is_not_raised_any_more(ours: Desk) -> None:
         await ours.call("snooze", "l", ours.at(hours=1))
 
 
+async def test_what_was_raised_and_never_closed_expires_too(ours: Desk) -> None:
+    for key in ("kept", "done", "swept"):
+        await ours.call("intend", f"Call {key}", expires_at=ours.at(hours=1), key=key)
+    await ours.call("intend", "Then write", after=["kept"], key="later")
+    assert await ours.raised() == ["kept", "done", "swept"]
+    ours.clock.advance(hours=1)
+    assert keys(await ours.call("intentions")) == ["later"]
+    before = await ours.call("intentions", EVERY)
+    assert [str(one.status) for one in before] == ["expired"] * 3 + ["pending"]
+    assert [one.delivered_at is None for one in before] == [False] * 3 + [True]
+    assert await ours.call("complete", "done") is True
+    await ours.sweep()
+    assert await ours.status("swept") == "expired"
+    assert _statuses_of_rows(ours.url) == ["done", "expired", "expired", "pending"]
+    with pytest.raises(InvalidInputError, match="it is expired, and cannot be put off"):
+        await ours.call("snooze", "swept", ours.at(hours=-2))
+    await ours.call("intend", "Call swept", expires_at=ours.at(hours=1), key="swept")
+    assert await ours.status("swept") == "delivered"  # with its trigger it is raised once
+    assert await ours.raised() == []
+
+
+def _statuses_of_rows(url: str) -> list[str]:
+    with psycopg.connect(url) as conn:
+        rows = conn.execute("SELECT status FROM memory.intentions ORDER BY status").fetchall()
+    return [row[0] for row in rows]
+
+
+async def test_what_was_leased_and_expired_is_acknowledged_and_stays_expired(ours: Desk) -> None:
+    await ours.call("intend", "Call", expires_at=ours.at(hours=1), key="k")
+    (leased,) = await ours.call("remind", lease_seconds=60)
+    ours.clock.advance(hours=1)
+    await ours.sweep()
+    assert await ours.call("acknowledge", leased) is True
+    (found,) = await ours.call("intentions", EVERY)
+    assert (str(found.status), found.delivered_at) == ("expired", ours.clock.now)
+
+
 async def test_what_is_done_or_cancelled_is_closed_for_good(ours: Desk) -> None:
     for key, verb in [("a", "complete"), ("b", "cancel")]:
         await ours.call("intend", "Call", key=key)

@@ -200,7 +200,7 @@ def test_a_write_that_fails_leaves_everything_as_it_was(
     assert memory.consolidate_session().cleared == 6
 
 
-QUERIES = 5
+QUERIES = 6
 """That the end of a session takes."""
 
 
@@ -208,7 +208,7 @@ class DeathError(Exception):
     """A process that dies."""
 
 
-@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("at", range(QUERIES + 1))
 def test_wherever_it_is_broken_off_all_or_nothing_has_happened(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, at: int
 ) -> None:

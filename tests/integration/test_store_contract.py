@@ -18,7 +18,8 @@ from langgraph.store.base import (
 )
 
 from langmem_tiers.testing import StoreDriver
-from tests.support.opening import Clock
+from tests.support.opening import Clock, Opener, text_index
+from tests.support.servers import sessions
 
 A, B = ("acme", "a"), ("acme", "b")
 TREE = [
@@ -324,3 +325,12 @@ async def test_many_mixed_calls_at_once_are_all_answered(driver: StoreDriver) ->
         ]
     results = await asyncio.gather(*calls)
     assert len(results) == 300
+
+
+async def test_a_store_that_is_used_as_soon_as_it_is_open_needs_one_connection(
+    open_store: Opener,
+) -> None:
+    url = open_store.new_url()
+    async with open_store(url=url, index=text_index()) as driver:
+        await driver.put(A, "k", {"text": "x"})
+        assert sessions(url) == 1

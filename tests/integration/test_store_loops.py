@@ -194,7 +194,10 @@ async def test_a_slow_model_holds_up_nobody_and_no_connection(url: str) -> None:
         assert len(await slow) == 1
 
 
-async def test_the_first_calls_may_come_all_at_once(url: str) -> None:
+async def test_the_first_calls_may_come_all_at_once(
+    new_url: Callable[[], str],
+) -> None:
+    url = new_url()  # no other test's connections are counted
     store = TieredStore(url)
     await asyncio.gather(*(store.aput(NS, f"{n}", {"n": n}) for n in range(12)))
     assert len(await store.asearch(NS, limit=100)) == 12
@@ -202,7 +205,10 @@ async def test_the_first_calls_may_come_all_at_once(url: str) -> None:
     assert await no_sessions(url)
 
 
-async def test_the_first_blocking_calls_may_come_from_many_threads(url: str) -> None:
+async def test_the_first_blocking_calls_may_come_from_many_threads(
+    new_url: Callable[[], str],
+) -> None:
+    url = new_url()  # no other test's connections are counted
     store = TieredStore(url)
     with ThreadPoolExecutor(max_workers=8) as executor:
         list(executor.map(lambda n: store.put(NS, f"{n}", {"n": n}), range(24)))
@@ -211,7 +217,10 @@ async def test_the_first_blocking_calls_may_come_from_many_threads(url: str) -> 
     assert await no_sessions(url)
 
 
-async def test_closing_leaves_no_connection_no_thread_and_no_task(url: str) -> None:
+async def test_closing_leaves_no_connection_no_thread_and_no_task(
+    new_url: Callable[[], str],
+) -> None:
+    url = new_url()  # no other test's connections are counted
     tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
     async with TieredStore(url, index=text_index()) as store:
         await store.aput(NS, "k", {"text": "x"})

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain.agents.middleware import TodoListMiddleware
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
@@ -18,17 +19,20 @@ from langgraph.types import interrupt
 from langmem_tiers import (
     Budget,
     ConfigurationError,
+    GatePolicy,
     InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
     MemoryOrchestrator,
     MemoryState,
+    OrchestratorSettings,
     TieredMemoryMiddleware,
     TieredStore,
     ToolClock,
     TurnMiddleware,
     create_assemble_node,
     create_commit_node,
+    create_search_memory_tool,
     create_tool_tracking_node,
 )
 from tests.support.agents import WAYS, How, calls, run, scripted
@@ -107,6 +111,8 @@ async def test_a_graph_goes_through_a_turn_however_it_is_run(
         "lessons": 1,
         "skills": 0,
         "goals": 0,
+        "refused": 0,
+        "quarantined": 0,
     }
 
 
@@ -325,6 +331,132 @@ def test_an_agent_whose_model_calls_a_name_that_no_tool_has_answers_and_commits(
     told = [*trace.of_kind("tracked"), *trace.of_kind("refused")]
     assert any("call-1" in str(one.detail) or "tool" in one.detail for one in told)
     assert state["committed"]["summary"]["tool calls"] == (1 if name.strip() else 0)
+
+
+@pytest.mark.parametrize("way", ["agent", "nodes"])
+@pytest.mark.parametrize("name", ["pla\0ce", "\ud800", ""])
+def test_a_parameter_of_any_name_is_kept_and_the_answer_comes(
+    ready: TieredStore, way: str, name: str
+) -> None:
+    asked = calls("look", **{name: "vault", "place": "a\0b"})
+    if way == "agent":
+        agent: Any = create_agent(
+            scripted(asked, "It is empty"),
+            [look],
+            middleware=[TurnMiddleware()],
+            context_schema=MemoryContext,
+            store=ready,
+        )
+        state = agent.invoke(ASKED, context=ACME)
+        assert state["messages"][-1].text == "It is empty"
+    else:
+        builder: Any = StateGraph(MemoryState, context_schema=MemoryContext)
+        told = {"messages": [asked, ToolMessage("no", tool_call_id="call-look")]}
+        builder.add_sequence(
+            [
+                ("assemble", create_assemble_node()),
+                ("model", lambda _: told),
+                ("track", create_tool_tracking_node()),
+                ("commit", create_commit_node()),
+            ]
+        ).set_entry_point("assemble")
+        state = builder.compile(store=ready).invoke(ASKED, context=ACME)
+
+    (key,) = [one for one in state["committed"]["episodic"] if "tool_call" in kept(ready, one)]
+    found = kept(ready, key)["tool_call"]["parameters"]
+    assert found == {name.replace("\0", "�").replace("\ud800", "?"): "vault", "place": "a�b"}
+
+
+def kept(store: TieredStore, key: str) -> dict[str, Any]:
+    found = MemoryCoordinator(store, context=ACME).get(key)
+    assert found is not None
+    return dict(found.value)
+
+
+def test_calls_by_which_an_agent_keeps_its_tasks_and_memory_are_not_tracked(
+    ready: TieredStore,
+) -> None:
+    todos = [{"content": "Look at the vault", "status": "completed"}]
+    plan = calls("write_todos", todos=todos)
+    seek = calls("search_memory", query="invoices")
+    beside: list[Any] = [TodoListMiddleware(), TurnMiddleware(remember=False)]
+    agent: Any = create_agent(
+        scripted(plan, seek, calls("look", place="vault"), "It is empty"),
+        [look, create_search_memory_tool(("acme",))],
+        middleware=beside,
+        context_schema=MemoryContext,
+        store=ready,
+    )
+
+    state = agent.invoke(ASKED, context=ACME)
+
+    assert state["todos"] == todos
+    assert state["committed"]["summary"]["tool calls"] == 1
+    stored = [kept(ready, key) for key in state["committed"]["episodic"]]
+    assert [one["tool_call"]["tool"] for one in stored if "tool_call" in one] == ["look"]
+    assert "write_todos" not in str(stored)
+
+
+def test_which_tools_are_not_tracked_is_a_setting(ready: TieredStore) -> None:
+    memory = MemoryCoordinator(ready, context=ACME)
+    settings = OrchestratorSettings(untracked_tools=["look"])
+    with MemoryOrchestrator(memory, settings=settings) as turn:
+        out = turn.track_tool_invocation("look", {"place": "vault"}, result="empty")
+        tracked = turn.track_tool_invocation("write_todos", {"todos": []}, result="done")
+        report = turn.commit()
+
+    assert (out.tracked, out.key) == (False, None)
+    assert out.reason == "look is among the settings' untracked_tools"
+    assert tracked.tracked
+    assert report.summary["tool calls"] == 1
+
+
+def test_of_a_long_message_both_ends_are_kept_and_the_trace_says_so(ready: TieredStore) -> None:
+    pasted = "Read this log: " + "all is well. " * 8_000 + "What is wrong?"
+    agent: Any = create_agent(
+        scripted("Nothing."),
+        [look],
+        middleware=[TurnMiddleware()],
+        context_schema=MemoryContext,
+        store=ready,
+    )
+
+    state = agent.invoke({"messages": [HumanMessage(pasted, id="m1")]}, context=ACME)
+
+    memory = MemoryCoordinator(ready, context=ACME)
+    said = [str(kept(ready, one)["content"]) for one in state["committed"]["episodic"]]
+    (long,) = [one for one in said if one.startswith("Read this log: all is well.")]
+    assert long.endswith("What is wrong?")
+    assert "[… 84,029 characters left out …]" in long
+    assert 20_000 < len(long) < 20_100
+    trace = MemoryOrchestrator(memory).history(state["committed"]["turn"])
+    why = " ".join(each for one in trace.of_kind("memorized") for each in one.reasons)
+    assert "shortened: of 104,029 characters 20,000 are kept" in why
+
+
+def test_what_is_longer_than_the_gate_lets_pass_is_refused_and_the_state_counts_it(
+    ready: TieredStore,
+) -> None:
+    def limited(store: TieredStore, *, context: MemoryContext) -> MemoryCoordinator:
+        return MemoryCoordinator(store, context=context, gate=GatePolicy(longest=1000))
+
+    agent: Any = create_agent(
+        scripted("Nothing is wrong with it."),
+        [look],
+        middleware=[TurnMiddleware(coordinator=limited)],
+        context_schema=MemoryContext,
+        store=ready,
+    )
+    pasted = HumanMessage("What is wrong with this log? " + "All is well. " * 100, id="m1")
+    state = agent.invoke({"messages": [pasted]}, context=ACME)
+
+    summary = state["committed"]["summary"]
+    assert (summary["episodic"], summary["refused"], summary["quarantined"]) == (1, 1, 0)
+    memory = MemoryCoordinator(ready, context=ACME)
+    (refused,) = MemoryOrchestrator(memory).history(state["committed"]["turn"]).of_kind("refused")
+    assert refused.reasons[0].startswith("too long: 1,328 characters, and 1,000 are kept")
+    assert refused.detail["content"].startswith("What is wrong with this log? All is well.")
+    assert refused.detail["speaker"] == "user"
 
 
 def test_an_interrupted_agents_turn_leaves_its_trace_when_another_message_comes(

@@ -33,6 +33,8 @@ from benchmarks.year_score import (
 from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
 from tests.support.servers import fresh_database
 
+pytestmark = pytest.mark.slow
+
 SEED = 7
 SAMPLE, FULL = (480, 4, 250), (50_000, 200, 1_000)
 """Memories, tenants, and points in time that are looked back on."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import TTLConfig
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, StoreResult, TieredStore
 from langmem_tiers.config import CoordinatorSettings, Distance
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.memory import TIERS
@@ -61,6 +61,19 @@ async def calling(
     """A coordinator on a store of its own, opened and called in the opener's way."""
     async with open_store(url=url, index=text_index(), ttl=ttl) as driver:
         yield Caller(coordinator(tiered(driver), **options), driver.mode)
+
+
+def beside(call: Caller, **options: Any) -> Caller:
+    """Another coordinator of the context (p, s), or as told, which has recalled nothing."""
+    context = {"project_id": "p", "session_id": "s", **options}
+    return Caller(coordinator(call.memory.tiered_store, **context), call.mode)
+
+
+async def stored(call: Caller, content: str, *args: Any, **options: Any) -> StoreResult:
+    """What comes of storing it."""
+    result = await call("store", content, *args, **options)
+    assert isinstance(result, StoreResult)
+    return result
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def fresh_database(server_url: str) -> Iterator[str]:
     """An empty database for longer than one test."""
     name = f"own_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name}".encode())
+        conn.execute(f"CREATE DATABASE {name} STRATEGY file_copy".encode())
     try:
         yield psycopg.conninfo.make_conninfo(server_url, dbname=name)
     finally:

@@ -79,8 +79,6 @@ def test_the_choice_is_worth_its_promised_share_of_the_best_set(
     best = best_of_all(Knapsack(useful, costs, room))
     worth = useful.of(some.index(one) for one in choice.chosen)
     assert worth >= GUARANTEE * best - 1e-9
-    assert worth >= choice.at_least * best - 1e-9
-    assert choice.at_least >= GUARANTEE - 1e-9
 
 
 @settings(derandomize=True, max_examples=300)
@@ -131,7 +129,6 @@ def test_everything_that_does_not_repeat_is_taken_if_there_is_room() -> None:
     some = [recollection(str(n), said(5, f"w{n}"), score=0.1 * n - 0.2) for n in range(6)]
     choice = choose(some, 30, tokens)
     assert {one.key for one in choice.chosen} == set("012345")
-    assert choice.at_least == 1
 
 
 def reasons(some: Sequence[Recollection], room: int, query: str = "") -> dict[str, str]:
@@ -182,11 +179,11 @@ def test_where_greed_fails_search_from_pairs_finds_the_best(
 ) -> None:
     best = pack(TRAP)
     assert (best.members, best.worth) == ((0, 1), 2.0)
-    assert best.share > 0.99
+    assert best.worth > 0.99 * best.at_most
     monkeypatch.setattr(knapsack, "SEEDED", 3)
     greedy = pack(TRAP)
     assert greedy.worth == 1.03
-    assert greedy.share < GUARANTEE
+    assert greedy.worth < GUARANTEE * greedy.at_most
 
 
 def test_what_is_shown_is_what_is_counted() -> None:

@@ -182,7 +182,7 @@ def test_a_long_text_of_one_piece_is_read_to_its_end(piece: str) -> None:
         (outsiders(), 0.04, 0.4),
         (second(), 0.1, 0.6),
         (third(), 0.1, 0.95),
-        (fourth(), 0.1, 0.9),
+        (fourth(), 0.13, 0.9),
         (fifth(), 0.04, 0.0),
         (sixth(), 0.07, 0.75),
     ],

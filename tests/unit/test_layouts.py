@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
+from langmem_tiers.turn.layout import INTENTIONS, ORCHESTRATOR, PERSONA, Layout, Stage
 from langmem_tiers.turn.persona import OperationalState, Persona
 
 SOUL = """\
@@ -68,7 +68,8 @@ def test_the_personas_sections_have_the_specified_titles_empty_texts_and_limits(
     assert memories.empty == "# RELEVANT MEMORIES\n\nNo relevant past memories found."
     assert (who.empty, state.empty) == ("", "")
     assert conversation.options["limit"] == 20
-    assert memories.options == {"limit": 5, "min_importance": 0.70, "own": True}
+    limits = {"limit": 5, "min_importance": 0.70, "own": True}
+    assert memories.options == {**limits, "other_than": INTENTIONS}
 
 
 def test_a_stage_is_added_before_another_or_at_the_end() -> None:

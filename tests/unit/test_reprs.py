@@ -8,6 +8,8 @@ from langmem_tiers import MemoryContext, Reviewer, Reviewers, TieredStore
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.hooks import MemoryHooks
+from langmem_tiers.orchestrator import MemoryOrchestrator
+from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.assemble import Decided
 from langmem_tiers.turn.fragment import Fragment
 from langmem_tiers.turn.layout import ORCHESTRATOR
@@ -20,11 +22,28 @@ def test_a_repr_is_one_short_line_without_secrets() -> None:
     fragment = Fragment(text="Keys rotate on Mondays. " * 9, source="semantic", key="keys")
     decided = Decided(fragment=fragment, chosen=False, tokens=50, reason="no room")
 
-    shown = [repr(one) for one in (store, memory, MemoryHooks(memory), memory.state, ORCHESTRATOR)]
+    turn = MemoryOrchestrator(memory, turn_id="t1")
+    several = (store, memory, MemoryHooks(memory), memory.state, ORCHESTRATOR, turn)
+    shown = [repr(one) for one in several]
     assert all("secret" not in one and "\n" not in one and len(one) < 250 for one in shown)
     assert repr(reviewers) == "Reviewers(polite)"
     assert repr(decided) == "Decided(keys: out, no room)"
     assert repr(ORCHESTRATOR).startswith("Layout(")
+    assert repr(store) == "TieredStore(short_term, working, long_term; searched by words)"
+    assert "tenant='acme'" in repr(memory)
+    assert repr(turn).endswith(", orchestrator: not begun)")
+    assert repr(turn.begin()).endswith(", orchestrator: 't1' goes on)")
+    assert not any(" object at 0x" in one for one in shown)
+
+
+def test_a_store_says_how_it_is_searched_and_where_its_schemas_are() -> None:
+    index = {"dims": 64, "embed": TrigramEmbeddings(64)}
+    several = (TieredStore("", index=index, schema_prefix="mine_"), TieredStore(""))
+
+    assert list(map(repr, several)) == [
+        "TieredStore(short_term, working, long_term; 64 dimensions; schemas mine_…)",
+        "TieredStore(short_term, working, long_term)",
+    ]
 
 
 def test_a_reviewer_that_must_be_awaited_is_refused() -> None:

@@ -41,7 +41,6 @@ def note(number: int, content: str = "Reading mail", **given: Any) -> Stored:
         "state": None,
         "created_at": at,
         "updated_at": at,
-        "expires_at": None,
         "session": "chat",
         "occurred_at": None,
         "valid_from": None,

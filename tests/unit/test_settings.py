@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
-from langmem_tiers.config import CoordinatorSettings, PromotionSettings
+from langmem_tiers.asking import Asking
+from langmem_tiers.config import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 from langmem_tiers.errors import ConfigurationError, MissingExtraError
+from langmem_tiers.memory import RECALL_OPTIONS
 from langmem_tiers.settings import MemorySettings
 
 SPECIFIED = """
@@ -67,6 +70,12 @@ def test_the_defaults_are_the_specifications_but_for_the_models() -> None:
         "orchestrator": {
             "default_filters": {},
             "enable_tool_tracking": True,
+            "untracked_tools": (
+                "write_todos",
+                "search_memory",
+                "manage_memory",
+                "complete_reminder",
+            ),
             "enable_skill_extraction": True,
         },
     }
@@ -377,3 +386,26 @@ def test_without_langchain_the_extra_that_makes_models_is_named(
 def test_a_file_in_the_home_of_nobody_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         MemorySettings.load("~nobody-of-that-name/settings.yaml", env={})
+
+
+def test_a_default_filter_that_no_recall_takes_is_refused_where_it_is_set(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^default_filters has no option 'limitt'; did"):
+        OrchestratorSettings(default_filters={"limitt": 1})
+    with pytest.raises(ConfigurationError, match=r"memory\.orchestrator\.default_filters has no"):
+        load(tmp_path, "memory: {orchestrator: {default_filters: {limitt: 1}}}")
+
+    parameters = inspect.signature(Asking.ask).parameters.values()
+    taken = {one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert taken == set(RECALL_OPTIONS)
+
+
+@pytest.mark.parametrize("names", ["write_todos", 5, [5]])
+def test_tools_that_are_not_tracked_are_a_list_of_names(names: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"^untracked_tools is a list of names, not"):
+        OrchestratorSettings(untracked_tools=names)
+
+
+def test_tools_that_are_not_tracked_may_be_none(tmp_path: Path) -> None:
+    settings = load(tmp_path, "memory: {orchestrator: {untracked_tools: []}}")
+
+    assert settings.orchestrator.untracked_tools == ()

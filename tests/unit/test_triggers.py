@@ -224,6 +224,13 @@ def test_looser_sentences_are_told_apart_too() -> None:
     assert sum(fires(*one) for one in does_not) <= 0.02 * len(does_not)
 
 
+@pytest.mark.parametrize("part", ["roles", "roles_later"])
+def test_what_says_the_words_of_a_cue_in_other_roles_seldom_rings(part: str) -> None:
+    given_ = pairs(part)
+    assert sum(fires(one.cue, one.shows) for one in given_) >= 0.93 * len(given_)
+    assert sum(fires(one.cue, one.does_not) for one in given_) <= 0.10 * len(given_)
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -278,6 +285,37 @@ def test_words_alone_are_a_cue_too() -> None:
         ("is the appeal filed?", "The appeal has not been filed.", False),
         ("when it is time to mow", "Mowing again!", True),
         ("the on-call phone", "Who has the on call phone?", True),
+        ("when the cat comes home", "The cat sitter came home.", False),
+        ("when the plumber comes", "The plumber's bill came.", False),
+        ("when my landlord writes", "My landlord wrote to me.", True),
+        ("when my landlord writes", "I wrote to my landlord.", False),
+        ("when I write to the bank", "The bank wrote to me.", False),
+        ("when the house is sold", "We sold the house.", True),
+        ("when the keeper is injured", "The keeper injured a striker.", False),
+        ("when the coach picks the team", "The team picked a coach.", False),
+        ("when the shop opens", "The window was opened, the shop closed.", False),
+        ("when I open the shop", "I opened the window and closed the shop.", False),
+        ("when the bridge is closed", "The shop on the bridge is closed.", False),
+        ("when the fridge breaks", "We took a break beside the fridge.", False),
+        ("when the water boils", "The kettle for boiling water is new.", False),
+        ("when we hire a designer", "We hired a car for the designer.", False),
+        ("when Noah mentions his mother", "Noah mentioned my mother.", False),
+        ("when the invoice from Riga comes", "The invoice for Riga came.", False),
+        ("when Victor quits", "Victor quit smoking.", False),
+        ("when the thesis is submitted", "The thesis has to be submitted.", False),
+        ("when the migration is done", "The migration is half done.", False),
+        ("when the team meets in Lisbon", "The team from Lisbon met the mayor.", False),
+        ("the tax return", "The return flight is tax free.", False),
+        ("when the budget is approved", "The board approved the budget yesterday.", True),
+        ("when the budget is approved", "The board approved the budget last year.", False),
+        ("when Tom is free", "Tom was free yesterday.", False),
+        ("when the disk usage exceeds 80%", "The disk usage is at 85 %.", False),
+        ("when the disk usage exceeds 80%", "The disk usage is below 80%.", False),
+        ("when Lea complains about the music", "Lea has danced to the music.", False),
+        ("when it rains", "It rained last summer.", False),
+        ("the rain jacket", "It rained on the jacket.", False),
+        ("when Felix turns eighteen", "Felix turned eighteen on Sunday.", True),
+        ("when the index is rebuilt", "We rebuilt the index.", True),
     ],
 )
 def test_cues_in_other_words(cue: str, text: str, *, shown: bool) -> None:

@@ -1,0 +1,205 @@
+"""Fits the weights by which the gate tells what reads like an attack: `remember/likeness.tsv`.
+
+Run it with `python -m benchmarks.fit_likeness`; it takes a few minutes and prints, for each of six
+authors, what the gate's rules make of their texts alone, and with a fit on the others' texts. With
+`--write` it then writes the fit on all of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import langmem_tiers
+from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample
+from benchmarks.gate_corpus_hands import hands
+from langmem_tiers.remember import likeness
+from langmem_tiers.remember.injection import instructions_in, voice_of
+from langmem_tiers.remember.injection_words import Voice
+from langmem_tiers.remember.likeness import BIAS, features, passages, read, written
+
+Floats = NDArray[np.float64]
+
+SOFTNESS: Final = 100.0
+"""What the losses of all texts weigh against the weights' squares: scikit-learn's C."""
+_TWICE: Final = 2
+"""Texts in which a feature stands that is fitted; what one alone has says nothing of others."""
+_STEPS: Final = 600
+_WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
+_SLIGHT: Final = 0.5
+"""What weighs less ships not."""
+
+
+class Text(NamedTuple):
+    """One text of an author."""
+
+    author: str
+    attack: bool
+    kind: str
+    voice: Voice
+    text: str
+    span: str = ""
+
+
+def texts() -> list[Text]:
+    """All texts of the corpora, each once; what is told from other memories is none of this."""
+    found: dict[str, Text] = {}
+    for half in (*(make() for make in HALVES), *hands()):
+        for attack, samples in ((True, half.attacks), (False, half.benign)):
+            for one in samples:
+                if not one.recalled + one.stored:
+                    found.setdefault(one.text, _text(half.name, one, attack=attack))
+    return list(found.values())
+
+
+def _text(author: str, sample: Sample, *, attack: bool) -> Text:
+    return Text(author, attack, sample.kind, voice_of(sample.source), sample.text, sample.span)
+
+
+def documents() -> Iterator[Text]:
+    """The project's own documents, by paragraphs, and what its functions say of themselves."""
+    root = Path(langmem_tiers.__file__).parents[1]
+    said: list[str] = []
+    for page in sorted([*root.glob("docs/*.md"), *root.glob("*.md")]):
+        said += page.read_text("utf-8").split("\n\n")
+    for module in sorted(root.glob("langmem_tiers/**/*.py")):
+        tree = ast.parse(module.read_text("utf-8"))
+        several = [one for one in ast.walk(tree) if isinstance(one, _DOCUMENTED)]
+        said += [told for one in several if (told := ast.get_docstring(one))]
+    for one in dict.fromkeys(said):
+        yield Text(author="own", attack=False, kind="document", voice="outside", text=one)
+
+
+_DOCUMENTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+
+
+def fit(several: Iterable[Text]) -> dict[str, float]:
+    """The weights; each three sentences of a note are a note as well."""
+    rows: list[frozenset[str]] = []
+    attacks: list[bool] = []
+    for one in several:
+        parts = {one.span or one.text} if one.attack else {one.text, *passages(one.text)}
+        rows += [features(part, one.voice) for part in sorted(parts)]
+        attacks += [one.attack] * len(parts)
+    counted = Counter(feature for row in rows for feature in row)
+    names = sorted(name for name, count in counted.items() if count >= _TWICE)
+    found = _fitted(_Matrix.of(rows, names), np.array(attacks, float))
+    return {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
+
+
+def shipped(weights: Mapping[str, float]) -> dict[str, float]:
+    """What of the weights ships, in two digits."""
+    return {
+        name: round(weight, 2)
+        for name, weight in weights.items()
+        if abs(weight) >= _SLIGHT or name == BIAS
+    }
+
+
+class _Matrix(NamedTuple):
+    """Which features each text has, with a last one that all have: the bias."""
+
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    value: Floats
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, rows: Sequence[frozenset[str]], names: Sequence[str]) -> _Matrix:
+        """Where each feature stands, and what it counts there."""
+        places = {name: place for place, name in enumerate(names)}
+        known = [sorted(places[one] for one in row if one in places) for row in rows]
+        lengths = [len(one) + 1 for one in known]
+        column = [place for one in known for place in (*one, len(names))]
+        shares = [len(row) ** -0.5 for row in rows]
+        value = [
+            part
+            for one, share in zip(known, shares, strict=True)
+            for part in (*[share] * len(one), 1.0)
+        ]
+        row = np.repeat(np.arange(len(rows)), lengths)
+        return cls(row, np.array(column), np.array(value), (len(rows), len(names) + 1))
+
+    def times(self, weights: Floats) -> Floats:
+        """The sum of each text."""
+        return np.bincount(self.row, self.value * weights[self.column], self.shape[0]).astype(float)
+
+    def back(self, sums: Floats) -> Floats:
+        """What each feature has of these sums."""
+        return np.bincount(self.column, self.value * sums[self.row], self.shape[1]).astype(float)
+
+
+def _fitted(matrix: _Matrix, attacks: Floats) -> Floats:
+    """The weights of least loss: Nesterov's accelerated steps, whose length the matrix allows."""
+    norm, steep = np.ones(matrix.shape[1]), 1.0
+    for _ in range(20):
+        norm = matrix.back(matrix.times(norm))
+        steep = float(np.linalg.norm(norm))
+        norm /= steep
+    stride = 1 / (steep / 4 + 1 / SOFTNESS)
+    weights = ahead = np.zeros(matrix.shape[1])
+    for step in range(_STEPS):
+        wrong = 1 / (1 + np.exp(-matrix.times(ahead))) - attacks
+        slope = matrix.back(wrong)
+        slope[:-1] += ahead[:-1] / SOFTNESS
+        moved = ahead - stride * slope
+        ahead = moved + step / (step + 3) * (moved - weights)
+        weights = moved
+    return weights
+
+
+def found_with(weights: Mapping[str, float], several: Sequence[Sample]) -> list[bool]:
+    """Whether the gate finds that each instructs, were these the weights that ship."""
+    instructions_in.cache_clear()
+    with patch.object(likeness, "shipped", lambda: weights):
+        found = [bool(instructions_in(one.text, one.source)) for one in several]
+    instructions_in.cache_clear()
+    return found
+
+
+RULES_ALONE: Final[Mapping[str, float]] = {BIAS: 0.0}
+"""Weights that know no word, so that nothing is judged by its likeness."""
+
+
+def current() -> dict[str, float]:
+    """The weights that ship."""
+    return dict(read(_WHERE.read_text("utf-8").splitlines()))
+
+
+def main() -> None:
+    """Print what is made of each author's texts, and write the fit of all."""
+    console = Console(width=100)
+    corpus, own = texts(), list(documents())
+    columns = ("plain attacks pass", "oblique", "notes held back")
+    table = Table("author", *columns, title="by rules alone; with a fit on the others' texts")
+    for half in track(hands(), "Leaving out each author"):
+        weights = shipped(fit([one for one in corpus if one.author != half.name] + own))
+        table.add_row(half.name, *_rates(half, weights))
+    console.print(table)
+    if "--write" in sys.argv:
+        found = shipped(fit(corpus + own))
+        _WHERE.write_text(written(found), "utf-8")
+        console.print(f"{len(found):,} weights of {len(corpus):,} texts: {_WHERE.name}")
+
+
+def _rates(half: Half, weights: Mapping[str, float]) -> Iterator[str]:
+    plain = [one for one in half.attacks if OBLIQUE not in one.kind]
+    oblique = [one for one in half.attacks if OBLIQUE in one.kind]
+    for several, wrong in ((plain, False), (oblique, False), (half.benign, True)):
+        both = [found_with(some, several).count(wrong) for some in (RULES_ALONE, weights)]
+        yield f"{both[0]}; {both[1]} of {len(several)}"
+
+
+if __name__ == "__main__":
+    main()

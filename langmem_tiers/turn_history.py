@@ -1,0 +1,49 @@
+"""The verbs that read what turns decided: one turn's trace, and the latest turns in brief."""
+
+from __future__ import annotations
+
+from langmem_tiers.asking import checked_limit
+from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.remember.memories import checked_text, label
+from langmem_tiers.turn.trace import EndedTurn, TurnTrace
+from langmem_tiers.turn.trace_flows import history, turns
+
+_TURNS = 20
+"""Turns that are listed unless told otherwise: our own choice."""
+
+
+class HistoryVerbs:
+    """What the turns of a tenant decided, once they have ended."""
+
+    memory: MemoryCoordinator
+
+    def history(self, turn_id: str) -> TurnTrace:
+        """What was decided in a turn that has ended.
+
+        Raises:
+            InvalidInputError: if the tenant has no such turn.
+        """
+        told = history(checked_text(turn_id, "turn_id"), self.memory.context)
+        return self.memory.tiered_store.run(told)
+
+    async def ahistory(self, turn_id: str) -> TurnTrace:
+        """What was decided in a turn that has ended; see `history`."""
+        told = history(checked_text(turn_id, "turn_id"), self.memory.context)
+        return await self.memory.tiered_store.arun(told)
+
+    def turns(self, limit: int = _TURNS, *, session_id: str | None = None) -> list[EndedTurn]:
+        """How the tenant's turns ended, the latest first; one that failed is among them.
+
+        Args:
+            limit: How many at most: 0 to 1,000.
+            session_id: Only those of this session, of whatever project.
+        """
+        told = turns(self.memory.context, checked_limit(limit), label(session_id, "session_id"))
+        return self.memory.tiered_store.run(told)
+
+    async def aturns(
+        self, limit: int = _TURNS, *, session_id: str | None = None
+    ) -> list[EndedTurn]:
+        """How the tenant's turns ended, the latest first; see `turns`."""
+        told = turns(self.memory.context, checked_limit(limit), label(session_id, "session_id"))
+        return await self.memory.tiered_store.arun(told)

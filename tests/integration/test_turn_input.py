@@ -1,0 +1,166 @@
+"""What is handed to a turn in a form that it cannot have: refused with what to give, or cleaned."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from langmem_tiers import InvalidInputError, MemoryCoordinator, MemoryOrchestrator, TieredStore
+from langmem_tiers.errors import InvalidTypeError
+from tests.support.coordinating import coordinator
+from tests.support.opening import text_index
+from tests.support.servers import fresh_database
+
+FACT = "The API key is rotated on Mondays."
+ODD: dict[str, Any] = {
+    "whole": 5,
+    "true": True,
+    "nan": float("nan"),
+    "digits": 10**5000,
+    "object": object(),
+    "text": "text",
+    "nul": "a\0b",
+    "half": "\ud800",
+    "numbers": [5],
+    "nuls": ["a\0b"],
+    "mapping": {"a\0b": 1},
+    "bytes": b"x",
+    "set": {5},
+}
+FIELDS = [name for name in inspect.signature(MemoryCoordinator.store).parameters if name != "self"]
+
+
+@pytest.fixture(scope="module")
+def memory(server_url: str) -> Iterator[MemoryCoordinator]:
+    with fresh_database(server_url) as url, TieredStore(url, index=text_index()) as store:
+        store.setup()
+        opened = coordinator(store, project_id="ops", session_id="chat")
+        opened.state.set_goal("goal", "Rotate the keys")
+        yield opened
+
+
+def went(memory: MemoryCoordinator, verb: str, **given: Any) -> bool:
+    """Whether a turn takes it: then it can be kept between two nodes, and committed."""
+    with MemoryOrchestrator(memory) as turn:
+        try:
+            getattr(turn, verb)(**given)
+        except InvalidInputError:
+            assert turn.get_budget_status().events_used == 0
+            return False
+        json.dumps(turn.to_state())
+        turn.commit()
+        return True
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_field_of_another_type_is_kept_or_refused_before_anything_is(
+    memory: MemoryCoordinator, name: str, odd: str
+) -> None:
+    taken = went(memory, "memorize", item={"content": FACT, name: ODD[odd]})
+    if name in ("tags", "derived_from", "entities", "recalled"):
+        assert not taken or (name, odd) == ("recalled", "nuls")
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_metadata_that_are_no_mapping_are_refused(memory: MemoryCoordinator, odd: str) -> None:
+    given = ODD[odd]
+    for item, metadata in ((FACT, given), ({"content": FACT, "metadata": given}, {"b": 1})):
+        assert not went(memory, "memorize", item=item, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "said"),
+    [
+        ("memorize", {"item": {"content": FACT, "tags": 5}}, "tags is a list of strings"),
+        ("memorize", {"item": {"content": FACT, "tags": "ops"}}, "tags is a list of strings"),
+        ("memorize", {"item": {"content": FACT, "recalled": 5}}, "recalled is a list of what"),
+        ("memorize", {"item": {"content": FACT, "recalled": "x"}}, "recalled is a list of what"),
+        ("memorize", {"item": {"content": FACT, "derived_from": "k"}}, "derived_from is a list"),
+        ("track_tool_invocation", {"tool_name": "look", "call_id": 5}, "call_id is a string or"),
+        ("assemble_context", {"prompt": "keys", "messages": "hello"}, "messages is a list or None"),
+        ("assemble_context", {"prompt": "keys", "tools": 5}, "tools is a list or None, not 5"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_with_what_to_give(
+    memory: MemoryCoordinator, verb: str, given: dict[str, Any], said: str
+) -> None:
+    with MemoryOrchestrator(memory) as turn, pytest.raises(InvalidTypeError, match=said):
+        getattr(turn, verb)(**given)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [
+        *(("track_tool_invocation", one) for one in ("parameters", "duration", "relevance")),
+        *(("track_tool_invocation", one) for one in ("tool_name", "call_id")),
+        *(("note_progress", one) for one in ("goal_id", "delta", "reason")),
+        *(("assemble_context", one) for one in ("prompt", "budget", "filters", "messages")),
+        *(("assemble_context", one) for one in ("tools", "show_messages")),
+    ],
+)
+def test_an_argument_of_another_type_is_taken_or_refused_before_anything_is_kept(
+    memory: MemoryCoordinator, verb: str, name: str, odd: str
+) -> None:
+    sound: dict[str, dict[str, Any]] = {
+        "track_tool_invocation": {"tool_name": "look"},
+        "note_progress": {"goal_id": "goal", "delta": 0.0, "reason": "none"},
+        "assemble_context": {"prompt": "keys"},
+    }
+    memory.state.set_goal("text", "A goal of that name")
+    went(memory, verb, **{**sound[verb], name: ODD[odd]})
+
+
+def _within_itself() -> dict[str, Any]:
+    loop: dict[str, Any] = {}
+    loop["loop"] = loop
+    return loop
+
+
+def _deep() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(5000):
+        found = {"in": found}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"a\0b": "c\0d"}, {"a�b": "c�d"}),
+        ({"a": [{"b\0": "\ud800"}]}, {"a": [{"b�": "?"}]}),
+        ({"a": "\\u0000", "b": "\\\0"}, {"a": "\\u0000", "b": "\\�"}),
+        ({5: 1, ("x",): 2}, {"5": 1, "('x',)": 2}),
+        ({"at": datetime(2026, 5, 4, tzinfo=UTC)}, {"at": "2026-05-04 00:00:00+00:00"}),
+        ({"a": 10**5000, "b": 2}, {"a": "a number of 16,610 bits", "b": 2}),
+    ],
+)
+def test_what_postgres_cannot_hold_of_a_call_is_kept_as_text(
+    memory: MemoryCoordinator, given: Any, kept: dict[str, Any]
+) -> None:
+    with MemoryOrchestrator(memory) as turn:
+        tracked = turn.track_tool_invocation("look", given, result=[given])
+        turn.commit()
+
+    found = memory.get(str(tracked.key))
+    assert found is not None
+    assert found.value["tool_call"]["parameters"] == kept
+
+
+@pytest.mark.parametrize("given", [_within_itself(), _deep()], ids=["within itself", "deep"])
+def test_a_call_whose_parameters_have_no_end_is_tracked(
+    memory: MemoryCoordinator, given: dict[str, Any]
+) -> None:
+    assert went(memory, "track_tool_invocation", tool_name="look", parameters=given, result=given)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", ["result", "error"])
+def test_whatever_a_tool_answers_is_tracked(memory: MemoryCoordinator, name: str, odd: str) -> None:
+    assert went(memory, "track_tool_invocation", tool_name="look", **{name: ODD[odd]})
