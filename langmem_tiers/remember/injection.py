@@ -30,7 +30,7 @@ from langmem_tiers.remember.injection_languages import (
 )
 from langmem_tiers.remember.injection_signs import SIGNS
 from langmem_tiers.remember.injection_words import ENOUGH, Voice
-from langmem_tiers.remember.likeness import ALIKE, UNLIKE, likeness
+from langmem_tiers.remember.likeness import ALIKE, HANDED_ON, UNLIKE, likeness
 
 _VOICES: Final[Mapping[str, Voice]] = {
     Source.USER: "user",
@@ -100,8 +100,8 @@ def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, .
     voice = voice_of(source)
     text = _bounded(content)
     found = [*_read(plain(text), voice), *_disguised(text, voice)]
-    if voice == "user" and (pasted := _PASTED.search(plain(text))):
-        found.extend(_openly(pasted[1].replace('"', " "), "outside", _TO_ASSISTANTS))
+    if voice == "user":
+        found.extend(_handed_on(plain(text)))
     if voice == "outside" and text != content:
         found.append(Finding("unread", ENOUGH[voice], f"{len(content):,} characters"))
     best: dict[str, Finding] = {}
@@ -127,6 +127,18 @@ def _read(text: str, voice: Voice) -> Iterator[Finding]:
         yield Finding("likeness", ENOUGH[voice], _excerpt(like.passage))
     if like.score >= UNLIKE or not like.known or sum(one.weight for one in found) >= _MANY:
         yield from found
+
+
+def _handed_on(text: str) -> Iterator[Finding]:
+    """What instructs assistants of what a user pastes or quotes: others' words."""
+    pasted = _PASTED.search(text)
+    if pasted:
+        yield from _openly(pasted[1].replace('"', " "), "outside", _TO_ASSISTANTS)
+    parts = [*([pasted[1]] if pasted else ()), *_QUOTED.findall(text)]
+    for part in parts:
+        like = likeness(part, "outside")
+        if like.score >= HANDED_ON and like.known:
+            yield Finding("likeness", ENOUGH["user"], _excerpt(like.passage))
 
 
 def _openly(text: str, voice: Voice, kinds: Container[str] | None = None) -> Iterator[Finding]:

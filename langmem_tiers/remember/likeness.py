@@ -25,6 +25,8 @@ TOGETHER: Final = 3
 """Sentences that are read together: an order is given in a breath."""
 ALIKE: Final = -0.5
 """The score from which on a text reads like an attack."""
+HANDED_ON: Final = 0.5
+"""The same for what a user pastes or quotes, who may well tell of an attack."""
 UNLIKE: Final = -2.0
 """The score below which it reads like a note, though it has a sign or two of an attack."""
 _SENTENCE: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")

@@ -127,13 +127,14 @@ INSERT INTO {memory}.archived (tenant, id, tier, namespace, key, archive)
 SELECT g.tenant, g.id, g.tier, g.namespace, g.key, %(archive)s FROM gone g;
 
 -- name: archives
--- The files of a tenant, oldest first, and how many memories are in each and nowhere else.
+-- The files of a tenant, oldest first, and how many memories are in each and nowhere else. Those of
+-- one archival are named by the number of their first memory, which may have one digit more.
 SELECT a.archive, a.url, a.checksum, a.memories, a.archived_at,
        (SELECT count(*) FROM {memory}.archived x
         WHERE x.tenant = a.tenant AND x.archive = a.archive) AS remaining
 FROM {memory}.archives a
 WHERE a.tenant = %(tenant)s
-ORDER BY a.archived_at, a.archive;
+ORDER BY a.archived_at, length(a.archive), a.archive;
 
 -- name: archived_in
 -- The memories that are in a file and nowhere else.
