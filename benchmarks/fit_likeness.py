@@ -31,11 +31,11 @@ from langmem_tiers.remember.likeness import BIAS, features, passages, read, writ
 
 Floats = NDArray[np.float64]
 
-SOFTNESS: Final = 100.0
+SOFTNESS: Final = 400.0
 """What the losses of all texts weigh against the weights' squares: scikit-learn's C."""
 _TWICE: Final = 2
 """Texts in which a feature stands that is fitted; what one alone has says nothing of others."""
-_STEPS: Final = 600
+_STEPS: Final = 1_000
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
 _SLIGHT: Final = 0.5
 """What weighs less ships not."""

@@ -193,6 +193,8 @@ class Database:
     def recover(self, lost: Pool) -> None:
         """Replace a pool whose server went away, once the server answers again.
 
+        The new one is not waited for: it fills while its first callers come.
+
         Raises:
             psycopg.OperationalError: at once, while no server answers.
             EmbeddedServerError: if it is our own and cannot be started again.
@@ -282,6 +284,8 @@ class AsyncDatabase:
 
     async def recover(self, lost: AsyncPool) -> None:
         """Replace a pool whose server went away, once the server answers again.
+
+        The new one is not waited for: it fills while its first callers come.
 
         Raises:
             psycopg.OperationalError: at once, while no server answers.

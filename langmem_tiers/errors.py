@@ -4,6 +4,7 @@
     ├── InvalidInputError (ValueError)      the caller's mistake, found before anything is written
     │   ├── InvalidTypeError (TypeError)    the wrong kind of thing
     │   ├── InvalidFilterError
+    │   ├── NotQuarantinedError             nothing there to be released or rejected
     │   └── TierConflictError               a put through a tier the memory does not live in
     ├── BudgetExceededError                 a turn has spent what it may
     ├── ConfigurationError (ValueError)     settings that cannot work, or do not fit this database
@@ -49,6 +50,10 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 class InvalidFilterError(InvalidInputError):
     """A search filter that means nothing, such as an unknown operator."""
+
+
+class NotQuarantinedError(InvalidInputError):
+    """What is to be released or rejected is not quarantined, or not there; nothing was done."""
 
 
 class TierConflictError(InvalidInputError):

@@ -27,7 +27,7 @@ from langmem_tiers.remind.asked import (
     checked_predicates,
     checked_seconds,
 )
-from langmem_tiers.reminder_nodes import LEASE_SECONDS, acknowledged, reminders_text
+from langmem_tiers.reminder_nodes import LEASE_SECONDS, reminders_text
 from langmem_tiers.runs import Remembered, at_once, awaitable, blocking, checked_blocking, run_of
 from langmem_tiers.tool_lessons import Answer
 from langmem_tiers.tool_reminders import held_once
@@ -220,7 +220,7 @@ class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
         """Say that the model saw them; where that fails, they are raised again."""
 
         async def acknowledge() -> dict[str, Any]:
-            await acknowledged(memory, tokens)
+            await memory.aacknowledge(*tokens)
             return {}
 
         await self._careful(_SESSION, acknowledge())

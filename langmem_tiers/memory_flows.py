@@ -162,20 +162,26 @@ class MemoryFlows:
         for key in keys:
             one = meant([each for each in found if each.key == key], key, context)
             if one is None:
-                raise (yield from _absent(key, context, _STORE_FIRST))
+                raise InvalidInputError((yield from _absent(key, context, _STORE_FIRST)))
             places[key] = Place(one.tenant, one.namespace), key
         return places
 
-    def known(self, key: str, context: MemoryContext) -> Flow[Candidate]:
+    def known(
+        self,
+        key: str,
+        context: MemoryContext,
+        absent: type[InvalidInputError] = InvalidInputError,
+    ) -> Flow[Candidate]:
         """The memory of that key: the context's own, else the tenant's only one.
 
         Raises:
-            InvalidInputError: if there is none, or if there are several elsewhere in the tenant.
+            InvalidInputError: if there is none (as `absent`), or if there are several elsewhere in
+                the tenant.
         """
         found = yield from self._store.find(context.root, key, TIERS)
         one = meant(found, key, context)
         if one is None:
-            raise (yield from _absent(key, context))
+            raise absent((yield from _absent(key, context)))
         return one
 
     def recall(
@@ -281,15 +287,15 @@ def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
     )
 
 
-def _absent(key: str, context: MemoryContext, hint: str = "") -> Flow[InvalidInputError]:
+def _absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     """Why no memory of that key can be had: it is archived, or there is none."""
     archived = yield from archived_as(context.root, key)
     for one in sorted(archived, key=lambda each: not _is_own(each, context)):
-        return InvalidInputError(
+        return (
             f"the memory {key!r} is archived: bring it back with "
             f"restore_archive({one.archive!r}, [{key!r}]), or `langmem-tiers restore`"
         )
-    return InvalidInputError(f"there is no memory {key!r} in tenant {context.tenant!r}{hint}")
+    return f"there is no memory {key!r} in tenant {context.tenant!r}{hint}"
 
 
 def _is_own(one: Candidate | ArchivedAt | _Known, context: MemoryContext) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from langmem_tiers.asking import checked_limit, memory_key
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.errors import InvalidTypeError, NotQuarantinedError
 from langmem_tiers.flow import Flow
 from langmem_tiers.memory import MemoryContext
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.namespaces import Place
 from langmem_tiers.remember import quarantine
-from langmem_tiers.remember.memories import checked_text
-from langmem_tiers.remember.quarantine import Quarantined, Released
+from langmem_tiers.remember.memories import checked_text, parsed_moment
+from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling
 from langmem_tiers.remember.room import Held
 from langmem_tiers.store import TieredStore
 from langmem_tiers.tracing import traced
@@ -62,7 +63,8 @@ class QuarantineVerbs:
             version: The `version` of it that was looked at; any, if not given.
 
         Raises:
-            InvalidInputError: if there is no such memory, or it is not quarantined.
+            NotQuarantinedError: if there is no such memory, or it is not quarantined.
+            InvalidInputError: if several elsewhere in the tenant have the key.
             ConflictError: if it was written since that version; nothing was done.
         """
         return self._store.run(self._release(key, reason, version))
@@ -82,7 +84,8 @@ class QuarantineVerbs:
             version: The `version` of it that was looked at; any, if not given.
 
         Raises:
-            InvalidInputError: if there is no such memory, or it is not quarantined.
+            NotQuarantinedError: if there is no such memory, or it is not quarantined.
+            InvalidInputError: if several elsewhere in the tenant have the key.
             ConflictError: if it was written since that version; nothing was done.
         """
         return self._store.run(self._reject(key, reason, version))
@@ -91,6 +94,35 @@ class QuarantineVerbs:
     async def areject(self, key: str, *, reason: str, version: datetime | None = None) -> str:
         """Delete a quarantined memory; see `reject`."""
         return await self._store.arun(self._reject(key, reason, version))
+
+    def decisions(self, since: Mapping[int, datetime]) -> dict[int, Ruling]:
+        """What somebody decided first of what was quarantined, each since that moment, by `id`.
+
+        What nobody has decided is left out.
+
+        Args:
+            since: For each `id`, from when on: its `quarantined_at`, as a rule.
+
+        Raises:
+            InvalidInputError: for anything but ids and moments with a time zone.
+
+        Example:
+            ```python
+            held = memory.list_quarantined()
+            decided = memory.decisions({one.id: one.quarantined_at for one in held})
+            ```
+        """
+        return self._store.run(self._decisions(since))
+
+    async def adecisions(self, since: Mapping[int, datetime]) -> dict[int, Ruling]:
+        """What somebody decided first of what was quarantined; see `decisions`."""
+        return await self._store.arun(self._decisions(since))
+
+    def _decisions(self, since: object) -> Flow[dict[int, Ruling]]:
+        if not isinstance(since, Mapping) or not all(type(number) is int for number in since):
+            raise InvalidTypeError("decisions wants {one.id: one.quarantined_at, …}")
+        moments = {each: parsed_moment(at, "since") for each, at in since.items()}
+        return quarantine.decisions(self.context.root, moments)
 
     def _listed(
         self, limit: int, *, after: Quarantined | None, own: bool
@@ -121,5 +153,5 @@ class QuarantineVerbs:
         return (yield from quarantine.reject(one, why, options, moment, version=version))
 
     def _meant(self, key: str) -> Flow[Held]:
-        one = yield from self._flows.known(memory_key(key), self.context)
+        one = yield from self._flows.known(memory_key(key), self.context, NotQuarantinedError)
         return Held(Place(one.tenant, one.namespace), one.key, one.id)

@@ -29,6 +29,7 @@ from langmem_tiers.remind.intentions import Intention, Reminder, facts
 from langmem_tiers.runs import (
     OfState,
     Remembered,
+    check_keys,
     checked_blocking,
     checked_of_state,
     last_question,
@@ -66,7 +67,9 @@ def create_reminder_node(
     answered, as `create_acknowledge_node` says behind it; else they are due again when the lease
     has run out. It writes `reminders`, as JSON, and `reminders_text`, a text for a prompt, or
     nothing. At a session's start, when the state has no `reminders` yet, it also writes
-    `intentions`: what else is open, by priority; nothing is raised by that.
+    `intentions`: what else is open, by priority; nothing is raised by that. A state without the key
+    `reminders` would lose what is leased: a run is refused there, with a `ConfigurationError`,
+    unless `lease_seconds` is None.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is
@@ -115,8 +118,9 @@ def create_acknowledge_node(
     """A node that says that the model has answered: what it was reminded of is raised no more.
 
     It stands after the model, which was shown the state's `reminders`, and writes nothing to the
-    state. To be passed again does no harm. Where Postgres refuses, that is logged, and what was
-    leased is raised once more.
+    state. To be passed again does no harm, and writes nothing. Where Postgres refuses, that is
+    logged, and what was leased is raised once more. In a graph whose state lacks that key a run is
+    refused, with a `ConfigurationError`.
 
     Args:
         tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
@@ -163,12 +167,14 @@ class Asking:
 
 
 async def _remind(
-    memory: MemoryCoordinator, state: Any, _: RunnableConfig, *, asking: Asking
+    memory: MemoryCoordinator, state: Any, config: RunnableConfig, *, asking: Asking
 ) -> dict[str, Any]:
     """Raise what is due, and at a session's start list what else is open."""
-    run, answers = this_run(), _answers(state)
+    if asking.lease_seconds is not None:
+        check_keys(config, "reminders")
+    run, answer = this_run(), _last_answer(state)
     before = of_state(state, "reminders", None) or ()
-    await _delivered(memory, [one for one in before if one.get("answers", answers) < answers])
+    await _delivered(memory, [one for one in before if _is_newer(answer, one.get("after"))])
     raised = await memory.aremind(
         asking.question(state),
         tool=about_to_run(messages_of(state)) or None,
@@ -181,7 +187,7 @@ async def _remind(
     starts = of_state(state, "reminders", None) is None
     beside = await _beside(memory, raised, asking.at_start) if starts else []
     text = reminders_text(raised, beside)
-    told = [{**facts(one), "answers": answers} for one in raised]
+    told = [{**facts(one), "after": answer} for one in raised]
     update: dict[str, Any] = {"reminders": told, "reminders_text": text}
     if starts:
         update["intentions"] = [
@@ -193,8 +199,11 @@ async def _remind(
     return update
 
 
-async def _acknowledge(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
+async def _acknowledge(
+    memory: MemoryCoordinator, state: Any, config: RunnableConfig
+) -> dict[str, Any]:
     """Say that what the state holds was seen."""
+    check_keys(config, "reminders")
     await _delivered(memory, of_state(state, "reminders", None) or ())
     return {}
 
@@ -202,20 +211,22 @@ async def _acknowledge(memory: MemoryCoordinator, state: Any, _: RunnableConfig)
 async def _delivered(memory: MemoryCoordinator, told: Sequence[Mapping[str, Any]]) -> None:
     """Say that a model has seen what it was told: no answer is lost where that is refused."""
     try:
-        await acknowledged(memory, [one["token"] for one in told])
+        await memory.aacknowledge(*(one["token"] for one in told))
     except DatabaseError as error:
         _log.warning("what the model was reminded of is raised again: %s", error)
 
 
-async def acknowledged(memory: MemoryCoordinator, tokens: Sequence[str]) -> None:
-    """Say that what was leased has been delivered, each by its token."""
-    for token in tokens:
-        await memory.aacknowledge(token)
+def _last_answer(state: Any) -> str | int:
+    """What a model's last message is known by: its id, else how many there are."""
+    answers = [one for one in messages_of(state) if isinstance(one, AIMessage)]
+    return (answers[-1].id if answers else None) or len(answers)
 
 
-def _answers(state: Any) -> int:
-    """How often a model has answered in a thread."""
-    return sum(isinstance(one, AIMessage) for one in messages_of(state))
+def _is_newer(answer: str | int, before: str | int | None) -> bool:
+    """Whether a model has answered since; messages that are trimmed are no answer."""
+    if isinstance(answer, int) and isinstance(before, int):
+        return answer > before
+    return bool(answer) and before is not None and answer != before
 
 
 async def _beside(

@@ -174,17 +174,18 @@ class RemindingVerbs(ReviewVerbs):
         return await self._store.arun(self._remind(query, **asked))
 
     @traced("tool")
-    def acknowledge(self, reminder: Reminder | str) -> bool:
-        """Say that a leased reminder, or its token, has been delivered: it is not raised again.
+    def acknowledge(self, *reminders: Reminder | str) -> bool:
+        """Say that leased reminders, or their tokens, have been delivered: none is raised again.
 
-        False if it came too late: somebody else was given it since, or it was put off or closed.
+        False if that came too late for one: somebody else was given it since, or it was put off or
+        closed. The others are delivered. To say it again does no harm, and writes nothing.
         """
-        return self._store.run(self._acknowledge(reminder))
+        return self._store.run(self._acknowledge(reminders))
 
     @traced("tool")
-    async def aacknowledge(self, reminder: Reminder | str) -> bool:
-        """Say that a leased reminder has been delivered; see `acknowledge`."""
-        return await self._store.arun(self._acknowledge(reminder))
+    async def aacknowledge(self, *reminders: Reminder | str) -> bool:
+        """Say that leased reminders have been delivered; see `acknowledge`."""
+        return await self._store.arun(self._acknowledge(reminders))
 
     @traced("tool")
     def snooze(self, key: str, until: datetime | str) -> None:
@@ -340,8 +341,8 @@ class RemindingVerbs(ReviewVerbs):
         self._flows.note(raised)
         return raised
 
-    def _acknowledge(self, reminder: Reminder | str) -> Flow[bool]:
-        return reminders.acknowledge(checked_token(reminder), self._here())
+    def _acknowledge(self, told: Iterable[Reminder | str]) -> Flow[bool]:
+        return reminders.acknowledge({checked_token(one) for one in told}, self._here())
 
     def _snooze(self, key: str, until: datetime | str) -> Flow[None]:
         moment = parsed_moment(until, "until")

@@ -10,9 +10,16 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.asking import checked_limit
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import ConflictError, InvalidInputError, MissingExtraError, short
+from langmem_tiers.errors import (
+    ConflictError,
+    InvalidInputError,
+    MissingExtraError,
+    NotQuarantinedError,
+    short,
+)
 from langmem_tiers.nodes import node
 from langmem_tiers.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
+from langmem_tiers.remember.memories import parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined
 from langmem_tiers.runs import Remembered
 from langmem_tiers.turn.fence import labelled, quoted
@@ -28,6 +35,7 @@ except ImportError as error:
 _MOST: Final = 1000
 _DONE: Final = {"release": "released", "reject": "rejected"}
 """What there is to decide, and how a memory's history calls it."""
+_DECISIONS: Final = {done: decision for decision, done in _DONE.items()}
 _FORM: Final = (
     "resume with {key: 'release' or 'reject', or {'decision': …, 'reason': …, 'version': …}}"
 )
@@ -52,6 +60,9 @@ class Decided(NamedTuple):
     decision: str
     reason: str
     version: str
+    id: int
+    since: str
+    """When it was quarantined."""
 
 
 class _Nothing(TypedDict):
@@ -93,11 +104,14 @@ def create_review_node(
     stands at several interrupts, the answer is given by the interrupt's id, as LangGraph wants it.
 
     What is interrupted with is JSON: `memories`, each with its `key`, `namespace`, `content`,
-    `reason`, `source`, `trust`, `tier`, `memory_type`, `quarantined_at` and `version`, and `text`,
-    all of them for one who reads them. Contents are data: what could end a fence is written `&lt;`.
+    `reason`, `source`, `trust`, `tier`, `memory_type`, `quarantined_at`, `id` and `version`, and
+    `text`, all of them for one who reads them. Contents are data: what could end a fence is written
+    `&lt;`.
 
-    It writes the state key `reviewed`: a list of what was decided, each a `key`, a `decision` and a
-    `reason`. Done again, after a crash or by several people, it does nothing twice.
+    It writes the state key `reviewed`: what was done to what was decided here, each a `key`, a
+    `decision` and a `reason`, as the memory's history says. Done again, after a crash or by several
+    people, it does nothing twice: whoever is first decides, and `reviewed` has that decision. What
+    was deleted or written anew meanwhile is not in it.
 
     Args:
         limit: Memories at most that are asked about at a time, the oldest first.
@@ -153,18 +167,33 @@ def create_review_node(
 
 async def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
     """Do what was decided; what was changed since waits for another review."""
-    waiting = {one.key: one.version for one in await _held(memory)}
-    reviewed = []
-    for one in (Decided(**each) for each in state["decided"]):
-        if one.key in waiting:  # else it was dealt with already
-            verb = memory.arelease if one.decision == "release" else memory.areject
-            seen = datetime.fromisoformat(one.version)
-            try:
-                await verb(one.key, reason=one.reason, version=seen)
-            except ConflictError:
-                continue
-        reviewed.append({"key": one.key, "decision": one.decision, "reason": one.reason})
+    decided = [Decided(**each) for each in state["decided"]]
+    waiting = await _ids(memory)
+    for one in decided:
+        if one.id not in waiting:
+            continue  # it was dealt with already
+        verb = memory.arelease if one.decision == "release" else memory.areject
+        seen = datetime.fromisoformat(one.version)
+        try:
+            await verb(one.key, reason=one.reason, version=seen)
+        except ConflictError:
+            continue
+        except NotQuarantinedError:
+            if one.id in await _ids(memory):
+                raise  # it is not that somebody was quicker: another memory has its key
+    since = {one.id: datetime.fromisoformat(one.since) for one in decided}
+    done = await memory.adecisions(since)
+    reviewed = [
+        {"key": one.key, "decision": _DECISIONS[done[one.id].kind], "reason": done[one.id].reason}
+        for one in decided
+        if one.id in done
+    ]
     return {"reviewed": reviewed}
+
+
+async def _ids(memory: MemoryCoordinator) -> set[int]:
+    """Which memories of the context are quarantined."""
+    return {one.id for one in await _held(memory)}
 
 
 async def _held(memory: MemoryCoordinator) -> list[Quarantined]:
@@ -196,6 +225,7 @@ def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:
             "tier": one.tier.value,
             "memory_type": one.memory_type,
             "quarantined_at": one.quarantined_at.isoformat(),
+            "id": one.id,
             "version": one.version.isoformat(),
         }
         for one in asked
@@ -228,6 +258,8 @@ def _one(key: str, said: object) -> Said:
     version = given.get("version")
     if version is not None and not isinstance(version, str):
         raise InvalidInputError(f"the version of {key!r} is that of the question, or is left out")
+    if version is not None:
+        version = parsed_moment(version, f"the version of {key!r}").isoformat()
     return Said(key, decision, reason or _UNSAID.format(done=_DONE[decision]), version)
 
 
@@ -240,19 +272,22 @@ def _meant(
         InvalidInputError: for what nobody was asked about, has changed, or has a key of several.
     """
     keys = [one.key for one in held]
-    waiting = {one.key: one.version.isoformat() for one in held}
-    asked = {one["key"]: one["version"] for one in shown}
+    seen = {one["key"]: one for one in shown}
+    waiting = {one["key"]: one for one in _payload(held)["memories"]}
     decided = []
     for one in said:
-        version = one.version or asked.get(one.key)
-        if version is None or not (one.key in asked or one.key in waiting):
+        asked, stands = seen.get(one.key), waiting.get(one.key)
+        which = stands or asked
+        version = one.version or (None if asked is None else str(asked["version"]))
+        if version is None or which is None:
             raise InvalidInputError(f"{one.key!r} is nothing that you were asked about: {_FORM}")
-        if waiting.get(one.key, version) != version:
+        if stands is not None and stands["version"] != version:
             raise InvalidInputError(f"{one.key!r}: {_ANEW}")
         if keys.count(one.key) > 1:
             raise InvalidInputError(
                 f"several quarantined memories have the key {one.key!r}: review them in runs whose "
                 "contexts name their projects"
             )
-        decided.append(Decided(one.key, one.decision, one.reason, version))
+        since = which["quarantined_at"]
+        decided.append(Decided(one.key, one.decision, one.reason, version, which["id"], since))
     return decided

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from langmem_tiers.asking import new_memories
 from langmem_tiers.errors import InvalidTypeError
@@ -15,6 +15,23 @@ from langmem_tiers.remember.gatekeeping import Gate, Judged, passed
 from langmem_tiers.remember.memories import NewMemory
 from langmem_tiers.turn.record import LONGEST_BEGINNING, settled
 from langmem_tiers.turn.routing import Memorized
+
+PRIVATE: Final = "(private)"
+"""What a trace shows in place of what the policy does not accept."""
+_QUOTELESS: Final = frozenset(
+    ("stored", "private", "too long", "trivial", "echo", "duplicate", "trust")
+)
+"""The gate's rules whose reasons repeat nothing of what they judge."""
+
+
+class Screened(NamedTuple):
+    """A tool call as the gate lets it pass."""
+
+    kept: list[NewMemory]
+    held: str | None
+    """Why it is refused or held back."""
+    begins: dict[str, str]
+    """How what is refused or held back begins, for the trace."""
 
 
 def as_memory(item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None) -> NewMemory:
@@ -30,15 +47,49 @@ def as_memory(item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None)
     return replace(one, metadata={**one.metadata, **metadata})
 
 
-def of_a_tool(gate: Gate, call: NewMemory) -> tuple[list[NewMemory], str | None]:
-    """A tool call as the gate lets it pass, or why it does not.
+def of_a_tool(gate: Gate, call: NewMemory, whole: str) -> Screened:
+    """A tool call as the gate lets it pass; `whole` is what was told of it before it was cut.
 
     It happened, so it may say little, or what is known, and nobody reviews it.
     """
-    lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
-    unreviewed = replace(gate, policy=lenient, reviewers=None, panel=None, afterwards=False)
-    verdict = unreviewed.judge(call)
-    return passed(call, verdict, unreviewed), None if verdict.stored else verdict.reason
+    texts = (call.content, whole)
+    found = [one for text in texts for detect in gate.detectors for one in detect(text)]
+    screening = replace(
+        gate,
+        policy=replace(gate.policy, refuse_trivial=False, refuse_echoes=False),
+        reviewers=None,
+        detectors=(lambda _: found,),
+        panel=None,
+        afterwards=False,
+    )
+    verdict = discreet(Judged(call, screening.judge(call)), screening).verdict
+    accepted = verdict.decision is Decision.ACCEPT
+    return Screened(
+        passed(call, verdict, screening),
+        None if accepted else verdict.reason,
+        {} if accepted else beginning(call, screening),
+    )
+
+
+def discreet(one: Judged, gate: Gate) -> Judged:
+    """What the gate says, without a word of what holds private data that the policy refuses."""
+    verdict, judged = one.verdict, gate.candidate(one.memory)
+    labels = [tag.replace("-", " ") for tag in judged.tags]
+    if not any(private(text, gate) for text in (judged.content, *judged.beside, *labels)):
+        return one
+    rule, reason, review = verdict.reason.partition(":")[0], verdict.reason, verdict.review
+    if rule not in _QUOTELESS:
+        kinds = ", ".join(each.kind for each in verdict.findings)
+        reason = f"{rule}: {PRIVATE}" + (f" ({kinds})" if kinds else "")
+    if review is not None:
+        reasons, failures = dict.fromkeys(review.reasons, PRIVATE), review.failures
+        review = replace(review, reasons=reasons, failures=dict.fromkeys(failures, PRIVATE))
+    return one._replace(verdict=replace(verdict, reason=reason, review=review))
+
+
+def shown(text: str, gate: Gate) -> str:
+    """A text as a trace may show it."""
+    return PRIVATE if private(text, gate) else text
 
 
 def passed_on(one: Judged, gate: Gate) -> list[NewMemory]:
@@ -61,13 +112,13 @@ def beginning(one: NewMemory, gate: Gate) -> dict[str, str]:
     """How something begins and who said it, for the trace; without what is private."""
     told = {"content": one.content, "speaker": one.speaker}
     return {
-        name: "(private)" if _private(text, gate) else " ".join(text.split())[:LONGEST_BEGINNING]
+        name: " ".join(shown(text, gate).split())[:LONGEST_BEGINNING]
         for name, text in told.items()
         if text is not None
     }
 
 
-def _private(text: str, gate: Gate) -> bool:
+def private(text: str, gate: Gate) -> bool:
     """Whether a text holds what the policy does not accept."""
     kinds = {found.kind for detect in gate.detectors for found in detect(text)}
     return any(gate.policy.private.get(kind) not in (None, Decision.ACCEPT) for kind in kinds)

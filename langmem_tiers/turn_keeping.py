@@ -30,9 +30,12 @@ from langmem_tiers.turn_items import (
     as_memory,
     beginning,
     destinations,
+    discreet,
     judgement,
     of_a_tool,
     passed_on,
+    private,
+    shown,
 )
 
 STORED = "stored"
@@ -108,17 +111,16 @@ class KeepingVerbs:
             self._check("track a tool call")
             one = given.invocation(record.key("call", len(record.calls)), record.prompt)
             memory = one.to_memory(self._now, record.task)
-            kept, refused = of_a_tool(self.memory.gate, memory)
+            kept, held, begins = of_a_tool(self.memory.gate, memory, given.whole)
             writes = [self._checked(each) for each in kept]
             record.calls.append(one)
             record.wanted.append(record.wish(self.context, one.key, memory.content))
             record.pending += kept
-            held = refused or next((each.held for each in kept if each.held), None)
+            tool = shown(one.tool, self.memory.gate)
             came = "failed" if one.error is not None else "answered"
-            why = f"{one.tool} {came}" + (f"; {held}" if held else "")
-            about = {"tool": one.tool, "seconds": one.seconds, "relevance": one.relevance}
-            about |= beginning(memory, self.memory.gate) if held else {}
-            about |= {"refused": True} if refused else {}
+            why = f"{tool} {came}" + (f"; {held}" if held else "")
+            about = {"tool": tool, "seconds": one.seconds, "relevance": one.relevance}
+            about |= begins if kept else {**begins, "refused": True}
             self._spend("tracked", why, *writes, **about, failed=one.error is not None)
         return Tracked(
             tracked=True,
@@ -174,11 +176,14 @@ class KeepingVerbs:
         *,
         longest: int | None = None,
     ) -> Plan[Memorized]:
-        """What `memorize` does, as a plan; of a text longer than `longest` it keeps both ends."""
+        """What `memorize` does, as a plan; of a text longer than `longest` it keeps both ends.
+
+        One with private data that the policy does not accept is not cut: the gate judges all of it.
+        """
         record, given = self._turn(), as_memory(item, metadata)
         self._checked(given)
         whole, cut = len(given.content), ""
-        if longest is not None and whole > longest:
+        if longest is not None and whole > longest and not private(given.content, self.memory.gate):
             given = replace(given, content=shortened(given.content, longest))
             cut = f"shortened: of {whole:,} characters {longest:,} are kept"
         with self._lock:
@@ -196,7 +201,8 @@ class KeepingVerbs:
                 replace(each, recalled=tuple(record.shown))
                 for each in record.untold({str(each.key) for each in own} | leaving.keys())
             ]
-            verdicts = yield self.memory.flows.judged([*own, *again], self.context, leaving)
+            judged = yield self.memory.flows.judged([*own, *again], self.context, leaving)
+            verdicts = [discreet(each, self.memory.gate) for each in judged]
             found = self._memorized(one, verdicts[: len(own)], route, cut)
             if found.pending:
                 self._taken_up(verdicts[len(own) :])
@@ -283,7 +289,7 @@ class KeepingVerbs:
         Args:
             goal_id: Of a goal of `memory.state`.
             delta: How much nearer, from -1 to 1.
-            reason: Why.
+            reason: Why; one with private data that the policy does not accept is not kept.
 
         Raises:
             BudgetExceededError: if the turn has spent what it may.
@@ -299,6 +305,7 @@ class KeepingVerbs:
                 at=self._now,
                 delta_id=record.key("goal", len(record.goals)),
             )
+            step = replace(step, reason=shown(step.reason, self.memory.gate))
             self._check("note progress")
             noted = {"goal": goal, **to_value(step)}
             record.goals.append(noted)

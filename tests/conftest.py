@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
@@ -19,6 +18,7 @@ from hypothesis import settings
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
 from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.disks import own_directory, sweep
 
 _numbers = count()
 settings.register_profile("untimed", deadline=None)
@@ -28,7 +28,6 @@ vars(psycopg_pool.base)["random"] = Random().random  # noqa: S311 - a jitter, no
 
 
 _MEMORY_DISK = Path("/dev/shm")
-_PREFIX = "langmem-tiers-tests-"
 _ROOM = 4 * 2**30
 """What the servers of all workers take, and more."""
 
@@ -52,7 +51,7 @@ def server_url() -> Iterator[str]:
         return
     version = int(os.environ.get("LANGMEM_TIERS_TEST_PG", "18"))
     with (
-        TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=_fastest_disk()) as path,
+        own_directory(_fastest_disk()) as path,
         EmbeddedPostgres(f"{path}/data", version=version) as server,  # type: ignore[arg-type]
     ):
         _forget_power_cuts(server.url)
@@ -61,9 +60,7 @@ def server_url() -> Iterator[str]:
 
 def _fastest_disk() -> Path | None:
     """Memory, if there is enough: a database that is made and dropped is a thousand files."""
-    for left in _MEMORY_DISK.glob(f"{_PREFIX}*"):
-        if not Path("/proc", left.name.removeprefix(_PREFIX).partition("-")[0]).exists():
-            shutil.rmtree(left, ignore_errors=True)  # of tests that were killed
+    sweep(_MEMORY_DISK)
     roomy = _MEMORY_DISK.is_dir() and shutil.disk_usage(_MEMORY_DISK).free > _ROOM
     return _MEMORY_DISK if roomy else None
 

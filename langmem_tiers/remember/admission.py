@@ -59,6 +59,8 @@ class _Standing(NamedTuple):
     """Why it is quarantined, if it is."""
     bound: Mapping[str, Any] | None
     """Its value, where it is trusted no further when it is said again."""
+    awaits: bool
+    """Whether models are to review it yet."""
 
 
 class _Origin(NamedTuple):
@@ -120,7 +122,10 @@ def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> F
 
 
 def _said_again(one: Write, there: _Standing | None) -> Write:
-    """A write as it will stand: what says the same is trusted no further, and held as before."""
+    """A write as it will stand: what says the same is trusted no further, and held as before.
+
+    Models may let it go only if they may do so of what stands: that is held for want of them alone.
+    """
     if one.value is None or there is None or there.bound is None:
         return one
     value = json.loads(one.value)
@@ -129,9 +134,11 @@ def _said_again(one: Write, there: _Standing | None) -> Write:
         source = there.bound.get("source", Source.UNKNOWN)
         value = encode_value({**value, "trust": there.trust, "source": source})
         one = replace(one, trust=there.trust, value=value)
-    if there.state != QUARANTINED or one.held or not (same or one.trust < THRESHOLD):
+    own = one.held and (there.awaits or not one.awaits_review)
+    if there.state != QUARANTINED or own or not (same or one.trust < THRESHOLD):
         return one
-    return replace(one, held="; ".join(map(str, there.reasons or ())), stays=True)
+    reasons = "; ".join(map(str, there.reasons or ()))
+    return replace(one, held=reasons, stays=True, awaits_review=there.awaits)
 
 
 def _yields(one: Write) -> bool:

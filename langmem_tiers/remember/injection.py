@@ -84,6 +84,8 @@ class Finding:
     kind: str
     weight: float
     excerpt: str
+    sentence: str = ""
+    """All of the sentence where it shows."""
 
     def __str__(self) -> str:
         """Its kind and where it shows."""
@@ -117,16 +119,24 @@ def voice_of(source: str) -> Voice:
 
 
 def _read(text: str, voice: Voice) -> Iterator[Finding]:
-    """What instructs by its signs, or by its likeness to attacks; few signs in a note are none."""
-    found = list(_openly(text, voice))
+    """What instructs by its signs or by its likeness to attacks; few signs in a note are none."""
+    signs = _openly(text, voice)
     if voice == "user":
-        yield from found
+        yield from signs
         return
     like = likeness(text, voice)
-    if like.score >= ALIKE and like.known:
+    if like.known and like.score >= ALIKE:
         yield Finding("likeness", ENOUGH[voice], _excerpt(like.passage))
-    if like.score >= UNLIKE or not like.known or sum(one.weight for one in found) >= _MANY:
-        yield from found
+    if not _in_a_note(signs, voice):
+        yield from signs
+
+
+def _in_a_note(signs: Sequence[Finding], voice: Voice) -> bool:
+    """Whether the sentences with these signs read like notes: by themselves, whatever is around."""
+    if sum(one.weight for one in signs) >= _MANY:
+        return False
+    read = [likeness(one.sentence, voice) for one in signs]
+    return all(one.known and one.score < UNLIKE for one in read)
 
 
 def _handed_on(text: str) -> Iterator[Finding]:
@@ -141,7 +151,7 @@ def _handed_on(text: str) -> Iterator[Finding]:
             yield Finding("likeness", ENOUGH["user"], _excerpt(like.passage))
 
 
-def _openly(text: str, voice: Voice, kinds: Container[str] | None = None) -> Iterator[Finding]:
+def _openly(text: str, voice: Voice, kinds: Container[str] | None = None) -> list[Finding]:
     """What instructs as it is written: the kinds of the weightiest run of sentences."""
     said = text if voice == "outside" else _QUOTED.sub(" ", text)
     sentences = _sentences(said)
@@ -158,12 +168,19 @@ def _openly(text: str, voice: Voice, kinds: Container[str] | None = None) -> Ite
         together = _summed(weighed[place : place + _NEIGHBOURS])
         heaviest = max(heaviest, (sum(together.values()), -place))
     if heaviest[0] < ENOUGH[voice]:
-        return
+        return []
     place = -heaviest[1]
-    for kind, weight in _summed(weighed[place : place + _NEIGHBOURS]).items():
-        several = zip(sentences[place:], weighed[place : place + _NEIGHBOURS], strict=False)
-        excerpt = next(sentence for sentence, some in several if kind in some)
-        yield Finding(kind, weight, _excerpt(excerpt))
+    run = slice(place, place + _NEIGHBOURS)
+    return [
+        Finding(kind, weight, _excerpt(sentence), sentence)
+        for kind, weight in _summed(weighed[run]).items()
+        for sentence in [_where(kind, sentences[run], weighed[run])]
+    ]
+
+
+def _where(kind: str, sentences: Sequence[str], weighed: Sequence[Mapping[str, float]]) -> str:
+    """The sentence in which a sign of that kind weighs most."""
+    return max(zip(sentences, weighed, strict=True), key=lambda one: one[1].get(kind, 0.0))[0]
 
 
 def _sentences(text: str) -> list[str]:
@@ -211,7 +228,7 @@ def _disguised(text: str, voice: Voice) -> Iterator[Finding]:
     if any(SQUASHED_ANY.search(one) for one in turned(letters)):
         yield Finding("encoded", 3.0, _excerpt(text))
     for one in decoded(text):
-        inner = list(_openly(plain(one), "outside"))
+        inner = _openly(plain(one), "outside")
         if inner or SQUASHED.search(squashed(one)):
             yield Finding("encoded", 3.0, _excerpt(one))
 

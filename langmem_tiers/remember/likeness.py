@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import combinations, pairwise
 from typing import Final, NamedTuple
@@ -23,11 +23,11 @@ BIAS: Final = "*"
 """The name of what is added to every sum; no word is called so."""
 TOGETHER: Final = 3
 """Sentences that are read together: an order is given in a breath."""
-ALIKE: Final = -0.5
+ALIKE: Final = -1.0
 """The score from which on a text reads like an attack."""
 HANDED_ON: Final = 0.5
 """The same for what a user pastes or quotes, who may well tell of an attack."""
-UNLIKE: Final = -2.0
+UNLIKE: Final = -2.5
 """The score below which it reads like a note, though it has a sign or two of an attack."""
 _SENTENCE: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
 _FEW: Final = 0.2
@@ -37,17 +37,20 @@ _STEM: Final = 6
 """Characters of a word that count."""
 _WORD: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
 _CLASSES: Final = (
-    (re.compile(r"[^\s@]+@\S+"), " 0mail "),
+    (re.compile(r"(?<![^\s@])[^\s@]+@\S+"), " 0mail "),
     (
         re.compile(
-            r"https?://\S+|\bwww\.\S+"
-            r"|\b[\w-]+(?:\.[\w-]+){0,5}\.(?:com|net|org|io|example|dev|test|ai|co|info|biz)\b\S*",
+            r"https?://\S+|\bwww\.\S+|(?<![\w-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,5}"
+            r"\.(?:com|net|org|io|example|dev|test|ai|co|info|biz)\b\S*",
             re.IGNORECASE,
         ),
         " 0url ",
     ),
     (
-        re.compile(r"[$€£]\s?\d[\d.,]*|\d[\d.,]*\s?(?:eur|usd|dollars|euros|gbp)\b", re.IGNORECASE),
+        re.compile(
+            r"[$€£]\s?\d[\d.,]*|(?<![\d.,])\d[\d.,]{0,20}\s?(?:eur|usd|dollars|euros|gbp)\b",
+            re.IGNORECASE,
+        ),
         " 0sum ",
     ),
     (re.compile(r"\b\d\w*"), " 0 "),
@@ -67,8 +70,9 @@ class Likeness(NamedTuple):
 
 
 def likeness(text: str, voice: Voice) -> Likeness:
-    """The passage of a text that reads most like an attack."""
-    return max((_likeness(one, voice) for one in passages(text)), default=_NOTHING)
+    """The passage of a text that reads most like an attack, of those in words that it knows."""
+    several = (_likeness(one, voice) for one in passages(text))
+    return max(several, key=lambda one: (one.known, one.score), default=_NOTHING)
 
 
 def _likeness(passage: str, voice: Voice) -> Likeness:
@@ -83,32 +87,41 @@ def _in_latin_letters(text: str) -> bool:
 
 
 def passages(text: str) -> list[str]:
-    """A short text as it is; of a longer one every three sentences that follow each other."""
-    sentences = [one for one in _SENTENCE.split(text) if one.strip()]
-    if len(sentences) <= TOGETHER:
-        return [text] if sentences else []
-    return [
-        " ".join(sentences[place : place + TOGETHER])
-        for place in range(len(sentences) - TOGETHER + 1)
+    """Each sentence, and each three that follow each other: neither hides among others."""
+    sentences = _sentences(text)
+    runs = [
+        "\n".join(sentences[place : place + TOGETHER])
+        for place in range(max(1, len(sentences) - TOGETHER + 1))
     ]
+    return list(dict.fromkeys((*sentences, *runs))) if sentences else []
 
 
 def features(text: str, voice: Voice) -> frozenset[str]:
     """What counts of a text: its words and concepts, alone and in pairs, and whose word it is."""
-    found = {f"@{voice}"}
-    for pattern, kind in _CLASSES:
-        text = pattern.sub(kind, text)
-    words = _words(text)
-    found.update(words, map(" ".join, pairwise(words)))
-    for sentence in _SENTENCE.split(text):
-        found.update(f"^{one}" for one in _words(sentence)[:1])
-        concepts = sorted(concepts_in(sentence))
-        found.update(f"&{one}" for one in concepts)
-        found.update(f"&{one}&{other}" for one, other in combinations(concepts, 2))
-    return frozenset(found)
+    return frozenset({f"@{voice}"}).union(*map(_features, _sentences(text)))
+
+
+@lru_cache(maxsize=2_000)
+def _features(sentence: str) -> frozenset[str]:
+    words, concepts = _words(sentence), sorted(concepts_in(sentence))
+    return frozenset(
+        (
+            *words,
+            *map(" ".join, pairwise(words)),
+            *(f"^{one}" for one in words[:1]),
+            *(f"&{one}" for one in concepts),
+            *(f"&{one}&{other}" for one, other in combinations(concepts, 2)),
+        )
+    )
+
+
+def _sentences(text: str) -> list[str]:
+    return [one for one in _SENTENCE.split(text) if one.strip()]
 
 
 def _words(text: str) -> list[str]:
+    for pattern, kind in _CLASSES:
+        text = pattern.sub(kind, text)
     return [one[:_STEM] for one in _WORD.findall(text.lower())]
 
 
@@ -129,7 +142,7 @@ def read(lines: Iterable[str]) -> Iterator[tuple[str, float]]:
         yield name, float(weight)
 
 
-_NOTHING: Final = Likeness(-math.inf, "", known=True)
+_NOTHING: Final = Likeness(-math.inf, "", known=False)
 
 
 @cache

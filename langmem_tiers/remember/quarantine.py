@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.config import StoreOptions
-from langmem_tiers.errors import ConflictError, InvalidInputError
+from langmem_tiers.errors import ConflictError, InvalidInputError, NotQuarantinedError
 from langmem_tiers.explain import LINE, plain, shortened
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
@@ -61,6 +61,14 @@ class Released:
     event: str
 
 
+class Ruling(NamedTuple):
+    """What somebody, or a model, decided of a quarantined memory."""
+
+    kind: str
+    """`released` or `rejected`."""
+    reason: str
+
+
 def quarantined(
     tenant: str,
     moment: Moment,
@@ -78,7 +86,8 @@ def named(tenant: str, key: str, moment: Moment) -> Flow[Held]:
     """The quarantined memory of that key.
 
     Raises:
-        InvalidInputError: if none has it, or several have.
+        NotQuarantinedError: if none has it.
+        InvalidInputError: if several have.
     """
     (rows,) = yield Query((_call(tenant, moment, 2, key=key),), commit=True)
     _checked(rows, key)
@@ -104,7 +113,7 @@ def release(
     What lives on in another or was superseded does so again.
 
     Raises:
-        InvalidInputError: if it is not quarantined.
+        NotQuarantinedError: if it is not.
         ConflictError: if it was written since that version.
     """
     value = yield from _looked_at(one, options, version)
@@ -135,7 +144,7 @@ def reject(
     """Delete a quarantined memory; the event that says why.
 
     Raises:
-        InvalidInputError: if it is not quarantined.
+        NotQuarantinedError: if it is not.
         ConflictError: if it was written since that version.
     """
     value = yield from _looked_at(one, options, version)
@@ -145,6 +154,13 @@ def reject(
     yield Query((gone, *delete_calls([deletion], tuple(Tier))), commit=True)
     (event,) = gone.params["events"]
     return str(event)
+
+
+def decisions(tenant: str, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
+    """What was decided first of each of these memories since that moment, by their ids."""
+    params = {"tenant": tenant, "ids": list(since), "since": list(since.values())}
+    (rows,) = yield Query((Call("decisions", params),), commit=True)
+    return {number: Ruling(kind, "; ".join(map(str, why or ()))) for number, kind, why in rows}
 
 
 def _call(
@@ -194,7 +210,7 @@ def _held(one: Held) -> Call:
 
 def _checked(rows: Sequence[Row], key: str) -> None:
     if not rows:
-        raise InvalidInputError(f"{key!r} is not quarantined: list_quarantined() names what is")
+        raise NotQuarantinedError(f"{key!r} is not quarantined: list_quarantined() names what is")
 
 
 def _quarantined(row: Row, tenant: str) -> Quarantined:

@@ -7,19 +7,21 @@ told of times long past.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from itertools import pairwise
 
 from langmem_tiers.remind import bases as known
 from langmem_tiers.remind.cue_reading import read_cue
 from langmem_tiers.remind.cues import Cue
 from langmem_tiers.remind.roles import (
+    elsewhere,
     has_other_roles,
     is_anothers,
     is_aside,
     is_compound,
     is_deed,
-    is_elsewhere,
     is_noun,
     is_told,
     is_torn,
@@ -31,7 +33,7 @@ from langmem_tiers.remind.tense import is_denied, is_due, is_past, is_unreal
 def anchors(cue: str) -> tuple[str, ...]:
     """Bases that every text which shows the cue holds, sorted.
 
-    They are stored: whoever changes what a base is empties those of older cues (migration 10).
+    They are stored: whoever changes what a base is empties those of older cues (migration 13).
     """
     taken = read_cue(cue)
     if taken.names:
@@ -51,10 +53,10 @@ def features(text: str) -> frozenset[str]:
 def matches(cue: str, text: str) -> bool:
     """Whether a text shows a cue, in one sentence, or in two of which the latter goes on."""
     wanted, sentences = read_cue(cue), read(text)
-    if any(_shows(wanted, one, frozenset()) for one in sentences):
+    if any(_shows(wanted, one, frozenset()) for one in dict.fromkeys(sentences)):
         return True
     return any(
-        _shows(wanted, _joined(first, second), known.THIRD) for first, second in pairwise(sentences)
+        _shows(wanted, _joined(*two), known.THIRD) for two in dict.fromkeys(pairwise(sentences))
     )
 
 
@@ -64,7 +66,14 @@ def _joined(first: Sentence, second: Sentence) -> Sentence:
 
 def _shows(cue: Cue, sentence: Sentence, stand_ins: frozenset[str]) -> bool:
     words = sentence.words
-    said = frozenset(word.base for n, word in enumerate(words) if _is_meant(words, n, cue))
+    bases = frozenset(word.base for word in words)
+    if not all(bases & one for one in cue.needed) and not (cue.names and cue.names <= bases):
+        return False
+    said = frozenset(
+        word.base
+        for n, word in enumerate(words)
+        if (cue.needs(word) or word.base in cue.names) and _is_meant(words, n, cue)
+    )
     if not all(said & one for one in cue.needed):
         return bool(cue.names) and cue.names <= said and _plans(cue, words)
     if is_torn(cue, sentence):
@@ -91,12 +100,12 @@ def _happens(cue: Cue, sentence: Sentence, stand_ins: frozenset[str]) -> bool:
         return False
     if is_compound(cue, words):
         return False
-    places = [
-        n
-        for n in places
-        if not has_other_roles(cue, words, n) and (stand_ins or not is_elsewhere(cue, sentence, n))
-    ]
-    return _so(cue, sentence, places)
+    others = frozenset() if stand_ins else elsewhere(cue, sentence)
+    return _so(
+        cue,
+        sentence,
+        (n for n in places if n not in others and not has_other_roles(cue, words, n)),
+    )
 
 
 def _is_considered(sentence: Sentence) -> bool:
@@ -191,21 +200,25 @@ def _denied_talk(sentence: Sentence, places: Sequence[int]) -> bool:
     )
 
 
-def _so(cue: Cue, sentence: Sentence, places: Sequence[int], *, talk: bool = False) -> bool:
+def _so(cue: Cue, sentence: Sentence, places: Iterable[int], *, talk: bool = False) -> bool:
     """Whether it is said to be so, at any of these places."""
-    return any(_so_at(cue, sentence, place, talk=talk) for place in places)
+    past = cache(partial(is_past, sentence, talk=talk))
+    return any(
+        _so_at(cue, *_clause_of(sentence, at), past, talk=talk, asks=sentence.asks) for at in places
+    )
 
 
-def _so_at(cue: Cue, sentence: Sentence, at: int, *, talk: bool) -> bool:
-    clause, place = _clause_of(sentence, at)
+def _so_at(
+    cue: Cue, clause: Clause, place: int, past: Callable[..., bool], *, talk: bool, asks: bool
+) -> bool:
     if is_denied(clause, place, near=talk) is not cue.denied:
         return False
     event = talk or (clause[place].base in cue.action and is_bent(clause[place]))
-    if is_past(sentence, talk=talk, event=event) or (not talk and is_due(clause, place)):
+    if past(event=event) or (not talk and is_due(clause, place)):
         return False
     if is_unreal(*_without_wish(clause, place, cue), talk=talk):
         return False
-    return not (sentence.asks and clause[0].base in known.AUXILIARIES)
+    return not (asks and clause[0].base in known.AUXILIARIES)
 
 
 def _without_wish(clause: Clause, place: int, cue: Cue) -> tuple[Clause, int]:
@@ -231,15 +244,17 @@ def _by(cue: Cue, words: Sequence[Word], places: Sequence[int], stand_ins: froze
     """Whether whom the cue names does it: "Ben told Anna" is not "Anna told"."""
     if cue.mutual and {word.form for word in words} & {"me", "us"}:
         return True
+    if places and any(
+        word.base == "by" and {after.base for after in words[n + 1 : n + 4]} & cue.agent
+        for n, word in enumerate(words)
+    ):
+        return True
+    who = [n for n in range(len(words)) if _is_agent(words, n, cue)]
     for place in places:
-        if any(
-            word.base == "by" and {after.base for after in words[n + 1 : n + 4]} & cue.agent
-            for n, word in enumerate(words)
-        ):
-            return True
-        agents = _agents(words, place, cue)
+        before = bisect_left(who, place)
+        agents = _agent(words, who[before - 1], place, cue) if before else frozenset()
         if agents <= known.THIRD and agents:
-            agents = _first_agent(words, cue) or agents
+            agents = _agent(words, who[0], who[0] + 1, cue)  # whom a later "she" stands for
         if not agents or agents & cue.agent or agents & stand_ins:
             return True
         if cue.agent <= known.THIRD and not agents & known.PRONOUNS:
@@ -247,24 +262,15 @@ def _by(cue: Cue, words: Sequence[Word], places: Sequence[int], stand_ins: froze
     return False
 
 
-def _agents(words: Sequence[Word], place: int, cue: Cue) -> frozenset[str]:
-    """Who stands nearest before a place: a name with all its parts, or a pronoun."""
-    for n in range(place - 1, -1, -1):
-        if _is_agent(words, n, cue):
-            if words[n].owner and n + 1 < place and not cue.needs(words[n + 1]):
-                return frozenset({words[n + 1].base})
-            found = {words[n].base}
-            while n and (words[n - 1].named or words[n - 1].base == "and"):
-                n -= 1  # noqa: PLW2901 - goes on to the start of the name
-                found.add(words[n].base)
-            return frozenset(found)
-    return frozenset()
-
-
-def _first_agent(words: Sequence[Word], cue: Cue) -> frozenset[str]:
-    """Who the sentence is about: whom a later "she" stands for."""
-    first = next((n for n in range(len(words)) if _is_agent(words, n, cue)), len(words))
-    return _agents(words, first + 1, cue)
+def _agent(words: Sequence[Word], n: int, place: int, cue: Cue) -> frozenset[str]:
+    """Who it is that stands before a place: a name with all its parts, or a pronoun."""
+    if words[n].owner and n + 1 < place and not cue.needs(words[n + 1]):
+        return frozenset({words[n + 1].base})
+    found = {words[n].base}
+    while n and (words[n - 1].named or words[n - 1].base == "and"):
+        n -= 1
+        found.add(words[n].base)
+    return frozenset(found)
 
 
 def _is_agent(words: Sequence[Word], n: int, cue: Cue) -> bool:
@@ -273,7 +279,8 @@ def _is_agent(words: Sequence[Word], n: int, cue: Cue) -> bool:
         return False
     if word.base in cue.agent or word.base in known.PRONOUNS:
         return True
-    follows = next((one.base for one in words[n + 1 :] if one.base not in known.ADVERBS), "")
+    after = (words[m].base for m in range(n + 1, len(words)))
+    follows = next((one for one in after if one not in known.ADVERBS), "")
     acts = follows in known.AUXILIARIES or follows in known.ACTIONS or follows in known.TALKING
     if (
         word.owner

@@ -23,14 +23,17 @@ def read_cue(text: str) -> Cue:
     behind = partial(_behind, words)
     nouns = frozenset(word.base for word in words if word.form.endswith(known.NOUN_ENDINGS))
     said = [word for word, after in pairwise([*words, Word("")]) if not is_negation(word, after)]
+    asks = bool(sentences) and sentences[0].asks
+    taken = _of_words(said, led=led, denied=denied)
     return replace(
-        _of_words(said, led=led, denied=denied),
+        taken,
+        plain=taken.plain if led or not asks else frozenset(),
         mine=behind(known.OURS),
         theirs=behind(OTHERS),
         there=behind(known.PLACES),
         origin=behind({"from"}),
         nouns=nouns,
-        asks=bool(sentences) and sentences[0].asks,
+        asks=asks,
     )
 
 

@@ -7,7 +7,7 @@ raise the same intention.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -261,10 +261,19 @@ def _asked(occasion: Occasion) -> dict[str, Any]:
     }
 
 
-def acknowledge(token: tuple[int, int], here: Remembering) -> Flow[bool]:
-    """A lease becomes a delivery; False if it is worth nothing any more."""
-    one, fence = token
-    return _changed("acknowledge", one, here, fence=fence)
+def acknowledge(tokens: Collection[tuple[int, int]], here: Remembering) -> Flow[bool]:
+    """Leases become deliveries; False if one of them is worth nothing any more."""
+    if not tokens:
+        return True
+    ids, fences = zip(*sorted(tokens), strict=True)
+    params = {
+        "tenant": here.context.root,
+        "ids": list(ids),
+        "fences": list(fences),
+        "now": here.moment.now,
+    }
+    (rows,) = yield Query((Call("acknowledge", params),), commit=True)
+    return bool(rows[0][0] == len(tokens))
 
 
 def snooze(one: int, until: datetime, here: Remembering) -> Flow[None]:

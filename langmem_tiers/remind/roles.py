@@ -8,7 +8,7 @@ shop opens". Each of these rules only says no.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from langmem_tiers.remind import bases as known
 from langmem_tiers.remind.cue_words import OTHERS
@@ -17,6 +17,8 @@ from langmem_tiers.remind.sentences import Clause, Sentence, Word, is_bent
 
 _NO_NOUNS = known.FUNCTION | known.AUXILIARIES | known.ADVERBS | known.TIMES | known.NEGATIONS
 _NO_MODIFIERS = known.FUNCTION | known.AUXILIARIES | known.ACTIONS | known.TALKING
+_PARTING = known.ONLY_AUXILIARY | known.JOINING
+_OTHER_SUBJECTS = known.SUBJECTS | known.HIM
 _OPENERS = known.DETERMINERS | known.PRONOUNS
 _FOLLOWERS = frozenset().union(
     known.FUNCTION, known.AUXILIARIES, known.PREPOSITIONS, known.ADVERBS, known.TIMES,
@@ -78,20 +80,23 @@ def _is_second_part(cue: Cue, words: Sequence[Word], place: int) -> bool:
     return bare and plain and before.base not in _NO_NOUNS and not cue.needs(before)
 
 
-def is_elsewhere(cue: Cue, sentence: Sentence, place: int) -> bool:
-    """Whether a word of the cue is said of something else than what is done at a place."""
+def elsewhere(cue: Cue, sentence: Sentence) -> frozenset[int]:
+    """The places at which a word of the cue is said of something else than what is done there."""
     parts = list(_parts(sentence))
-    here, before = _part_of(parts, place)
-    if any(word.form in known.STAND_INS for word in here):
-        return False
+    starts = list(accumulate(map(len, parts), initial=0))
     others = [
-        one for n, one in enumerate(parts) if one is not here and (n > before or _has_subject(here))
+        found
+        for one in (cue.subject, frozenset() if cue.led_by else cue.object)
+        if (found := [n for n, part in enumerate(parts) if any(word.base in one for word in part)])
+        and all(_has_verb(parts[n]) for n in found)
     ]
-    apart = [word for one in others if _has_verb(one) for word in one]
-    alone = [word for one in parts if one not in others or not _has_verb(one) for word in one]
-    wanted = (cue.subject, frozenset() if cue.led_by else cue.object)
-    bare = [one for one in wanted if not any(word.base in one for word in alone)]
-    return any(any(word.base in one for word in apart) for one in bare)
+    return frozenset(
+        place
+        for n, part in enumerate(parts)
+        if any(n not in found and (n < found[0] or _has_subject(part)) for found in others)
+        and not any(word.form in known.STAND_INS for word in part)
+        for place in range(starts[n], starts[n + 1])
+    )
 
 
 def _parts(sentence: Sentence) -> Iterator[Clause]:
@@ -108,15 +113,6 @@ def _parts(sentence: Sentence) -> Iterator[Clause]:
                 yield clause[start:n]
                 start = n
         yield clause[start:]
-
-
-def _part_of(parts: Sequence[Clause], place: int) -> tuple[Clause, int]:
-    """The part in which a place is, and its number."""
-    for n, part in enumerate(parts):
-        if place < len(part):
-            return part, n
-        place -= len(part)
-    raise AssertionError("there is no such word")
 
 
 def _has_subject(part: Clause) -> bool:
@@ -152,26 +148,20 @@ def _is_led_on(cue: Cue, word: Word, after: Word) -> bool:
 
 def is_torn(cue: Cue, sentence: Sentence) -> bool:
     """Whether two words that make a name tell of two things: "the return flight is tax free"."""
-    return not sentence.asks and any(
-        not any(_is_one(sentence.words, *places) for places in _pairs(sentence.words, *two))
-        for two in cue.compounds
-    )
+    return not sentence.asks and any(not _are_one(sentence.words, *two) for two in cue.compounds)
 
 
-def _pairs(
-    words: Sequence[Word], one: frozenset[str], other: frozenset[str]
-) -> Iterator[tuple[int, int]]:
-    for n, word in enumerate(words):
-        if word.base in one:
-            yield from ((n, m) for m, after in enumerate(words) if after.base in other and m != n)
-
-
-def _is_one(words: Sequence[Word], one: int, other: int) -> bool:
-    between = words[min(one, other) + 1 : max(one, other)]
-    return not any(
-        word.base in known.ONLY_AUXILIARY | known.JOINING or word.form in known.SUBJECTS | known.HIM
-        for word in between
-    )
+def _are_one(words: Sequence[Word], one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether a word of each is said with nothing between them that begins another thing."""
+    seen = [False, False]
+    for word in words:
+        here = (word.base in one, word.base in other)
+        if (here[0] and seen[1]) or (here[1] and seen[0]):
+            return True
+        if word.base in _PARTING or word.form in _OTHER_SUBJECTS:
+            seen = [False, False]
+        seen = [seen[0] or here[0], seen[1] or here[1]]
+    return False
 
 
 def has_other_roles(cue: Cue, words: Sequence[Word], place: int) -> bool:

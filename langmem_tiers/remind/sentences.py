@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import normalize
@@ -44,6 +45,9 @@ _DERIVED: Final = (
 )
 """Endings of nouns of verbs, what is left at least, and what takes the ending's place."""
 _PARTICLES = frozenset(["in", "up", "on", "to", "of", "by", "at", "off", "out"])
+LONGEST = 100
+"""Words of a sentence at most: what is longer is read as several. Our own choice; every rule looks
+through a sentence, some of them for each of its words."""
 _GAP = 3
 """Words that may stand between the words of a phrase: "brought the budget up"."""
 
@@ -63,9 +67,14 @@ class Word(NamedTuple):
 
 def is_bent(word: Word) -> bool:
     """Whether it is a past form, or a participle that is like one."""
-    bare = word.form.removeprefix("re")
-    bent = word.form.endswith("ed") or bare in UNBENT
-    return bent or any(IRREGULAR.get(one, one) != one for one in (word.form, bare))
+    return _is_bent(word.form)
+
+
+@lru_cache(maxsize=4096)
+def _is_bent(form: str) -> bool:
+    bare = form.removeprefix("re")
+    bent = form.endswith("ed") or bare in UNBENT
+    return bent or any(IRREGULAR.get(one, one) != one for one in (form, bare))
 
 
 Clause = tuple[Word, ...]
@@ -140,9 +149,7 @@ def read(text: str) -> tuple[Sentence, ...]:
     shouted = text.isupper()
     for piece in [*_TOKEN.findall(text), "."]:
         if _END.fullmatch(piece):
-            said = tuple(_phrased(_spelled_out(one)) for one in clauses if one)
-            if said:
-                found.append(Sentence(said, asks="?" in piece))
+            found += _sentences(clauses, asks="?" in piece)
             clauses = [[]]
         elif _BREAK.fullmatch(piece):
             if piece == ":" and len(clauses) == 1 and all(word.named for word in clauses[0]):
@@ -151,6 +158,22 @@ def read(text: str) -> tuple[Sentence, ...]:
         else:
             clauses[-1] += _words(piece, shouted=shouted)
     return tuple(found)
+
+
+def _sentences(clauses: list[list[Word]], *, asks: bool) -> Iterator[Sentence]:
+    """The sentence of these clauses; several if it is too long to be looked through as one."""
+    said: list[Clause] = []
+    count = 0
+    for clause in clauses:
+        for start in range(0, len(clause), LONGEST):
+            words = clause[start : start + LONGEST]
+            if count + len(words) > LONGEST:
+                yield Sentence(tuple(said), asks)
+                said, count = [], 0
+            said.append(_phrased(_spelled_out(words)))
+            count += len(words)
+    if said:
+        yield Sentence(tuple(said), asks)
 
 
 def _words(token: str, *, shouted: bool) -> list[Word]:

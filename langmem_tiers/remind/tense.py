@@ -24,7 +24,7 @@ def is_denied(clause: Clause, place: int, *, near: bool = False) -> bool:
     told = clause[start:place] if near else _without_extras(clause, place)
     return (
         any(
-            is_negation(word, after) or word.base in known.NEARLY
+            word.base in known.NEARLY or is_negation(word, after)
             for word, after in pairwise([*told, Word("")])
         )
         or any(word.base in known.PARTLY for word in clause[max(0, place - 1) : place])
@@ -57,9 +57,9 @@ def is_unreal(clause: Clause, place: int, *, talk: bool = False) -> bool:
         return True
     if not talk and (any(word.base in known.THINKING for word in before) or _on_the_way(clause)):
         return True
-    if not talk and _is_scheduled(clause, place):
-        return True
     if any(word.base in known.FUTURE for word in (before if talk else clause)):
+        return True
+    if not talk and _is_scheduled(clause, place):
         return True
     if _longs(clause[: place + 1], talk=talk):
         return True

@@ -17,8 +17,8 @@ CASE WHEN jsonb_typeof(i.value -> 'trust') = 'number'
 
 -- name: replaced_by_writes
 -- Once the keys are locked: how far the memories are trusted that these would replace, and their
--- state; why each is quarantined, if it is, and the value of what is trusted no further when it is
--- put again as it is.
+-- state; why each is quarantined, if it is, the value of what is trusted no further when it is put
+-- again as it is, and whether it awaits a review.
 SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state, (
            SELECT e.detail -> 'reasons' FROM {memory}.events e
            WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'quarantined'
@@ -27,7 +27,10 @@ SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state, (
        ) AS reasons,
        CASE WHEN m.state = 'quarantined' OR EXISTS (
            SELECT FROM {memory}.lineage l WHERE l.tenant = m.tenant AND l.id = m.id
-       ) THEN m.value END AS bound
+       ) THEN m.value END AS bound, EXISTS (
+           SELECT FROM {memory}.events e
+           WHERE e.tenant = m.tenant AND e.event = 'unreviewed/' || m.id AND e.at = m.updated_at
+       ) AS awaits
 FROM {places}
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
@@ -125,6 +128,18 @@ LIMIT %(limit)s;
 -- A memory, if it is quarantined.
 SELECT m.value, m.updated_at FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'quarantined' LIMIT 1;
+
+-- name: decisions
+-- What was decided first of each of these memories since a moment, and why.
+SELECT w.id, e.kind, e.detail -> 'reasons'
+FROM unnest(%(ids)s::bigint[], %(since)s::timestamptz[]) WITH ORDINALITY AS w (id, since, ord)
+CROSS JOIN LATERAL (
+    SELECT e.kind, e.detail FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.id = w.id AND e.kind IN ('released', 'rejected')
+      AND e.at >= w.since
+    ORDER BY e.number LIMIT 1
+) e
+WHERE {few};
 
 -- name: release
 -- Let a memory go, trusted this much; `doubt`, which follows, says how it stands: current, or as what

@@ -155,14 +155,37 @@ WHERE i.tenant = %(tenant)s AND i.holder = %(holder)s
        OR i.status = 'pending' AND i.leased_until > %(now)s::timestamptz);
 
 -- name: acknowledge
--- A lease becomes a delivery, if nobody else has raised it since; what has expired was delivered then.
-UPDATE {memory}.intentions i
-SET status = CASE WHEN i.expires_at <= %(now)s::timestamptz THEN 'expired' ELSE 'delivered' END,
-    leased_until = NULL,
-    delivered_at = coalesce(i.delivered_at, %(now)s::timestamptz)
-WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.fence = %(fence)s
-  AND i.status IN ('pending', 'expired', 'delivered')
-RETURNING i.id;
+-- Leases become deliveries, each if nobody else has raised it since; what has expired was delivered
+-- then. They are locked in the order of ids; what is delivered already is neither locked nor written.
+-- Answers how many are delivered now.
+WITH known AS MATERIALIZED (
+    SELECT i.id, i.fence, i.delivered_at
+    FROM unnest(%(ids)s::bigint[], %(fences)s::bigint[]) AS t (id, fence)
+    CROSS JOIN LATERAL (
+        SELECT i.id, i.fence, i.status, i.delivered_at FROM {memory}.intentions i
+        WHERE i.tenant = %(tenant)s AND i.id = t.id LIMIT 1
+    ) i
+    WHERE i.fence = t.fence AND i.status IN ('pending', 'expired', 'delivered')
+), held AS MATERIALIZED (
+    SELECT i.id
+    FROM {memory}.intentions i
+    JOIN known k ON k.id = i.id AND k.fence = i.fence
+    WHERE i.tenant = %(tenant)s
+      AND i.id = ANY (ARRAY(SELECT k.id FROM known k WHERE k.delivered_at IS NULL))
+      AND i.status IN ('pending', 'expired', 'delivered')
+    ORDER BY i.id
+    FOR UPDATE OF i
+), told AS (
+    UPDATE {memory}.intentions i
+    SET status = CASE WHEN i.expires_at <= %(now)s::timestamptz THEN 'expired' ELSE 'delivered' END,
+        leased_until = NULL,
+        delivered_at = coalesce(i.delivered_at, %(now)s::timestamptz)
+    FROM held h
+    WHERE i.tenant = %(tenant)s AND i.id = h.id
+    RETURNING i.id
+)
+SELECT (SELECT count(*) FROM known k WHERE k.delivered_at IS NOT NULL)
+     + (SELECT count(*) FROM told);
 
 -- name: snooze
 -- Not before a moment; one that was raised is raised again then, and its lease is worth nothing.

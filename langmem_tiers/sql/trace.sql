@@ -51,7 +51,8 @@ e.event, e.at, e.kind, e.detail ->> 'turn', e.detail ->> 'began', e.detail -> 'r
           WHERE l.tenant = e.tenant
             AND l.event >= substring(e.event FROM '^turn/[^/]*') || '/'
             AND l.event < substring(e.event FROM '^turn/[^/]*') || '0'
-            AND (l.kind IN ('committed', 'abandoned') OR l.kind = 'failed' AND l.event > e.event)
+            AND (l.kind IN ('committed', 'abandoned')
+                 OR l.kind = 'failed' AND (l.at, l.event) > (e.at, e.event))
       ))
 
 -- name: turns_ended

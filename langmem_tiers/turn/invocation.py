@@ -24,6 +24,8 @@ TOOL_CALL: Final = "tool-call"
 """The tag of memories of tool calls."""
 LONGEST_RESULT: Final = 4_000
 """Characters of a result, of an error and of the arguments that are kept: our own choice."""
+DEEPEST: Final = 50
+"""Levels of a parameter that are kept as JSON: our own choice."""
 _NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 """A NUL as JSON writes it, and the backslashes before it that are none of it."""
 
@@ -95,10 +97,13 @@ class Called(NamedTuple):
     seconds: float | None
     relevance: float | None
     call_id: str | None
+    whole: str
+    """All that is told of it, not cut, for whoever looks for private data."""
 
     def invocation(self, key: str, prompt: str) -> Invocation:
         """The call as a turn keeps it; its relevance, if not given, is that to the prompt."""
-        one = Invocation(**{**self._asdict(), "key": key})
+        told = {name: value for name, value in self._asdict().items() if name != "whole"}
+        one = Invocation(**told, key=key)
         return replace(one, relevance=_relevance(prompt, one))
 
 
@@ -124,30 +129,57 @@ def called(
     named = told["call_id"]
     if named is not None and not isinstance(named, str):
         raise InvalidTypeError(f"call_id is a string or None, not {short(named)}")
+    tool, written = _named(tool_name), _written_each(parameters or {})
+    came = _said(result) if error is None else _failed(error)
     return Called(
-        tool=_named(tool_name),
-        parameters=_json(parameters or {}),
-        result=None if error is not None else shortened(_said(result)),
-        error=None if error is None else shortened(_failed(error)),
+        tool=tool.encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore"),
+        parameters=_json(written),
+        result=shortened(came) if error is None else None,
+        error=None if error is None else shortened(came),
         seconds=seconds,
         relevance=share(told["relevance"], "relevance"),
         call_id=None if named is None else storable(named),
+        whole="\n".join((tool, *written, *written.values(), came)),
     )
 
 
 def _named(tool_name: object) -> str:
-    """A tool's name, cut to what a label may have: a model calls any name."""
-    said = storable(tool_name) if isinstance(tool_name, str) else tool_name
-    return checked_text(said, "tool_name").encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore")
+    """A tool's name: a model calls any name."""
+    return checked_text(
+        storable(tool_name) if isinstance(tool_name, str) else tool_name, "tool_name"
+    )
 
 
-def _json(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON; what is none, or is long, is its text."""
-    written = {storable(str(name)): _written(one) for name, one in parameters.items()}
-    read = {name: json.loads(one, parse_constant=str) for name, one in written.items()}
+def _written_each(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters, each as JSON that Postgres can hold."""
+    return {storable(_text(name)): _written(one) for name, one in parameters.items()}
+
+
+def _json(written: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters as JSON; what is none, is long or lies too deep is its text."""
+    read = {name: _level(json.loads(one, parse_constant=str)) for name, one in written.items()}
     if sum(map(len, (*written, *written.values()))) > LONGEST_RESULT:
         return {name: shortened(_said(one)) for name, one in read.items()}
     return read
+
+
+def _level(value: Any, levels: int = DEEPEST) -> Any:
+    """JSON of so many levels; what lies deeper is its text."""
+    if not isinstance(value, dict | list):
+        return value
+    if levels == 0:
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return [_level(one, levels - 1) for one in value]
+    return {name: _level(one, levels - 1) for name, one in value.items()}
+
+
+def _text(value: object) -> str:
+    """What a value says of itself, or how it begins where it cannot."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - a caller's object can raise anything when it is shown
+        return short(value, LONGEST_RESULT)
 
 
 def _said(result: Any) -> str:
@@ -157,7 +189,7 @@ def _said(result: Any) -> str:
 def _written(value: Any) -> str:
     """A value as JSON that Postgres can hold; what has no form there is its text."""
     try:
-        text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
+        text = json.dumps(value, default=_text, ensure_ascii=False, skipkeys=True)
     except (ValueError, RecursionError):  # it holds itself, lies too deep, or has too many digits
         text = json.dumps(short(value, LONGEST_RESULT), ensure_ascii=False)
     return storable(_NUL.sub("\\1\N{REPLACEMENT CHARACTER}", text))
@@ -165,7 +197,7 @@ def _written(value: Any) -> str:
 
 def _failed(error: BaseException | str) -> str:
     failed = isinstance(error, BaseException)
-    said = storable(f"{type(error).__name__}: {error}") if failed else _said(error)
+    said = storable(f"{type(error).__name__}: {_text(error)}") if failed else _said(error)
     return said.strip() or "it reported an error and nothing else"
 
 

@@ -205,7 +205,7 @@ def as_json(one: NewMemory) -> dict[str, Any]:
     """What is to be remembered, as JSON: the fields that were given."""
     blank = NewMemory(content="")
     given = {name: value for name, value in _fields(one).items() if value != getattr(blank, name)}
-    return {"content": one.content, **{name: _plain(value) for name, value in given.items()}}
+    return {"content": one.content, **_plain(given)}
 
 
 def _instead(failed: Invocation, later: Invocation) -> bool:
@@ -225,14 +225,17 @@ def _fields(one: Any) -> dict[str, Any]:
     return {each.name: getattr(one, each.name) for each in fields(one)}
 
 
-def _plain(value: Any) -> Any:
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be remembered as JSON, however deep it is nested."""
+    read: dict[str, Any] = json.loads(json.dumps(given, default=_form))
+    return read
+
+
+def _form(value: Any) -> Any:
+    """The JSON of what has no form there by itself."""
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(one) for one in value]
-    return value
+    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def settled(one: NewMemory) -> NewMemory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import psycopg
@@ -54,6 +55,8 @@ def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredSto
         yield opened
 
 
+UNDECIDED = datetime(2020, 1, 1, tzinfo=UTC)
+
 Use = Callable[[MemoryCoordinator], object]
 
 
@@ -102,6 +105,7 @@ USES: dict[str, Use] = {
     "release": release,
     "record_gone": reject,
     "history_of_gone": gone,
+    "decisions": lambda memory: memory.decisions(dict.fromkeys(range(1, 101), UNDECIDED)),
     "awaiting_reviews": ended,
 }
 

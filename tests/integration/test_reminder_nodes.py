@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import psycopg
 import pytest
-from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy
 
 from langmem_tiers import (
+    ConfigurationError,
     InvalidInputError,
     InvalidTypeError,
     MemoryContext,
@@ -30,6 +39,7 @@ from langmem_tiers.nodes import MemoryState
 from tests.support.agents import How, run
 from tests.support.graphs import ACME, asks, call
 from tests.support.opening import Clock, text_index
+from tests.support.plans import calls_of
 
 CUE = "when Anna mentions the budget"
 QUICK = RetryPolicy(initial_interval=0.0, max_interval=0.0, jitter=False, max_attempts=3)
@@ -134,17 +144,20 @@ def conversation(
     acknowledges: bool,
     lease: float | None = 300.0,
     saver: Any = None,
+    schema: Any = State,
+    trims: bool = False,
 ) -> Any:
     """Reminders, then a model whose calls of these numbers fail."""
     tries: list[int] = []
 
-    def model(_: State) -> dict[str, Any]:
+    def model(state: Any) -> dict[str, Any]:
         tries.append(len(tries) + 1)
         if tries[-1] in fails:
             raise ConnectionError("the model is away")
-        return {"messages": [AIMessage("Noted.")]}
+        over = [RemoveMessage(id=one.id) for one in state["messages"][:-1]] if trims else []
+        return {"messages": [*over, AIMessage("Noted.")]}
 
-    builder: Any = StateGraph(State, context_schema=MemoryContext)
+    builder: Any = StateGraph(schema, context_schema=MemoryContext)
     builder.add_node("remind", create_reminder_node(lease_seconds=lease))
     builder.add_node("model", model)
     builder.add_edge(START, "remind")
@@ -186,6 +199,86 @@ def test_a_thread_that_goes_on_acknowledges_what_its_model_has_answered(
         state = agent.invoke({"messages": [asks("And now?")]}, thread, context=ACME)
         seen.append((raised(state), str(memory.intentions()[0].status)))
     assert seen == [(["k"], "leased"), ([], "delivered"), ([], "delivered")]
+
+
+def test_a_thread_whose_messages_are_trimmed_knows_that_its_model_has_answered(
+    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
+) -> None:
+    agent = conversation(ready, 3, acknowledges=False, saver=InMemorySaver(), trims=True)
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    for _ in range(2):
+        agent.invoke({"messages": [asks("Hello")]}, thread, context=ACME)
+    memory.intend("Call", key="k")
+    with pytest.raises(ConnectionError):
+        agent.invoke({"messages": [asks("Hello")]}, thread, context=ACME)
+    seen = []
+    for _ in range(3):
+        clock.advance(seconds=301)
+        state = agent.invoke({"messages": [asks("And now?")]}, thread, context=ACME)
+        seen.append((raised(state), str(memory.intentions()[0].status)))
+    assert seen == [(["k"], "leased"), ([], "delivered"), ([], "delivered")]
+
+
+class Plain(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], operator.add]
+    reminders: list[dict[str, Any]]
+    reminders_text: str
+
+
+def test_where_messages_have_no_ids_a_thread_knows_by_their_number_that_its_model_has_answered(
+    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
+) -> None:
+    saver = InMemorySaver()
+    agent = conversation(ready, 2, acknowledges=False, saver=saver, schema=Plain)
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    agent.invoke({"messages": [HumanMessage("Hello")]}, thread, context=ACME)
+    memory.intend("Call", key="k")
+    with pytest.raises(ConnectionError):
+        agent.invoke({"messages": [HumanMessage("Hello")]}, thread, context=ACME)
+    seen = []
+    for _ in range(2):
+        clock.advance(seconds=301)
+        state = agent.invoke({"messages": [HumanMessage("And now?")]}, thread, context=ACME)
+        assert {one.id for one in state["messages"]} == {None}
+        seen.append((raised(state), str(memory.intentions()[0].status)))
+    assert seen == [(["k"], "leased"), ([], "delivered")]
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
+async def test_a_state_that_would_lose_what_is_leased_is_refused_before_anything_is_raised(
+    memory: MemoryCoordinator, ready: TieredStore, how: How
+) -> None:
+    memory.intend("Call", key="k")
+    said = {"messages": [asks("Hello")]}
+    for node in (create_reminder_node(as_message=True), create_acknowledge_node()):
+        builder: Any = StateGraph(MessagesState, context_schema=MemoryContext)
+        builder.add_node("node", node)
+        builder.set_entry_point("node")
+        with pytest.raises(ConfigurationError, match="the graph's state has no key 'reminders'"):
+            await run(builder.compile(store=ready), how, said, context=ACME)
+    assert [one.status for one in memory.intentions()] == ["pending"]
+    builder = StateGraph(MessagesState, context_schema=MemoryContext)
+    builder.add_node("node", create_reminder_node(as_message=True, lease_seconds=None))
+    builder.set_entry_point("node")
+    state = await run(builder.compile(store=ready), how, said, context=ACME)
+    assert "Call" in state["messages"][-1].text
+    assert [one.status for one in memory.intentions()] == ["delivered"]
+
+
+def test_all_that_a_model_was_reminded_of_is_acknowledged_by_one_statement(
+    memory: MemoryCoordinator, ready: TieredStore
+) -> None:
+    agent = conversation(ready, acknowledges=True)
+
+    def acknowledged() -> int:
+        calls = calls_of(ready, lambda: agent.invoke({"messages": [asks("Hi")]}, context=ACME))
+        return sum(call.name == "acknowledge" for call in calls)
+
+    assert acknowledged() == 0
+    for key in ("a", "b", "c"):
+        memory.intend("Call", key=key)
+    assert acknowledged() == 1
+    assert [one.status for one in memory.intentions()] == ["delivered"] * 3
 
 
 def test_without_a_lease_what_a_node_raises_is_delivered_at_once(

@@ -107,6 +107,11 @@ USES: dict[str, tuple[str, Use, int]] = {
     ),
     "what is open": ("intentions", lambda memory: memory.intentions(limit=5), 100),
     "what is done": ("intentions", lambda memory: memory.intentions("done", limit=5), 60),
+    "what was delivered": (
+        "acknowledge",
+        lambda memory: memory.acknowledge(*(f"{one}.0" for one in range(1, 60_000, 1500))),
+        60,
+    ),
     "the sweep's expired": ("expire_intentions", lambda memory: memory.tiered_store.sweep_ttl(), 0),
     "the sweep's closed": ("retire_intentions", lambda memory: memory.tiered_store.sweep_ttl(), 0),
 }

@@ -194,6 +194,59 @@ async def test_a_lease_that_ran_out_is_due_again_and_its_token_is_worth_nothing_
     assert await ours.status("k") == "delivered"
 
 
+async def test_several_are_acknowledged_at_once_and_one_that_is_too_late_takes_none_with_it(
+    ours: Desk,
+) -> None:
+    for key in ("a", "b", "c"):
+        await ours.call("intend", "Call", key=key)
+    leased = await ours.call("remind", lease_seconds=60)
+    await ours.call("snooze", "b", ours.at(hours=1))
+    assert await ours.call("acknowledge", leased[0], *(one.token for one in leased)) is False
+    assert [await ours.status(key) for key in "abc"] == ["delivered", "pending", "delivered"]
+    assert await ours.call("acknowledge", leased[0], leased[2], leased[2]) is True
+    assert await ours.call("acknowledge") is True
+
+
+@pytest.mark.parametrize("lease", [None, 60])
+async def test_what_is_delivered_already_is_not_written_again(
+    ours: Desk, lease: float | None
+) -> None:
+    for key in ("a", "b"):
+        await ours.call("intend", "Call", key=key, expires_at=ours.at(hours=2))
+    raised = await ours.call("remind", lease_seconds=lease)
+    assert await ours.call("acknowledge", *raised) is True
+    before = _versions_of_rows(ours.url)
+    ours.clock.advance(hours=1)
+    assert await ours.call("acknowledge", *raised) is True
+    ours.clock.advance(hours=1)
+    assert await ours.call("acknowledge", *raised) is True
+    assert _versions_of_rows(ours.url) == before
+    assert await ours.status("a") == "expired"
+
+
+async def test_two_that_acknowledge_the_same_at_once_are_both_told_that_it_is_delivered(
+    ours: Desk,
+) -> None:
+    await ours.call("intend", "Call", key="k")
+    (leased,) = await ours.call("remind", lease_seconds=60)
+    with psycopg.connect(ours.url) as conn:
+        conn.execute("SELECT FROM memory.intentions FOR UPDATE")
+        both = asyncio.gather(*[ours.call("acknowledge", leased) for _ in range(2)])
+        while _waiting(ours.url) < 2:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.01)
+        conn.rollback()
+    assert await both == [True, True]
+
+
+def _waiting(url: str) -> int:
+    """How many wait for a lock of a row, or for who waits for it."""
+    with psycopg.connect(url) as conn:
+        query = """SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+        (found,) = conn.execute(query).fetchone() or (0,)
+    return int(found)
+
+
 async def test_a_leased_cue_is_due_again_without_its_cue(ours: Desk) -> None:
     await ours.call("intend", "Ask", cue="when Anna mentions the budget", key="k")
     assert await ours.raised("Anna mentioned the budget", lease_seconds=60) == ["k"]
@@ -274,6 +327,12 @@ async def test_what_was_raised_and_never_closed_expires_too(ours: Desk) -> None:
     await ours.call("intend", "Call swept", expires_at=ours.at(hours=1), key="swept")
     assert await ours.status("swept") == "delivered"  # with its trigger it is raised once
     assert await ours.raised() == []
+
+
+def _versions_of_rows(url: str) -> list[Any]:
+    with psycopg.connect(url) as conn:
+        query = "SELECT id, ctid::text, xmin::text, xmax::text FROM memory.intentions ORDER BY id"
+        return conn.execute(query).fetchall()
 
 
 def _statuses_of_rows(url: str) -> list[str]:

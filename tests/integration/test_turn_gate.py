@@ -260,3 +260,78 @@ def test_a_tracked_call_awaits_no_review_by_models(store: TieredStore) -> None:
 
     assert (tracked.reason, tracked.quarantined) == ("read_file answered", False)
     assert not any("awaits_review" in one for one in turn.to_state()["pending"])
+
+
+# What is cut
+
+
+PEM = (
+    "-----BEGIN PRIVATE KEY-----\n"
+    + "MIIEvQIBADANBgkqhkiG9w0B\n" * 30
+    + "-----END PRIVATE KEY-----"
+)
+CUT = "The office opens at nine. " * 400 + PEM[:30] + "The office closes at five. " * 400 + PEM[30:]
+"""The line by which the key is told lies where a text of such a length is cut."""
+
+
+def guarded(store: TieredStore, decision: Decision) -> MemoryCoordinator:
+    policy = GatePolicy(private={"private_key": decision})
+    return coordinator(store, gate=policy, detectors=detectors("private_key"))
+
+
+@pytest.mark.parametrize("decision", [Decision.REJECT, Decision.QUARANTINE])
+def test_a_long_message_is_judged_before_it_is_cut(
+    store: TieredStore, url: str, decision: Decision
+) -> None:
+    memory = guarded(store, decision)
+    with MemoryOrchestrator(memory) as turn:
+        found = store.run_plan(turn.memorizing(CUT, longest=4_000))
+        report = turn.commit()
+
+    assert found.reason == "private: it holds private_key; store it without"
+    assert found.quarantined == (decision is Decision.QUARANTINE)
+    assert [one.quarantined for one in report.stored] == [True] * found.quarantined
+    assert ("MIIE" in str(tables(url))) == found.quarantined
+    assert memory.get_context("MIIEvQIBADANBgkqhkiG9w0B", cutoff=False) == []
+
+
+@pytest.mark.parametrize("decision", [Decision.REJECT, Decision.QUARANTINE])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"result": CUT},
+        {"result": {"read": CUT}},
+        {"error": CUT},
+        {"error": ValueError(CUT)},
+        {"parameters": {"text": CUT}},
+        {"tool_name": CUT},
+    ],
+    ids=["result", "part", "error", "exception", "parameters", "name"],
+)
+def test_what_is_told_of_a_call_is_judged_before_it_is_cut(
+    store: TieredStore, url: str, decision: Decision, given: dict[str, Any]
+) -> None:
+    memory = guarded(store, decision)
+    with MemoryOrchestrator(memory) as turn:
+        tracked = turn.track_tool_invocation(**{"tool_name": "read", **given})
+        report = turn.commit()
+
+    (noted,) = report.trace.of_kind("tracked")
+    assert "private" in tracked.reason
+    assert (tracked.quarantined, len(report.stored)) == (
+        (True, 1) if decision is Decision.QUARANTINE else (False, 0)
+    )
+    assert noted.detail["content"] == "(private)"
+    assert "MIIE" not in str(tables(url)["events"])
+
+
+def test_a_long_answer_without_private_data_is_cut_and_kept(store: TieredStore) -> None:
+    memory = guarded(store, Decision.REJECT)
+    with MemoryOrchestrator(memory) as turn:
+        tracked = turn.track_tool_invocation("read", result="nine lines " * 1_000)
+        turn.commit()
+
+    kept = memory.get(str(tracked.key))
+    assert kept is not None
+    assert 4_000 < len(kept.content) < 4_200
+    assert "characters left out" in kept.content

@@ -123,9 +123,9 @@ def _within_itself() -> dict[str, Any]:
     return loop
 
 
-def _deep() -> dict[str, Any]:
+def _nested(levels: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for _ in range(5000):
+    for _ in range(levels):
         found = {"in": found}
     return found
 
@@ -153,11 +153,67 @@ def test_what_postgres_cannot_hold_of_a_call_is_kept_as_text(
     assert found.value["tool_call"]["parameters"] == kept
 
 
-@pytest.mark.parametrize("given", [_within_itself(), _deep()], ids=["within itself", "deep"])
+@pytest.mark.parametrize("given", [_within_itself(), _nested(5000)], ids=["within itself", "deep"])
 def test_a_call_whose_parameters_have_no_end_is_tracked(
     memory: MemoryCoordinator, given: dict[str, Any]
 ) -> None:
     assert went(memory, "track_tool_invocation", tool_name="look", parameters=given, result=given)
+
+
+@pytest.mark.parametrize("levels", [60, 500, 900, 2000])
+def test_what_is_nested_deeply_can_be_kept_between_two_nodes(
+    memory: MemoryCoordinator, levels: int
+) -> None:
+    given = _nested(levels)
+    assert went(memory, "track_tool_invocation", tool_name="look", parameters=given, result=given)
+
+
+@pytest.mark.parametrize("levels", [60, 500, 900])
+def test_metadata_that_is_nested_deeply_can_be_kept_between_two_nodes(
+    memory: MemoryCoordinator, levels: int
+) -> None:
+    assert went(memory, "memorize", item=f"{FACT} {levels}", metadata=_nested(levels))
+
+
+def test_what_lies_deeper_than_fifty_levels_in_a_parameter_is_its_text(
+    memory: MemoryCoordinator,
+) -> None:
+    with MemoryOrchestrator(memory) as turn:
+        turn.track_tool_invocation("look", {"deep": _nested(51), "flat": _nested(49)})
+        (call,) = turn.to_state()["calls"]
+
+    found = call["parameters"]["deep"]
+    for _ in range(50):
+        found = found["in"]
+    assert found == '{"in": {}}'
+    assert call["parameters"]["flat"] == _nested(49)
+
+
+class SilentError(Exception):
+    """Cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"parameters": {10**6000: 1}},
+        {"parameters": {SilentError(): 1}},
+        {"parameters": {"of": SilentError()}},
+        {"result": SilentError()},
+        {"result": [SilentError()]},
+        {"error": SilentError()},
+    ],
+    ids=["a long number", "name", "value", "result", "part", "error"],
+)
+def test_what_cannot_be_written_is_tracked_by_what_it_is(
+    memory: MemoryCoordinator, given: dict[str, Any]
+) -> None:
+    assert went(memory, "track_tool_invocation", tool_name="look", **given)
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -322,6 +322,17 @@ def test_cues_in_other_words(cue: str, text: str, *, shown: bool) -> None:
     assert fires(cue, text) is shown
 
 
+@pytest.mark.parametrize(
+    "text", ["They sell well.", "We sell a lot.", "Let's sell it.", "It would sell quickly."]
+)
+def test_of_a_question_what_to_do_whatever_says_its_words_is_told(text: str) -> None:
+    assert fires("should we sell?", text)
+
+
+def test_a_clause_said_again_is_about_what_it_was_about() -> None:
+    assert fires("when the house is sold", "We sold the house We sold the house.")
+
+
 @pytest.mark.parametrize("again", ["do not ", "a ", "remind me ", "budget "])
 def test_a_cue_of_any_length_is_taken_apart(again: str) -> None:
     cue = "when Anna mentions the budget "
