@@ -157,10 +157,17 @@ def _written_each(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 def _json(written: Mapping[str, str]) -> dict[str, Any]:
     """Parameters as JSON; what is none, is long or lies too deep is its text."""
-    read = {name: _level(json.loads(one, parse_constant=str)) for name, one in written.items()}
+    read = {name: _read(one) for name, one in written.items()}
     if sum(map(len, (*written, *written.values()))) > LONGEST_RESULT:
         return {name: shortened(_said(one)) for name, one in read.items()}
     return read
+
+
+def _read(written: str) -> Any:
+    try:
+        return _level(json.loads(written, parse_constant=str))
+    except RecursionError:  # how deep is too deep depends on who calls
+        return written
 
 
 def _level(value: Any, levels: int = DEEPEST) -> Any:

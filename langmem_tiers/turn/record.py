@@ -227,7 +227,12 @@ def _fields(one: Any) -> dict[str, Any]:
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """What is to be remembered as JSON, however deep it is nested."""
-    read: dict[str, Any] = json.loads(json.dumps(given, default=_form))
+    try:
+        read: dict[str, Any] = json.loads(json.dumps(given, default=_form))
+    except RecursionError as error:
+        raise InvalidInputError(
+            "what is to be remembered is nested too deeply to be kept: give it fewer levels"
+        ) from error
     return read
 
 
