@@ -30,7 +30,7 @@ from langmem_tiers.remember.injection_languages import (
 )
 from langmem_tiers.remember.injection_signs import SIGNS
 from langmem_tiers.remember.injection_words import ENOUGH, Voice
-from langmem_tiers.remember.likeness import ALIKE, HANDED_ON, UNLIKE, likeness
+from langmem_tiers.remember.likeness import ALIKE, HANDED_ON, UNLIKE, likeness, sentences_of
 
 _VOICES: Final[Mapping[str, Voice]] = {
     Source.USER: "user",
@@ -45,7 +45,6 @@ _COUNTED: Final = {
     )
     for voice in ENOUGH
 }
-_SENTENCE: Final = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _NEIGHBOURS: Final = 3
 """Sentences whose signs are added up: an order is given in a breath."""
 _QUOTED: Final = re.compile(
@@ -185,7 +184,7 @@ def _where(kind: str, sentences: Sequence[str], weighed: Sequence[Mapping[str, f
 
 def _sentences(text: str) -> list[str]:
     """The sentences that may instruct; of very many, several as one."""
-    found = [one for one in _SENTENCE.split(text) if one.strip() and not _DEFINES.search(one)]
+    found = [one for one in sentences_of(text) if not _DEFINES.search(one)]
     several = max(1, math.ceil(len(found) / _MOST))
     return [" ".join(found[one : one + several]) for one in range(0, len(found), several)]
 

@@ -86,9 +86,14 @@ def _in_latin_letters(text: str) -> bool:
     return sum(one < _LATIN_ENDS for one in letters) * 2 >= len(letters)
 
 
+def sentences_of(text: str) -> list[str]:
+    """The sentences and lines of a text that say something."""
+    return [one for one in _SENTENCE.split(text) if one.strip()]
+
+
 def passages(text: str) -> list[str]:
     """Each sentence, and each three that follow each other: neither hides among others."""
-    sentences = _sentences(text)
+    sentences = sentences_of(text)
     runs = [
         "\n".join(sentences[place : place + TOGETHER])
         for place in range(max(1, len(sentences) - TOGETHER + 1))
@@ -98,7 +103,7 @@ def passages(text: str) -> list[str]:
 
 def features(text: str, voice: Voice) -> frozenset[str]:
     """What counts of a text: its words and concepts, alone and in pairs, and whose word it is."""
-    return frozenset({f"@{voice}"}).union(*map(_features, _sentences(text)))
+    return frozenset({f"@{voice}"}).union(*map(_features, sentences_of(text)))
 
 
 @lru_cache(maxsize=2_000)
@@ -113,10 +118,6 @@ def _features(sentence: str) -> frozenset[str]:
             *(f"&{one}&{other}" for one, other in combinations(concepts, 2)),
         )
     )
-
-
-def _sentences(text: str) -> list[str]:
-    return [one for one in _SENTENCE.split(text) if one.strip()]
 
 
 def _words(text: str) -> list[str]:
