@@ -57,7 +57,7 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 # connection is the client's, bad input is refused before anything is sent, and what the conformance
 # kit finds in other stores is theirs: these are tested on one Postgres.
 SURFACES := archive_races conformance_peers consolidation_graph consolidation_resumed \
-	consolidation_subgraph cuts evolution failing_reviewers feedback hook_nodes hooks \
+	consolidation_subgraph cuts damaged_checkpoints evolution failing_reviewers feedback hook_nodes hooks \
 	hooks_over_sessions learning_agents learning_edges learning_nodes middleware model_reviews nodes \
 	odd_input orchestrator outcome_nodes promotion_models relevance_review reminder_nodes retriever \
 	review_node revival session_cycles session_reviews skill_memories store_bad_input store_loops \

@@ -18,6 +18,7 @@ from langchain_core.runnables import RunnableConfig
 from benchmarks.consolidation_results import Cost, Costs, Recalls
 from benchmarks.consolidation_results import Year as LivedYear
 from benchmarks.databases import create
+from benchmarks.ruling import Ruling
 from benchmarks.statements import Statements
 from benchmarks.year import END, Event, Year
 from benchmarks.year_held_out import HELD_OUT
@@ -215,13 +216,15 @@ def years(
     for archives in (False, True):
         year = Year(SEED, memories, tenants, HELD_OUT)
         url = create(server_url, f"year_{archives}".lower())
-        policy = ConsolidationPolicy(archive=ArchivalPolicy(url=str(folder)) if archives else None)
+        policy = ConsolidationPolicy(
+            archive=ArchivalPolicy(url=str(folder), max_share=1) if archives else None
+        )
         clock, sent = Clock(), Statements()
         with open_year(url, clock) as store:
             store.setup()
             started = time.perf_counter()
             with sent.of(store):
-                story = Replay(store, clock, policy).live(year)
+                story = Replay(store, clock, policy, Ruling()).live(year)
             seconds = time.perf_counter() - started
         found = score(Left.of(url), year.truth)
         report()

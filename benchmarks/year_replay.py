@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from langchain_core.language_models import BaseChatModel
 from langgraph.store.base import GetOp
 
 from benchmarks.year import END, NOTE_TTL, START, Event, Year
@@ -108,13 +109,17 @@ def open_year(url: str, clock: Clock) -> TieredStore:
 
 
 class Replay:
-    """Lives through a year."""
+    """Lives through a year; with a model as judge, what says the same or contradicts is settled."""
 
     def __init__(
-        self, store: TieredStore, clock: Clock, policy: ConsolidationPolicy | None = None
+        self,
+        store: TieredStore,
+        clock: Clock,
+        policy: ConsolidationPolicy | None = None,
+        model: BaseChatModel | None = None,
     ) -> None:
         self._store, self._clock = store, clock
-        self._graph = create_consolidation_graph(policy=policy, store=store)
+        self._graph = create_consolidation_graph(model, policy=policy, store=store)
         self.story = Story()
 
     def live(

@@ -185,7 +185,7 @@ def visible(store: TieredStore, point: Point) -> set[str]:
 
 
 def due(story: Story, left: Left, accesses: Mapping[str, int], now: datetime) -> set[str]:
-    """What the default policy archives: of what is current, and lives on in nothing else."""
+    """What the default policy means, all of it: what is current and lives on in nothing else."""
     merged = {key for one in left.moves if one.kind == "merged" for key in (one.key, one.target)}
     gone = merged | {one.key for one in left.moves if one.kind == "superseded"}
     risen = {one.key for one in left.moves if one.kind == "risen"}

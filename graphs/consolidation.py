@@ -6,7 +6,7 @@ cycle that was broken off, a run without input goes on with it. docs/consolidati
 
 The environment, or `.env` beside langgraph.json:
 
-- `LANGMEM_TIERS_MODEL` names a chat model as `provider:model`, which says what rules cannot tell;
+- `LANGMEM_TIERS_MODEL` names a chat model as `provider:model`, which decides what is else proposed;
   its key and its package are up to you. Without it no model is asked.
 - `LANGMEM_TIERS_URL` names the database; see `graphs/store.py`.
 """

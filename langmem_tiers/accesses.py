@@ -1,29 +1,43 @@
 """Counting what was read: in memory first, then in one statement for many reads.
 
 Writing a counter on every read would cost more than the read. The counts of one process are
-kept here and go to the database beside the next call once a second has passed, before they
-are read, and when the store is closed. Counts that could not be written are kept for the next
-time; a crash loses the last of them, and where only the answer was lost they count twice.
+kept here and go to the database in the background once a second has passed, before they are read,
+and when the store is closed: no read waits for that. Counts that could not be written are kept for
+the next time; a crash loses the last of them, and where only the answer was lost they count twice.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from langmem_tiers.errors import DatabaseError
+from langmem_tiers.errors import DatabaseError, QueryTimeoutError
 from langmem_tiers.flow import Call
 from langmem_tiers.recall.flow import Mortal
 
 FLUSH_SECONDS = 1.0
 FLUSH_ENTRIES = 1000
 
+PATIENCE_SECONDS = 2.0
+"""How long a statement that writes them may take while others may want its connection."""
+
+LAST_PATIENCE_SECONDS = 10.0
+"""The same of a store that is closed, which has no other time to write them."""
+
+LOST_SECONDS = 30.0
+"""After how long nobody waits for what was begun: its event loop is gone."""
+
 RETRY_SECONDS = 60.0
 """How long reads go without writing counts after Postgres has refused them."""
+
+BUSY_SECONDS = 10.0
+"""The same after somebody else's lock kept them from being written."""
 
 KEPT_ENTRIES = 10_000
 """The memories whose counts are kept while Postgres refuses them; further ones go uncounted."""
@@ -52,6 +66,20 @@ class Taken(NamedTuple):
         return Call("count_accesses", params)
 
 
+class _Begun(NamedTuple):
+    """Counts that are being written in the background, where and since when."""
+
+    writing: Future[None]
+    since: float
+    process: int
+
+    @property
+    def under_way(self) -> bool:
+        """Whether they are being written still; in a fork of that process nobody does."""
+        lost = time.monotonic() - self.since > LOST_SECONDS or self.process != os.getpid()
+        return not (lost or self.writing.done())
+
+
 class AccessBuffer:
     """Accesses not yet written, one entry a memory; safe for threads."""
 
@@ -62,6 +90,7 @@ class AccessBuffer:
         self._last: datetime | None = None
         self._since = 0.0
         self._resting_until: float | None = None
+        self._begun: _Begun | None = None
 
     def add(self, found: Iterable[Mortal], now: datetime) -> None:
         """Note that these memories were read."""
@@ -82,6 +111,22 @@ class AccessBuffer:
             return False
         return now - self._since >= FLUSH_SECONDS or len(self._pending) >= FLUSH_ENTRIES
 
+    def begin(self, write: Callable[[], Future[None]]) -> None:
+        """Begin to write them in the background, unless that goes on already."""
+        with self._lock:
+            if not self.under_way:
+                self._begun = _Begun(write(), time.monotonic(), os.getpid())
+
+    @property
+    def under_way(self) -> bool:
+        """Whether some are being written in the background."""
+        return self._begun is not None and self._begun.under_way
+
+    def wait(self) -> None:
+        """Wait for what is being written in the background."""
+        if self._begun is not None and self._begun.under_way:
+            wait([self._begun.writing], timeout=LOST_SECONDS)
+
     def take(self) -> Taken | None:
         """Hand over everything there is, to be written or given back."""
         with self._lock:
@@ -91,6 +136,8 @@ class AccessBuffer:
     def give_back(self, taken: Taken) -> None:
         """Keep what was not written for the next time."""
         with self._lock:
+            if not self._pending:
+                self._since = time.monotonic()
             self._last = max(taken.last, self._last or taken.last)
             for key, count in taken.counts.items():
                 self._count(key, count)
@@ -101,15 +148,16 @@ class AccessBuffer:
 
     def rest(self, error: DatabaseError) -> None:
         """Write nothing for a while, after Postgres refused to; said once in the log."""
+        seconds = BUSY_SECONDS if isinstance(error, QueryTimeoutError) else RETRY_SECONDS
         if self._resting_until is None:
             _log.warning(
                 "reads go on, but their count cannot be written: %s. It is tried again every "
                 "%g seconds, and the counts of up to %d memories are kept until then",
                 error,
-                RETRY_SECONDS,
+                seconds,
                 KEPT_ENTRIES,
             )
-        self._resting_until = time.monotonic() + RETRY_SECONDS
+        self._resting_until = time.monotonic() + seconds
 
     def _count(self, key: _Key, count: int) -> None:
         known = self._pending.get(key)

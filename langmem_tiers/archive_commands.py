@@ -26,7 +26,8 @@ def archive(
         str, typer.Option(metavar="PLACE", help="A directory, or s3://bucket/path and the like.")
     ],
     older_than_days: Annotated[
-        float, typer.Option(metavar="DAYS", help="Days since it was recorded, to exceed.")
+        float,
+        typer.Option(metavar="DAYS", help="Days since its last change, to exceed."),
     ] = ArchivalPolicy(url=".").older_than_days,
     max_access_count: Annotated[
         int, typer.Option(metavar="N", help="Read less often than this.")
@@ -34,6 +35,9 @@ def archive(
     max_importance: Annotated[
         float, typer.Option(metavar="SHARE", help="Less important than this, of 0 to 1.")
     ] = ArchivalPolicy(url=".").max_importance,
+    max_share: Annotated[
+        float, typer.Option(metavar="SHARE", help="Of the tenant's memories, no more, of 0 to 1.")
+    ] = ArchivalPolicy(url=".").max_share,
     agent: Annotated[
         str | None, typer.Option(metavar="AGENT", help="Only what this agent remembered.")
     ] = None,
@@ -53,6 +57,7 @@ def archive(
         max_access_count=max_access_count,
         max_importance=max_importance,
         agent_id=agent,
+        max_share=max_share,
     )
     root = MemoryContext(tenant=tenant).root
     with opened_to_read(url, index=False) as store:
@@ -93,15 +98,15 @@ def restore(
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
     if key and archive is None:
         raise InvalidInputError("name the archive that the key is in; without one, they are listed")
-    root = MemoryContext(tenant=tenant).root
+    context = MemoryContext(tenant=tenant)
     with opened_to_read(url, index=False) as store:
-        known = store.run(archives(root))
+        known = store.run(archives(context.root))
         if archive is None and not everything:
             _list(tenant, known, as_json=as_json)
             return
         names = [archive] if archive else [one.archive for one in known if one.remaining]
         reports: dict[str, RestoreReport] = {}
-        for name, report in _restored(store, root, names, key):
+        for name, report in _restored(store, context, names, key):
             reports[name] = report
             if not as_json:
                 line = f"{rendering.plain(name)}: {report}"
@@ -134,12 +139,12 @@ def _nothing(tenant: str, known: list[ArchiveFile]) -> str:
 
 
 def _restored(
-    store: TieredStore, root: str, names: list[str], keys: list[str] | None
+    store: TieredStore, context: MemoryContext, names: list[str], keys: list[str] | None
 ) -> Iterator[tuple[str, RestoreReport]]:
     from langmem_tiers import rendering
     from langmem_tiers.cold_storage import restoring
 
     with rendering.progress("Restoring", len(names)) as advance:
         for name in names:
-            yield name, store.run(restoring(store, root, name, keys or None))
+            yield name, store.run(restoring(store, context, name, keys or None))
             advance(1)

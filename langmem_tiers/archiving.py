@@ -15,7 +15,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory, Content, Written
-from langmem_tiers.errors import ArchiveError, ConfigurationError, MissingExtraError
+from langmem_tiers.errors import ArchiveError, ConfigurationError, MissingExtraError, masked
 
 try:
     import fsspec
@@ -109,8 +109,8 @@ class ArchiveFiles:
             data = files.cat_file(path)
         if hashlib.sha256(data).hexdigest() != checksum:
             raise ArchiveError(
-                f"{url} is not the archive that was written (its SHA-256 differs): it was damaged "
-                "or replaced. Nothing was restored; bring the file back from a backup"
+                f"{masked(url)} is not the archive that was written (its SHA-256 differs): it was "
+                "damaged or replaced. Nothing was restored; bring the file back from a backup"
             )
         return _unpacked(data, url, tenant)
 
@@ -138,8 +138,8 @@ def _write_checked(files: Any, final: str, data: bytes, content: Content) -> Non
 def _check_same(back: bytes, data: bytes, url: str, content: Content) -> None:
     if back != data or _unpacked(back, url, content.tenant) != content:
         raise ArchiveError(
-            f"{url} was not read back as it was written: check the disk or the object store. "
-            "Nothing was archived"
+            f"{masked(url)} was not read back as it was written: check the disk or the object "
+            "store. Nothing was archived"
         )
 
 
@@ -240,7 +240,9 @@ def _read_description(metadata: Mapping[bytes, bytes] | None, url: str) -> dict[
 
 
 def _foreign(url: str, why: str) -> ArchiveError:
-    return ArchiveError(f"{url} is not an archive that can be restored: {why}. Nothing was changed")
+    return ArchiveError(
+        f"{masked(url)} is not an archive that can be restored: {why}. Nothing was changed"
+    )
 
 
 def _opened(url: str) -> tuple[Any, str]:
@@ -248,10 +250,11 @@ def _opened(url: str) -> tuple[Any, str]:
     try:
         files, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        raise ConfigurationError(f"{url} needs one more package: {error}") from error
+        raise ConfigurationError(f"{masked(url)} needs one more package: {error}") from error
     except ValueError as error:
         raise ConfigurationError(
-            f"{url} is no place for archives ({error}): give a path, or a URL that fsspec knows"
+            f"{masked(url)} is no place for archives ({error}): give a path, or a URL that "
+            "fsspec knows"
         ) from error
     return files, path
 
@@ -263,11 +266,13 @@ def _told_of(url: str, verb: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise ArchiveError(
-            f"{url} is not there: bring it back from where it was moved to, or from a backup. "
-            "Nothing was changed"
+            f"{masked(url)} is not there: bring it back from where it was moved to, or from a "
+            "backup. Nothing was changed"
         ) from error
     except OSError as error:
-        raise ArchiveError(f"{url} cannot be {verb} ({error}); nothing was changed") from error
+        raise ArchiveError(
+            f"{masked(url)} cannot be {verb} ({error}); nothing was changed"
+        ) from error
 
 
 def _file_safe(name: str) -> str:

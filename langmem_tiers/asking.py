@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.config import VectorOptions
+from langmem_tiers.bounds import DEFAULT, Bounds
+from langmem_tiers.config import CoordinatorSettings, VectorOptions
 from langmem_tiers.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory import TIERS, MemoryContext, Tier
 from langmem_tiers.namespaces import scope, utf8_bytes
@@ -24,7 +25,8 @@ _ROUTED = "memory_type"
 """What may be None and means something: it is left to what the content says."""
 _OF_THE_GATE = frozenset(("echoes", "trust", "held", "threshold", "awaits_review"))
 """What no caller says of a memory."""
-DEFAULT_LIMIT = 5
+DEFAULT_LIMIT = CoordinatorSettings().max_context_items
+"""Memories of a recall that names no limit, with settings and without."""
 REVIEWS = ("rules", "model")
 """By what recalled memories can be reviewed."""
 DEFAULT_PROFILE = "calibrated"
@@ -43,16 +45,19 @@ class Asking:
         cutoff: bool = False,
         vector: VectorOptions | None = None,
         reviews: Collection[str] = REVIEWS,
+        bounds: Bounds = DEFAULT,
     ) -> None:
         """Go by a coordinator's types; `limit` and `cutoff` are what holds if none is given.
 
-        `vector` is the shape of a ready embedding, and `reviews` are those that there are.
+        `vector` is the shape of a ready embedding, `reviews` are those that there are, and `bounds`
+        are the store's.
         """
         self._types = types
         self._vector = vector
         self._limit = limit
         self._cutoff = cutoff
         self._reviews = reviews
+        self._bounds = bounds
 
     def ask(
         self,
@@ -83,7 +88,7 @@ class Asking:
         given = {"project_id": project_id, "session_id": session_id}
         where = replace(context, **{name: one for name, one in given.items() if one is not None})
         return Inquiry(
-            query=_query(query),
+            query=self._query(query),
             embedding=self._packed(embedding),
             scopes={tier: scope(where.namespace(tier)) for tier in _tiers(tiers)},
             limit=self._limit if limit is None else checked_limit(limit),
@@ -95,7 +100,7 @@ class Asking:
             as_of=_moment(as_of, "as_of"),
             known_at=_moment(known_at, "known_at"),
             min_importance=share(min_importance, "min_importance"),
-            conditions=compile_filter(filter),
+            conditions=compile_filter(filter, self._bounds),
             max_tokens=checked_tokens(max_tokens),
             deduplicate=_flag(deduplicate, "deduplicate"),
             similarity_threshold=_threshold(similarity_threshold),
@@ -110,7 +115,15 @@ class Asking:
             raise InvalidTypeError("queries is a list of texts; for one, use get_context")
         if "embedding" in options:
             raise InvalidTypeError("an embedding is of one query: use get_context")
-        return [self.ask(query, context, **options) for query in queries]
+        several = self._bounds.batched(queries)
+        return [self.ask(query, context, **options) for query in several]
+
+    def _query(self, query: object) -> str:
+        if not isinstance(query, str):
+            raise InvalidTypeError(f"a query is a string, not {type(query).__name__}")
+        self._bounds.check_query(query)
+        utf8_bytes(query, "query")
+        return query
 
     def _packed(self, embedding: Sequence[float] | None) -> PackedVector | None:
         if embedding is None:
@@ -146,13 +159,6 @@ class Asking:
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
         return [self._types.get(name).name for name in names]
-
-
-def _query(query: object) -> str:
-    if not isinstance(query, str):
-        raise InvalidTypeError(f"a query is a string, not {type(query).__name__}")
-    utf8_bytes(query, "query")
-    return query
 
 
 def _tiers(names: Sequence[Tier | str] | None) -> Sequence[Tier]:
@@ -229,11 +235,13 @@ def memory_key(key: object) -> str:
     return key
 
 
-def new_memories(memories: Iterable[Mapping[str, Any] | str]) -> list[NewMemory]:
+def new_memories(
+    memories: Iterable[Mapping[str, Any] | str], bounds: Bounds = DEFAULT
+) -> list[NewMemory]:
     """The arguments of `store_many`, each a text or a mapping of those of `store`."""
     if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):
         raise InvalidTypeError("store_many takes a list of memories; for one, use store")
-    return [_of(one) for one in memories]
+    return [_of(one) for one in bounds.batched(memories)]
 
 
 def _of(one: Mapping[str, Any] | str) -> NewMemory:

@@ -16,6 +16,7 @@ from langchain_core.messages import (
 
 from langmem_tiers.config import MAX_NAMESPACE_BYTES
 from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.memory import Recollection
 from langmem_tiers.prompts import RECALLED_HEAD, RECALLED_TAIL
@@ -76,8 +77,9 @@ def attempts_in(messages: Sequence[Any]) -> list[FailedAttempt]:
     """Every tool call that failed since the last human message, with what worked instead.
 
     That is the next call of the same tool that succeeded, if it came after the failure was known
-    and differs from it: a call beside it knew nothing of it, and the same call again teaches
-    nothing but patience. The task is what the human asked for.
+    and resembles it without being the same: a call beside it knew nothing of it, another one was
+    about something else, and where the same call works later the failure passed by itself. The task
+    is what the human asked for.
     """
     known = convert_to_messages(messages)
     calls = list(calls_in(this_turn(known)))
@@ -183,6 +185,10 @@ def _worked(failed: Called, later: Sequence[Called]) -> list[Called]:
 
 
 def _instead(failed: Called, later: Sequence[Called]) -> str | None:
-    """What worked once the failure was known."""
-    worked = (one for one in _worked(failed, later) if one.step > failed.step)
-    return next((one.approach for one in worked if one.approach != failed.approach), None)
+    """The next try that worked once the failure was known; None if the same call worked as well."""
+    worked = _worked(failed, later)
+    if any(one.approach == failed.approach for one in worked):
+        return None
+    tries = (one for one in worked if one.step > failed.step)
+    arguments = failed.call["args"]
+    return next((one.approach for one in tries if teaches(arguments, one.call["args"])), None)

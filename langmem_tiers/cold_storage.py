@@ -75,7 +75,8 @@ class ColdStorageVerbs:
 
         Args:
             archive: Its name or its URL, as `archives` lists them.
-            keys: Of the memories that are wanted; all if not given.
+            keys: Of the memories that are wanted, of the context's project or everybody's, or of
+                any if it names no project; all that the archive holds if not given.
 
         Raises:
             ArchiveError: if the file is missing, damaged, or not what was written; nothing was
@@ -83,14 +84,14 @@ class ColdStorageVerbs:
             InvalidInputError: if the tenant has no such archive, or it never held such a key.
             MissingExtraError: without the `archive` extra.
         """
-        return self._store.run(restoring(self._store, self.context.root, archive, keys))
+        return self._store.run(restoring(self._store, self.context, archive, keys))
 
     @traced("tool")
     async def arestore_archive(
         self, archive: str, keys: Iterable[str] | None = None
     ) -> RestoreReport:
         """Bring memories back from an archive; see `restore_archive`."""
-        return await self._store.arun(restoring(self._store, self.context.root, archive, keys))
+        return await self._store.arun(restoring(self._store, self.context, archive, keys))
 
     def archives(self) -> list[ArchiveFile]:
         """The tenant's archives, oldest first."""
@@ -138,15 +139,15 @@ def archiving(
 
 
 def restoring(
-    store: TieredStore, tenant: str, archive: str, keys: Iterable[str] | None = None
+    store: TieredStore, context: MemoryContext, archive: str, keys: Iterable[str] | None = None
 ) -> Flow[RestoreReport]:
-    """Bring memories back from an archive of a tenant, by its root."""
+    """Bring memories back from an archive of a context's tenant."""
     if not isinstance(archive, str):
         hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
         raise InvalidTypeError(
             f"an archive is named by a string, not {type(archive).__name__}{hint}"
         )
-    how = Restoring(tenant, _files(), store.options, store.flows.now)
+    how = Restoring(context, _files(), store.options, store.flows.now)
     return restore(how, archive, _keys(keys))
 
 

@@ -14,11 +14,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from langmem_tiers.bounds import DEFAULT, Bounds
 from langmem_tiers.errors import ConfigurationError, short
 from langmem_tiers.memory import RECALL_OPTIONS, Tier
 
 SHORT_TERM_TTL_MINUTES = 60.0
 """Life of a short_term memory after its last read (design: sliding, one hour)."""
+
+SESSION_IDLE_MINUTES = 24 * 60.0
+"""Life of a session's short_term memories after its last write or read: our own choice."""
 
 TRACE_DAYS = 90.0
 """Days for which the traces of turns are kept: our own choice."""
@@ -40,6 +44,7 @@ MAX_FIELD_BYTES = 128
 _INDEX_TUPLE_BYTES = 2704
 _INDEX_OVERHEAD_BYTES = 96
 
+_ENDLESS = re.compile(r"\S{250}(?=\S)")
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
@@ -115,6 +120,7 @@ class StoreOptions:
     )
     exact_limit: int = EXACT_LIMIT
     trace_days: float | None = TRACE_DAYS
+    bounds: Bounds = DEFAULT
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
@@ -126,6 +132,8 @@ class StoreOptions:
             )
         for tier, minutes in self.tier_ttl.items():
             positive_minutes(minutes, f"the TTL of {tier}")
+        if not isinstance(self.bounds, Bounds):
+            raise ConfigurationError(f"bounds is a Bounds, not {short(self.bounds)}")
         if self.exact_limit < 1:
             raise ConfigurationError("exact_limit must be at least 1 vector")
         if self.trace_days is not None and not 0 < self.trace_days <= sys.float_info.max:
@@ -141,6 +149,12 @@ class StoreOptions:
             return told
         vector = self.index.vector
         return ["searched by words" if vector is None else f"{vector.dims} dimensions", *told]
+
+    @property
+    def session_ttl(self) -> float | None:
+        """Minutes that the notes of a session live while it is idle; None: for ever."""
+        own = self.tier_ttl.get(Tier.SHORT_TERM)
+        return None if own is None else max(own, SESSION_IDLE_MINUTES)
 
     def schema(self, name: str) -> str:
         """The database schema that stands for `name` (memory, short_term, …)."""
@@ -253,10 +267,13 @@ def _whole(value: object, what: str, low: int, high: int) -> int:
 
 
 def lexical_text(text: str) -> str:
-    """As much of a text as the lexical leg covers."""
-    if len(text) * 4 <= LEXICAL_BYTES:
-        return text
-    return text.encode()[:LEXICAL_BYTES].decode(errors="ignore")
+    """As much of a text as the lexical leg covers, in words of a length that Postgres parses.
+
+    It reads a run without blanks anew from each of its signs, and indexes no word of 2 KB.
+    """
+    if len(text) * 4 > LEXICAL_BYTES:
+        text = text.encode()[:LEXICAL_BYTES].decode(errors="ignore")
+    return _ENDLESS.sub(r"\g<0> ", text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import select
 import struct
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from json import JSONDecoder
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from langmem_tiers.errors import (
     PoolExhaustedError,
     QueryTimeoutError,
 )
-from langmem_tiers.flow import Rows
+from langmem_tiers.flow import Effect, Query, Rows
 from langmem_tiers.vectors import PackedVector, PackedVectors
 
 T = TypeVar("T")
@@ -122,6 +122,14 @@ class Connection(psycopg.Connection[Any]):
         self._single = None  # it would go on with what it learned before
         register(self, TypeInfo.fetch(self, vector_type))
 
+    @contextmanager
+    def unhurried(self) -> Iterator[None]:
+        """Let statements outside a transaction take as long as they take."""
+        (before,) = self.execute(_TIMEOUT, prepare=False).fetchall()
+        self.execute(_NO_TIMEOUT, prepare=False)
+        yield
+        self.execute(_TIMEOUT_AGAIN, before, prepare=False)
+
 
 class AsyncConnection(psycopg.AsyncConnection[Any]):
     """The same, asynchronous."""
@@ -158,6 +166,20 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
         """Look the vector type up, as long as it is not known; setup may create it later."""
         self._single = None  # it would go on with what it learned before
         register(self, await TypeInfo.fetch(self, vector_type))
+
+    @asynccontextmanager
+    async def unhurried(self) -> AsyncIterator[None]:
+        """Let statements outside a transaction take as long as they take."""
+        (before,) = await (await self.execute(_TIMEOUT, prepare=False)).fetchall()
+        await self.execute(_NO_TIMEOUT, prepare=False)
+        yield
+        await self.execute(_TIMEOUT_AGAIN, before, prepare=False)
+
+
+_TIMEOUT = "SHOW statement_timeout"
+_NO_TIMEOUT = "SET statement_timeout = 0"
+_TIMEOUT_AGAIN = "SELECT set_config('statement_timeout', %s, false)"
+"""These stand here and not in queries.sql because no flow runs them, only a build."""
 
 
 def _arrivals(pgconn: PGconn) -> select.poll:
@@ -196,8 +218,11 @@ def interruption(error: BaseException) -> KeyboardInterrupt | None:
     return behind
 
 
-def translated(error: psycopg.Error | PoolTimeout) -> DatabaseError:
-    """Our error for one of the driver's; raise it from the original, which stays the cause."""
+def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None) -> DatabaseError:
+    """Our error for one of the driver's; raise it from the original, which stays the cause.
+
+    `effect` is what a flow asked for meanwhile, if one did.
+    """
     if isinstance(error, PoolTimeout):
         return PoolExhaustedError(
             "no connection became free in time: raise pool_config['max_size'] or its 'timeout' "
@@ -205,8 +230,7 @@ def translated(error: psycopg.Error | PoolTimeout) -> DatabaseError:
         )
     if isinstance(error, psycopg.errors.QueryCanceled):
         return QueryTimeoutError(
-            f"Postgres broke the statement off ({_first_line(error)}): raise query_timeout_ms in "
-            "CoordinatorSettings, or narrow what is asked by tiers, project_id or memory_types"
+            f"Postgres broke the statement off ({_first_line(error)}): {_more_time(effect)}"
         )
     if isinstance(error, _MISSING):
         return NotSetUpError(_NOT_SET_UP)
@@ -221,6 +245,19 @@ def translated(error: psycopg.Error | PoolTimeout) -> DatabaseError:
             "and a superuser to run `CREATE EXTENSION vector` once if it is not there"
         )
     return DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
+
+
+def _more_time(effect: Effect | None) -> str:
+    """What helps where Postgres broke a statement off: a recall has a time-out of its own."""
+    if isinstance(effect, Query) and any(call.name == "limit_time" for call in effect.calls):
+        return (
+            "raise query_timeout_ms in CoordinatorSettings, or narrow what is asked by tiers, "
+            "project_id or memory_types"
+        )
+    return (
+        "look for what holds the locks that it waits for, ask for less at once, or raise "
+        "statement_timeout_ms: open the store with bounds=Bounds(statement_timeout_ms=…)"
+    )
 
 
 @contextmanager

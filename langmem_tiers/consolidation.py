@@ -79,12 +79,14 @@ def create_consolidation_graph(
     broken off goes on from its checkpoint when it is invoked with None, and ends with the tables
     that an undisturbed one would have left. With `stream_mode="custom"` each node says what it did.
 
-    Where the state's `session_ended` is true, the session of the run's context is over, and all of
-    it rises; the key is false again after the cycle.
+    Where the state's `session_ended` is true, the session of the run's context, else its thread, is
+    over, and all of it rises; the key is false again after the cycle.
 
     Args:
         model: A chat model that is asked, in the node `propose` alone, which memories say the same
-            or contradict each other, and to generalise what is promoted. Rules do if not given.
+            or contradict each other, and to generalise what is promoted. Without one, what was
+            said twice in a row is merged, all else that rules find is proposed in the report, and
+            rules generalise.
         policy: What a cycle does; everything but archival if not given.
         store: The store; a subgraph takes its parent's.
         checkpointer: As `compile` takes it. With one, give each tenant a thread of its own.

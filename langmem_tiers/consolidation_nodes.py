@@ -17,8 +17,8 @@ from langmem_tiers.consolidate.lease import is_held
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import Counts, StepCounts, total, with_counts
 from langmem_tiers.consolidate.review import CONFLICT, reviewed
-from langmem_tiers.consolidate.steps import Cycle, Decision, Proposal, Step
-from langmem_tiers.errors import InvalidInputError, LeaseLostError
+from langmem_tiers.consolidate.steps import Cycle, Decision, Finding, Proposal, Step
+from langmem_tiers.errors import CheckpointError, InvalidInputError, LeaseLostError, short
 from langmem_tiers.flow import Flow
 from langmem_tiers.memory import Moment, Tier
 from langmem_tiers.namespaces import encode
@@ -34,6 +34,11 @@ FAN_OUT = 8
 LEASE = "lease"
 """Where in `configurable` a worker says whose cycle it runs: a `Held`."""
 HELD = "somebody else is consolidating this tenant"
+NOT_OURS = (
+    "nothing of it was carried out. Find out who wrote it; then the checkpointer's "
+    "delete_thread('consolidation:' + tenant) lets the tenant's next cycle begin anew"
+)
+"""What to do about a checkpoint that no cycle of the tenant has written."""
 LEFT_OUT = "the policy leaves this step out by now"
 
 
@@ -59,7 +64,8 @@ class ConsolidationState(TypedDict, total=False):
     messages: list[Any]
     """Of the agent around it, if there is one; their turns are counted."""
     session_ended: bool
-    """Whether the session that the run's context names is over; False again after the cycle."""
+    """Whether the run's session, its context's or else its thread, is over; False again after the
+    cycle."""
     consolidated: dict[str, Any]
     """The report of the last cycle; `ConsolidationReport.of` reads it."""
     tenant: str
@@ -145,12 +151,21 @@ class Run(NamedTuple):
         if context.session_id is None:
             raise InvalidInputError(
                 "session_ended is true, and the run does not say which session: run the graph "
-                "with context=MemoryContext(tenant=…, session_id=…)"
+                "in a thread, or with context=MemoryContext(tenant=…, session_id=…)"
             )
         return encode(context.namespace(Tier.SHORT_TERM)).namespace
 
     def cycle(self, state: Mapping[str, Any]) -> Cycle:
-        """The cycle that a node belongs to."""
+        """The cycle that a node belongs to.
+
+        Raises:
+            CheckpointError: if a worker runs it, and it is one of another tenant.
+        """
+        if self.held and state["tenant"] != self.held.tenant:
+            raise CheckpointError(
+                f"a checkpoint of {self.held.tenant!r} is of a cycle of {short(state['tenant'])}: "
+                f"{NOT_OURS}"
+            )
         omit_expired = self.store.flows.moment().omit_expired
         return Cycle(
             tenant=state["tenant"],
@@ -203,17 +218,20 @@ def select(run: Run, state: Any) -> Flow[dict[str, Any]]:
     names = list(run.steps)
     start = names.index(name) if name in run.steps else 0  # from the first: again is no harm
     cycle = run.cycle(state)
+    stay: Counts = {}
     for one in names[start:]:
         ids = yield from run.steps[one].select(cycle, after if one == name else 0, BATCH * FAN_OUT)
         if ids:
-            return {"step": one, "after": ids[-1], "batches": _chunks(ids), "again": []}
+            batches = _chunks(ids)
+            return {"step": one, "after": ids[-1], "batches": batches, "again": [], "counts": stay}
         try:
-            yield from run.steps[one].finish(cycle)
+            if kept := (yield from run.steps[one].finish(cycle)):
+                stay[one] = _counts(kept=kept)
         except LeaseLostError:
             if run.held is not None:
                 raise  # a worker that has lost its lease stops
-            return {**_OVER, "taken_over": True}
-    return _OVER
+            return {**_OVER, "taken_over": True, "counts": stay}
+    return {**_OVER, "counts": stay}
 
 
 def propose(run: Run, state: Any) -> Flow[dict[str, Any]]:
@@ -236,7 +254,7 @@ def review(_: Run, state: Any) -> Flow[dict[str, Any]]:
         "proposals": None,
         "decisions": _chunks(found.standing),
         "again": again,
-        "counts": {name: _counts(left=left, kept=found.kept)},
+        "counts": {name: _counts(left=left, kept=found.kept, findings=found.findings)},
     }
     yield  # a flow, though it needs nothing
 
@@ -326,5 +344,12 @@ def _counts(
     left: dict[str, int] | None = None,
     kept: dict[str, int] | None = None,
     moves: Sequence[str] = (),
+    findings: Sequence[Finding] = (),
 ) -> StepCounts:
-    return {"done": done or {}, "left": left or {}, "kept": kept or {}, "moves": list(moves)}
+    counts: StepCounts = {
+        "done": done or {},
+        "left": left or {},
+        "kept": kept or {},
+        "moves": list(moves),
+    }
+    return {**counts, "findings": list(findings)} if findings else counts

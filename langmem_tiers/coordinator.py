@@ -102,7 +102,7 @@ class MemoryCoordinator(
             context: Who remembers and who asks.
             types: The memory types; those built in if not given.
             settings: How long a recall may take (0.5 seconds if not given), and how many memories
-                it returns where no `limit` is given (5 if not given).
+                it returns where no `limit` is given (10 if not given).
             policy: What a memory must have shown to be promoted; as specified if not given.
             count_tokens: Counts the tokens of a text; LangChain's approximate counter if not
                 given, or a model's own: `model.get_num_tokens`.
@@ -176,6 +176,7 @@ class MemoryCoordinator(
             cutoff=isinstance((store.index_config or {}).get("embed"), LocalEmbeddings),
             vector=store.options.index.vector,
             reviews=reader.reviews,
+            bounds=store.options.bounds,
         )
 
     def __repr__(self) -> str:
@@ -211,21 +212,26 @@ class MemoryCoordinator(
     def get(self, key: str, *, tier: Tier | str | None = None) -> Recollection | None:
         """A memory by its key: short_term, then working, then long_term.
 
-        The context's own memory comes first, then the tenant's only one of that key. It counts
-        as accessed. With `tier`, only that tier is looked in.
+        The context's own memory comes first, then the only one of that key in the project's other
+        sessions or in long_term; what another project keeps is not there. It counts as accessed.
+        With `tier`, only that tier is looked in.
 
         Raises:
-            InvalidInputError: if several memories elsewhere in the tenant have the key.
+            InvalidInputError: if several memories beside the context's own have the key.
         """
         return self._store.run(self._flows.get(key, _tier(tier), self.context))
 
     async def aget(self, key: str, *, tier: Tier | str | None = None) -> Recollection | None:
-        """A memory of the tenant by its key; see `get`."""
+        """A memory by its key; see `get`."""
         return await self._store.arun(self._flows.get(key, _tier(tier), self.context))
 
     @traced("tool")
     def delete_memory(self, key: str) -> bool:
-        """Delete the memory that `get` would return, or an archived one; False if none is."""
+        """Delete the memory that `get` would return, or an archived one; False if none is.
+
+        What was merged with it says the same, and goes as well; so does what was promoted with it
+        and says the same in the same place. What it was promoted to is everybody's, and stays.
+        """
         return self._store.run(self._flows.delete(key, self.context))
 
     @traced("tool")

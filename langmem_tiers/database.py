@@ -7,10 +7,11 @@ replaces it after the server was gone, and hands out sessions.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Self
 
 import psycopg
 from langchain_core.embeddings import Embeddings
@@ -18,6 +19,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from langmem_tiers import sql
+from langmem_tiers.config import StoreOptions
 from langmem_tiers.connection import AsyncConnection, Connection, translated
 from langmem_tiers.errors import ConfigurationError
 from langmem_tiers.flow import Query, Together, arun, run
@@ -31,11 +34,14 @@ POOL_TIMEOUT_SECONDS = 10.0
 
 CONNECTION_SETTINGS = (
     "SELECT set_config('plan_cache_mode', 'force_generic_plan', false), "
-    "set_config('enable_seqscan', 'off', false), set_config('timezone', 'UTC', false)"
+    "set_config('enable_seqscan', 'off', false), set_config('timezone', 'UTC', false), "
+    "(SELECT set_config(s.name, %(timeout)s::text, false) FROM pg_settings s "
+    "WHERE s.name = 'statement_timeout' AND %(timeout)s::text <> '0' "
+    "AND s.setting::bigint NOT BETWEEN 1 AND %(timeout)s::text::bigint)"
 )
 """Every statement is static and written for one plan: planning it again for each call costs
 more than most of them take, and a plan made while tables were empty must not last. Times come
-in UTC.
+in UTC. No statement takes for ever; a shorter time-out of the database or the role stays.
 
 It stands here and not in queries.sql because the pool runs it on each new connection, where no
 flow runs and nothing has to be filled in."""
@@ -52,13 +58,33 @@ TRANSACTION_LIMITS = (
 class Target:
     """Where a database is and how its statements read: what both twins share."""
 
-    conninfo: str
-    statements: Mapping[str, Statement]
-    embeddings: Embeddings | None = None
+    conninfo: str = field(repr=False)
+    statements: Mapping[str, Statement] = field(repr=False)
+    embeddings: Embeddings | None = field(default=None, repr=False)
     vector_type: str | None = None
-    pool: Mapping[str, Any] = field(default_factory=dict)
-    revive: Callable[[], None] | None = None
+    pool: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    statement_timeout_ms: int | None = None
+    revive: Callable[[], None] | None = field(default=None, repr=False)
     """Starts a server of our own again after it died; None where the server is another's."""
+
+    @classmethod
+    def of(
+        cls,
+        options: StoreOptions,
+        conninfo: str,
+        embeddings: Embeddings | None,
+        pool: Mapping[str, Any],
+    ) -> Self:
+        """The database of a store."""
+        vector = options.index.vector if options.index else None
+        return cls(
+            conninfo=conninfo,
+            statements=sql.statements(options, vector),
+            embeddings=embeddings,
+            vector_type=vector.vector_type if vector else None,
+            pool=pool,
+            statement_timeout_ms=options.bounds.statement_timeout_ms,
+        )
 
     def pool_options(self) -> dict[str, Any]:
         """Arguments of the psycopg pool: the user's over our defaults."""
@@ -74,14 +100,13 @@ class Target:
 
     def check(self) -> None:
         """Raise ConfigurationError for what no pool can be made of."""
-        try:
-            conninfo_to_dict(self.conninfo)
-        except psycopg.ProgrammingError as error:
+        if (wrong := _wrong_in(self.conninfo)) is not None:  # no cause: it would show the password
             raise ConfigurationError(
-                f"this is no Postgres connection string ({str(error).strip()}): use "
-                "postgresql://user:password@host/database or host=… dbname=…; for a Postgres of "
-                "the store's own, TieredStore.embedded(path)"
-            ) from error
+                f"this is no Postgres connection string ({wrong}): use "
+                "postgresql://user:password@host/database, with what is no letter or digit of the "
+                "password percent-encoded, or host=… dbname=…; for a Postgres of the store's own, "
+                "TieredStore.embedded(path)"
+            )
         for name in ("conninfo", "connection_class", "configure", "open"):
             if name in self.pool:
                 raise ConfigurationError(f"pool_config[{name!r}] is the store's own: leave it out")
@@ -101,11 +126,37 @@ class Target:
             "row_factory": tuple_row,
         }
 
+    def connection_settings(self) -> dict[str, str]:
+        """The parameters of CONNECTION_SETTINGS."""
+        return {"timeout": str(self.statement_timeout_ms or 0)}
+
     def embedder(self) -> Embeddings:
         """The embedding model, which a flow only asks for if one is configured."""
         if self.embeddings is None:
             raise ConfigurationError("this store has no embedding model; pass index={'embed': …}")
         return self.embeddings
+
+
+def _wrong_in(conninfo: str) -> str | None:
+    """What is wrong in a connection string, without anything that may be a part of a password."""
+    try:
+        found = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        said = (str(error).strip().splitlines() or ["it cannot be read"])[0]
+        return _QUOTED.sub(lambda one: one[0] if one[1] == "=" else '"…"', said)
+    port = str(found.get("port") or "")
+    if not all(one.isdecimal() and int(one) <= _LAST_PORT for one in port.split(",") if one):
+        return "the port is no number from 1 to 65,535"
+    if "@" in str(found.get("host") or ""):
+        return "there is more than one @ before the host"
+    if _CREDENTIALS.search(str(found.get("dbname") or "")):
+        return "a user stands where the database does"
+    return None
+
+
+_QUOTED: Final = re.compile(r'"([^"]*)(?:"|$)')
+_CREDENTIALS: Final = re.compile(r":[^@]*@")
+_LAST_PORT: Final = 65_535
 
 
 class Pool(ConnectionPool[Connection]):
@@ -218,7 +269,7 @@ class Database:
         run(flow, self.session())
 
     def _configure(self, conn: Connection) -> None:
-        conn.execute(CONNECTION_SETTINGS)
+        conn.execute(CONNECTION_SETTINGS, self.target.connection_settings(), prepare=False)
         if self.target.vector_type:
             conn.learn_vectors(self.target.vector_type)
 
@@ -310,7 +361,7 @@ class AsyncDatabase:
         await arun(flow, self.session())
 
     async def _configure(self, conn: AsyncConnection) -> None:
-        await conn.execute(CONNECTION_SETTINGS)
+        await conn.execute(CONNECTION_SETTINGS, self.target.connection_settings(), prepare=False)
         if self.target.vector_type:
             await conn.learn_vectors(self.target.vector_type)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from langchain.agents.middleware import PIIMatch, PIIMiddleware
@@ -20,6 +20,10 @@ SECRETS: Final = {
     ),
 }
 """What LangChain has no detector for: keys that providers issue, by their own prefixes."""
+_PIECE: Final = 4_000
+"""Characters that are looked through at once for what is known; callers' own see all of a text."""
+_SHARED: Final = 1_000
+"""Characters that a piece has in common with the next one."""
 
 
 def detectors(*kinds: str, **patterns: str | Found) -> tuple[Detector, ...]:
@@ -53,7 +57,30 @@ def _detector(kind: str, given: str | Found | None) -> Detector:
             f"{', '.join(SECRETS)}, or give it a pattern"
         ) from error
 
+    own = given is not None and given != SECRETS.get(kind)
+
     def detect(content: str) -> list[Private]:
-        return [Private(kind, one["start"], one["end"]) for one in find(content)]
+        pieces = [(0, content)] if own or len(content) <= _PIECE else _pieces(content)
+        found = [
+            Private(kind, at + one["start"], at + one["end"])
+            for at, piece in pieces
+            for one in find(piece)
+        ]
+        return found if len(pieces) == 1 else list(_apart(found))
 
     return detect
+
+
+def _pieces(content: str) -> list[tuple[int, str]]:
+    """A text in pieces that overlap, as what is looked for takes longer in longer ones."""
+    places = range(0, max(1, len(content) - _SHARED), _PIECE - _SHARED)
+    return [(at, content[at : at + _PIECE]) for at in places]
+
+
+def _apart(found: Iterable[Private]) -> Iterator[Private]:
+    """What was found in pieces, without what is only a part of what was found before."""
+    end = 0
+    for one in sorted(found, key=lambda one: (one.start, -one.end)):
+        if one.end > end:
+            yield one
+            end = one.end

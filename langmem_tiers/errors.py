@@ -5,6 +5,7 @@
     │   ├── InvalidTypeError (TypeError)    the wrong kind of thing
     │   ├── InvalidFilterError
     │   ├── NotQuarantinedError             nothing there to be released or rejected
+    │   ├── TooLargeError                   beyond the store's bounds
     │   └── TierConflictError               a put through a tier the memory does not live in
     ├── BudgetExceededError                 a turn has spent what it may
     ├── ConfigurationError (ValueError)     settings that cannot work, or do not fit this database
@@ -15,6 +16,7 @@
     ├── ModelError                          a chat model named by the caller gave no usable answer
     ├── ImportFileError                     a file that cannot be read as memories
     ├── ArchiveError                        an archive that is not what was written
+    ├── CheckpointError                     a checkpoint that no cycle of consolidation has written
     ├── LeaseLostError                      somebody else consolidates this tenant by now
     └── DatabaseError                       Postgres refused, or is not there
         ├── DatabaseUnavailableError
@@ -32,6 +34,7 @@ the original is the `__cause__`.
 
 from __future__ import annotations
 
+import re
 from reprlib import Repr
 from typing import Final
 
@@ -54,6 +57,10 @@ class InvalidFilterError(InvalidInputError):
 
 class NotQuarantinedError(InvalidInputError):
     """What is to be released or rejected is not quarantined, or not there; nothing was done."""
+
+
+class TooLargeError(InvalidInputError):
+    """A value, query, filter, limit or batch beyond the store's bounds; nothing was done."""
 
 
 class TierConflictError(InvalidInputError):
@@ -96,6 +103,10 @@ class ArchiveError(TieredMemoryError):
     """An archive file that is missing, damaged or not what was written; nothing was changed."""
 
 
+class CheckpointError(TieredMemoryError):
+    """A checkpoint that is damaged, or that no cycle has written; nothing of it was carried out."""
+
+
 class LeaseLostError(TieredMemoryError):
     """The lease of a tenant's consolidation is somebody else's; nothing was changed."""
 
@@ -125,7 +136,7 @@ class NotSetUpError(DatabaseError):
 
 
 class QueryTimeoutError(DatabaseError):
-    """A recall took longer than it may, and Postgres broke it off."""
+    """A statement took longer than it may, and Postgres broke it off: nothing of it is left."""
 
 
 class MigrationError(DatabaseError):
@@ -136,9 +147,26 @@ class EmbeddedServerError(DatabaseError):
     """The embedded Postgres could not be started or found."""
 
 
+def worded(error: BaseException) -> str:
+    """What an error says; one that is not ours by its class as well, as that may be all it says."""
+    ours = isinstance(error, TieredMemoryError)
+    return str(error) if ours else f"{type(error).__name__}: {error}"
+
+
 def short(value: object, length: int = 80) -> str:
     """A value as an error message shows it: its beginning, however deep or long it is."""
-    return _BRIEF.repr(value)[:length]
+    return masked(_BRIEF.repr(value))[:length]
+
+
+def masked(text: str) -> str:
+    """A text without what stands as a password in a URL or a connection string in it."""
+    return _PASSWORD.sub(r"\g<name>***", _CREDENTIALS.sub(r"\g<user>:***@", text))
+
+
+_CREDENTIALS: Final = re.compile(r"(?P<user>//[^\s:/@]*):\S*@")
+_PASSWORD: Final = re.compile(
+    r"(?P<name>\b\w*(?:password|passwd)\s*=\s*)(?:'(?:[^'\\]|\\+.)*'?|[^\s&'\"]+)", re.IGNORECASE
+)
 
 
 class _Brief(Repr):

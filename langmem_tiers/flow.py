@@ -20,7 +20,9 @@ caller awaits. The same two drivers drive it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
@@ -142,6 +144,17 @@ class AsyncSession(Protocol[E_contra]):
     ) -> None: ...
     async def perform(self, effect: E_contra, /) -> Any:
         """Do what a flow asked for."""
+
+
+AT_ONCE = 4_000
+"""Characters that are read in a moment: what reads more is done `apart`."""
+
+
+def apart(call: Callable[[], T], characters: int) -> Flow[T]:
+    """What a call returns that reads so many characters; a loop is not held by it meanwhile."""
+    if characters <= AT_ONCE:
+        return call()
+    return cast("T", (yield Ask(call, partial(asyncio.to_thread, call))))
 
 
 _TRIES = 10

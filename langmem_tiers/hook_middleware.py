@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables.config import ensure_config
@@ -97,7 +97,7 @@ class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
         intends: Intends = "keywords",
         expire_days: float | None = EXPIRE_DAYS,
         lease_seconds: float = LEASE_SECONDS,
-        on_error: OnError = "tell",
+        on_error: OnError | Literal["continue"] = "tell",
         tenant: str | None = None,
         project_id: str | None = None,
         session_id: str | None = None,
@@ -116,7 +116,7 @@ class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
             lease_seconds: After how many seconds a reminder is due again that the model did not
                 get to see, as its call failed.
             on_error: `tell` writes what went wrong to the log and to the state's `hooks`, and the
-                agent goes on; `raise` lets it fail.
+                agent goes on, for which `continue` is another word; `raise` lets it fail.
             tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
             project_id: Likewise.
             session_id: Likewise.
@@ -131,7 +131,7 @@ class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
         self._remind, self._predicates, self._limit = remind, predicates, checked_limit(limit)
         self._options = checked_options(before_tools, intends, expire_days)
         self._lease = checked_seconds(lease_seconds)
-        self._careful = careful_of(on_error)
+        self._careful = careful_of("tell" if on_error == "continue" else on_error)
         self._whose = Remembered(
             tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
         )

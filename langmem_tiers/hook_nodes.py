@@ -6,7 +6,9 @@ That a session ends says `create_session_end_node`.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from traceback import walk_tb
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -273,13 +275,26 @@ class Careful(NamedTuple):
         except (ConfigurationError, GraphBubbleUp):
             raise  # a mistake of who built the graph, or no error at all
         except Exception as refused:  # a model's client can raise anything; no answer is lost by it
-            if self.on_error == "raise":
+            if self.on_error == "raise" or _is_defect(refused):
                 raise
             ours = isinstance(refused, TieredMemoryError)  # whose message says it all
             _log.warning(
                 "the hook %r did not do all of its work: %s", name, refused, exc_info=not ours
             )
             return {"error": f"{type(refused).__name__}: {refused}"}
+
+
+def _is_defect(error: Exception) -> bool:
+    """Whether code of this package raised it, itself or through Python's own, and not on purpose.
+
+    What a model's client or any other code raises is none, nor is what the machine refuses.
+    """
+    if isinstance(error, TieredMemoryError | OSError):
+        return False
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    packages = [name.partition(".")[0] for name in modules]
+    raised_by = [one for one in packages if one not in sys.stdlib_module_names]
+    return raised_by[-1:] == [__package__]
 
 
 def careful_of(on_error: OnError) -> Careful:
@@ -319,11 +334,8 @@ def hooks_of(
     config: RunnableConfig,
     options: Mapping[str, Any] | None = None,
 ) -> MemoryHooks:
-    """The hooks of a run; their session is the context's, else the thread."""
-    memory = whose.memory(runtime, config)
-    thread = (config.get("configurable") or {}).get("thread_id")
-    session = memory.context.session_id or (None if thread is None else str(thread))
-    return MemoryHooks(memory, session_id=session, **(options or {}))
+    """The hooks of a run, and so of its session."""
+    return MemoryHooks(whose.memory(runtime, config), **(options or {}))
 
 
 async def submitted(hooks: MemoryHooks, said: Said) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from langmem_tiers.hook_data import (
     told_of,
 )
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory import StoreResult
+from langmem_tiers.memory import MemoryContext, StoreResult
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
@@ -97,6 +97,11 @@ class MemoryHooks:
     def __repr__(self) -> str:
         """Whose hooks they are."""
         return f"MemoryHooks({self.memory!r}, session_id={self.session_id!r})"
+
+    @property
+    def context(self) -> MemoryContext:
+        """Whose memory it is, and which session's."""
+        return replace(self.memory.context, session_id=self.session_id)
 
     @traced("tool")
     def on_session_start(

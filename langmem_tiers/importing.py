@@ -78,7 +78,7 @@ def import_records(
         DatabaseError: if the store fails; the batches before are kept.
     """
     imported = Imported()
-    for batch in _batches(items):
+    for batch in _batches(items, min(BATCH, store.options.bounds.batch)):
         records = [item for item in batch if isinstance(item, Record)]
         refused = {id(record): bad for record, bad in _store(store, records)}
         for item in batch:
@@ -103,7 +103,7 @@ def _remember(
 ) -> Iterator[tuple[Record, BadRecord]]:
     """Store all records or, if one is refused, each one by itself; yield those refused."""
     try:
-        todo = new_memories(_arguments(one) for one in records)
+        todo = new_memories(map(_arguments, records), memory.tiered_store.options.bounds)
         memory.tiered_store.run(memory.flows.remember(todo, memory.context))
     except InvalidInputError as error:
         if len(records) == 1:
@@ -130,7 +130,7 @@ def _arguments(record: Record) -> dict[str, Any]:
     }
 
 
-def _batches(items: Iterable[Record | BadRecord]) -> Iterator[list[Record | BadRecord]]:
+def _batches(items: Iterable[Record | BadRecord], most: int) -> Iterator[list[Record | BadRecord]]:
     rest = iter(items)
-    while batch := list(islice(rest, BATCH)):
+    while batch := list(islice(rest, most)):
         yield batch

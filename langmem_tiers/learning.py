@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from langchain_core.language_models import BaseChatModel
 
@@ -98,7 +98,7 @@ class LearningVerbs:
             tools: The tools that failed, or are about to run.
             query: What is about to be done: among lessons of a tool, those with its words first.
             approach: Only lessons of what was tried in just this form, its `original_approach`,
-                and that say to do something else.
+                that say to do something else, and that a call may be held for (docs/learning.md).
             limit: Lessons at most, 0 to 100.
             run_id: The run that the lessons are shown to; see `get_context`.
             holdout: The share of lessons that the run goes without; see `get_context`.
@@ -186,34 +186,68 @@ class LearningVerbs:
             raise InvalidInputError("shown to which run? Give its run_id")
         return self._learning.expose(found, self.context, shown_to)
 
+    @overload
+    def record_outcome(
+        self,
+        recollections: Iterable[Recollection] | None,
+        success: bool,  # noqa: FBT001 - the surface that was promised
+        *,
+        run_id: str | None = None,
+    ) -> OutcomeReport: ...
+    @overload
+    def record_outcome(
+        self,
+        recollections: Iterable[Recollection] | None = None,
+        *,
+        success: bool,
+        run_id: str | None = None,
+    ) -> OutcomeReport: ...
     @traced("tool")
     def record_outcome(
         self,
         recollections: Iterable[Recollection] | None = None,
-        success: bool = True,  # noqa: FBT001, FBT002 - the surface that was promised
+        success: bool | None = None,  # noqa: FBT001 - the surface that was promised
         *,
         run_id: str | None = None,
     ) -> OutcomeReport:
         """Credit memories with what came of the run they were shown to.
 
-        Of each memory, the first outcome of a run counts, and no second one of the same run.
+        Of each memory, the first outcome of a run counts, and no second one of the same run. A
+        run is one of the context's project, or of any if it names none.
 
         Args:
             recollections: The memories; if not given, all that were recalled for `run_id`.
-            success: Whether the run succeeded.
+            success: Whether the run succeeded; it has to be told.
             run_id: The run. Without it this call counts as a run of its own, and a repeated call
                 as another one.
 
         Raises:
-            InvalidInputError: if neither memories nor a run are given.
+            InvalidInputError: if neither memories nor a run are given, or not how it went; nobody
+                was credited.
         """
         return self._store.run(self._outcome(recollections, run_id, success=success))
 
+    @overload
+    async def arecord_outcome(
+        self,
+        recollections: Iterable[Recollection] | None,
+        success: bool,  # noqa: FBT001 - the surface that was promised
+        *,
+        run_id: str | None = None,
+    ) -> OutcomeReport: ...
+    @overload
+    async def arecord_outcome(
+        self,
+        recollections: Iterable[Recollection] | None = None,
+        *,
+        success: bool,
+        run_id: str | None = None,
+    ) -> OutcomeReport: ...
     @traced("tool")
     async def arecord_outcome(
         self,
         recollections: Iterable[Recollection] | None = None,
-        success: bool = True,  # noqa: FBT001, FBT002 - the surface that was promised
+        success: bool | None = None,  # noqa: FBT001 - the surface that was promised
         *,
         run_id: str | None = None,
     ) -> OutcomeReport:
@@ -221,20 +255,26 @@ class LearningVerbs:
         return await self._store.arun(self._outcome(recollections, run_id, success=success))
 
     def _outcome(
-        self, recollections: Iterable[Recollection] | None, run_id: str | None, *, success: bool
+        self,
+        recollections: Iterable[Recollection] | None,
+        run_id: str | None,
+        *,
+        success: bool | None,
     ) -> Flow[OutcomeReport]:
-        if not isinstance(success, bool):
-            raise InvalidTypeError(f"success is True or False, not {short(success)}")
         run = label(run_id, "run_id")
-        if recollections is not None:
-            shown = _recollections(recollections, self.context)
-            return self._learning.settle_shown(shown, run, self.context, success=success)
-        if run is None:
+        shown = None if recollections is None else _recollections(recollections, self.context)
+        if shown is None and run is None:
             raise InvalidInputError(
                 "an outcome of what? Give the memories that were shown, or the run_id that they "
                 "were recalled for"
             )
-        return self._learning.settle(run, self.context, success=success)
+        if not isinstance(success, bool):
+            raise InvalidTypeError(
+                f"success is True or False, not {short(success)}: say how the run went"
+            )
+        if shown is not None:
+            return self._learning.settle_shown(shown, run, self.context, success=success)
+        return self._learning.settle(str(run), self.context, success=success)
 
 
 def showing(run_id: str | Run | None, holdout: float) -> Showing | None:

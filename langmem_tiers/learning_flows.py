@@ -63,7 +63,8 @@ class LearningFlows:
             return (yield from self._memory.recall(asks))
         answers = yield from self._memory.recall(asks, showing.hides)
         everything = [one for found in answers for one in found]
-        project = asks[0].project_id if asks else None  # the options of a batch are one question's
+        asked = asks[0].project_id if asks else None  # the options of a batch are one question's
+        project = context.project_id or asked
         yield from self._shown(everything, context.root, project, showing)
         return [[one for one in found if not showing.hides(one)] for found in answers]
 
@@ -81,7 +82,7 @@ class LearningFlows:
         distinct = list(dict.fromkeys(attempts))
         if not distinct:
             return []
-        kept = [self._memory.gate.screened(one.to_memory(context)) for one in distinct]
+        kept = yield from self._memory.gate.screening([one.to_memory(context) for one in distinct])
         yield from self._memory.remember(kept, context)
         if reflector is None:
             seen = [
@@ -143,7 +144,9 @@ class LearningFlows:
         """
         given = [] if trace is None else [trace]
         skill_candidates(given, min_support=min_support)  # refuses what is none
-        memories = [self._memory.gate.screened(traces.trace_memory(one, context)) for one in given]
+        memories = yield from self._memory.gate.screening(
+            [traces.trace_memory(one, context) for one in given]
+        )
         if memories:
             yield from self._memory.remember(memories, context)
         stored: dict[str, StoreResult] = {}
@@ -190,7 +193,7 @@ class LearningFlows:
 
     def settle(self, run: str, context: MemoryContext, *, success: bool) -> Flow[OutcomeReport]:
         """Credit what was shown to a run."""
-        return outcome.settle(context.root, run, success=success, now=self._store.now)
+        return outcome.settle(run, context, success=success, now=self._store.now)
 
     def settle_shown(
         self,
@@ -202,9 +205,8 @@ class LearningFlows:
     ) -> Flow[OutcomeReport]:
         """Credit these memories; without a run, as those of a new one."""
         return outcome.settle_shown(
-            context.root,
             run or str(uuid4()),
-            context.project_id,
+            context,
             shown,
             success=success,
             now=self._store.now,
@@ -238,7 +240,7 @@ class LearningFlows:
         """Undo a move; False if it was undone before."""
         yield from self._store.flush()
         store = self._store
-        return (yield from rollback.rollback(context.root, move, store.options, store.moment()))
+        return (yield from rollback.rollback(context, move, store.options, store.moment()))
 
     def explain(
         self, key: str, context: MemoryContext, policy: PromotionPolicy
@@ -246,7 +248,8 @@ class LearningFlows:
         """What is known of a memory's worth."""
         yield from self._store.flush_aside()
         one = yield from self._memory.known(key, context)
-        return (yield from explaining.explain(one.id, self._how(context, policy, DETERMINISTIC)))
+        how = self._how(context, policy, DETERMINISTIC)
+        return (yield from explaining.explain(one.id, how, context))
 
     def stats(self, context: MemoryContext) -> Flow[LearningStats]:
         """What the tenant has stored, and what each memory ever held out does to runs."""

@@ -47,8 +47,8 @@ def create_reflexion_node(
 
     Args:
         model: A chat model that draws the lesson, by structured output, once of each attempt.
-            Without one the lesson is extracted: the real error, and the call of the same tool
-            that worked later. While nothing has worked, the attempt alone is kept.
+            Without one the lesson is extracted: the real error, and the retry that worked later, a
+            call of the same tool that resembles it. While none has, the attempt alone is kept.
         attempts: What failed, as a function of the state. If not given, it is each failed tool
             call of this turn among `messages`; and where the node is given to
             `add_node(error_handler=…)`, the exception of the node that failed after its retries.

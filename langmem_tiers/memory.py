@@ -81,7 +81,8 @@ class MemoryContext:
     Namespaces nest: what is remembered in short_term belongs to `(tenant, project, session)`, in
     working to `(tenant, project)`, in long_term to the tenant. A recall looks under the same
     prefix in each tier, so a memory that rises through the tiers is still found. The agent is
-    recorded on the memory and is not part of the namespace.
+    recorded on the memory and is not part of the namespace. Give each user a tenant: its projects
+    share what is in long_term.
 
     Example:
         ```python
@@ -119,7 +120,23 @@ class MemoryContext:
         """
         names = (self.tenant, self.project_id, self.session_id)
         depth = {Tier.SHORT_TERM: 3, Tier.WORKING: 2, Tier.LONG_TERM: 1}[tier]
-        return tuple(ABSENT if name is None else _label(name) for name in names[:depth])
+        return tuple(ABSENT if name is None else label_of(name) for name in names[:depth])
+
+    def reaches(self, tier: Tier | str, namespace: tuple[str, ...]) -> bool:
+        """Whether a memory that is there is reached by its key.
+
+        What is in long_term is everybody's in the tenant, and so is what belongs to no project; all
+        else is reached from its own project alone.
+        """
+        tenant, project = self.namespace(Tier.WORKING)
+        if namespace[0] != tenant:
+            return False
+        return tier == Tier.LONG_TERM or namespace[1:2] in ((), (project,))
+
+    @property
+    def looks_after(self) -> tuple[str, ...]:
+        """The prefix of what somebody looks after here: a project, or all, if none is named."""
+        return self.namespace(Tier.LONG_TERM if self.project_id is None else Tier.WORKING)
 
     @property
     def root(self) -> str:
@@ -127,7 +144,8 @@ class MemoryContext:
         return self.namespace(Tier.LONG_TERM)[0]
 
 
-def _label(name: str) -> str:
+def label_of(name: str) -> str:
+    """The label that stands for a name in a namespace; two names never have the same."""
     return name.replace("%", "%25").replace(".", "%2E") if name != ABSENT else "%5F"
 
 

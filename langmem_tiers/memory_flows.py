@@ -92,6 +92,8 @@ class MemoryFlows:
 
         The keys that are `leaving` get another text, with which they are given, or go.
         """
+        for one in memories:
+            self._store.options.bounds.check_content(one.content)
         knowing = Knowing(
             context=context,
             types=self._reader.types,
@@ -144,6 +146,7 @@ class MemoryFlows:
             types=self._reader.types,
             index=self._store.options.index,
             default_ttl=self._store.default_ttl,
+            bounds=self._store.options.bounds,
         )
 
     def _known(
@@ -152,7 +155,7 @@ class MemoryFlows:
         """Where the memories of these keys are.
 
         Raises:
-            InvalidInputError: if there is none of a key, or several elsewhere in the tenant.
+            InvalidInputError: if none of a key is reached, or several elsewhere are.
         """
         alive_at = self._store.moment().alive_at
         params = {"tenant": context.root, "keys": keys, "alive_at": alive_at}
@@ -171,15 +174,18 @@ class MemoryFlows:
         key: str,
         context: MemoryContext,
         absent: type[InvalidInputError] = InvalidInputError,
+        *,
+        everywhere: bool = False,
     ) -> Flow[Candidate]:
-        """The memory of that key: the context's own, else the tenant's only one.
+        """The memory of that key: the context's own, else the only one it reaches.
+
+        It is sought `everywhere` in the tenant by those who look after all of it.
 
         Raises:
-            InvalidInputError: if there is none (as `absent`), or if there are several elsewhere in
-                the tenant.
+            InvalidInputError: if it reaches none (as `absent`), or if it reaches several elsewhere.
         """
         found = yield from self._store.find(context.root, key, TIERS)
-        one = meant(found, key, context)
+        one = _own_or_only(found, key, context) if everywhere else meant(found, key, context)
         if one is None:
             raise absent((yield from _absent(key, context)))
         return one
@@ -214,7 +220,8 @@ class MemoryFlows:
         if one is None:
             one = meant((yield from archived_as(context.root, key)), key, context)
         if one is not None:
-            yield from self._store.write([_deletion(Place(one.tenant, one.namespace), one.key)])
+            gone = _deletion(Place(one.tenant, one.namespace), one.key)
+            yield from self._store.write([replace(gone, twins="go")])
         return one is not None
 
     def clear_session(self, session_id: str, memory_type: str, context: MemoryContext) -> Flow[int]:
@@ -272,11 +279,17 @@ S = TypeVar("S", Candidate, ArchivedAt, _Known)
 
 
 def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
-    """The memory of that key: the context's own if it has one, else the tenant's only one.
+    """The memory of that key: the context's own if it has one, else the only one it reaches.
+
+    What another project keeps is as good as not there.
 
     Raises:
-        InvalidInputError: if several memories elsewhere in the tenant have the key.
+        InvalidInputError: if several memories elsewhere in what it reaches have the key.
     """
+    return _own_or_only(_reached(found, context), key, context)
+
+
+def _own_or_only(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
     own = [one for one in found if _is_own(one, context)]
     if own or len(found) < 2:  # noqa: PLR2004 - one, or none
         return next(iter(own or found), None)
@@ -287,9 +300,13 @@ def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
     )
 
 
+def _reached(found: Sequence[S], context: MemoryContext) -> list[S]:
+    return [one for one in found if context.reaches(one.tier, one.place[0])]
+
+
 def _absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     """Why no memory of that key can be had: it is archived, or there is none."""
-    archived = yield from archived_as(context.root, key)
+    archived = _reached((yield from archived_as(context.root, key)), context)
     for one in sorted(archived, key=lambda each: not _is_own(each, context)):
         return (
             f"the memory {key!r} is archived: bring it back with "

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, Unpack
-from uuid import NAMESPACE_OID, uuid4, uuid5
+from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.asking import DEFAULT_LIMIT
@@ -16,7 +14,7 @@ from langmem_tiers.attempts import attempts_in, concern_of
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import ConfigurationError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory import MemoryContext, Recollection
+from langmem_tiers.memory import Recollection, Recollections
 from langmem_tiers.recalled import recalled_text, with_recalled
 from langmem_tiers.runs import (
     DEFAULT_LESSONS,
@@ -33,9 +31,11 @@ from langmem_tiers.runs import (
     run_of,
     text_of,
 )
+from langmem_tiers.spoken import key_of, said
 from langmem_tiers.structured import checked_model
 from langmem_tiers.tool_lessons import Answer, ToolLessons
 from langmem_tiers.values import storable
+from langmem_tiers.without_memory import OnError, carefully, errors_of
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -88,6 +88,8 @@ class TieredMemoryState(AgentState[Any]):
     recalled_turn: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
     recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
     """In the checkpoint as well: an agent that is resumed is still the same run."""
+    memory_errors: NotRequired[dict[str, str]]
+    """What the turn goes without as Postgres failed: the error of what was to be done."""
 
 
 class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -126,6 +128,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         outcome: Judge | None = None,
         reflect: bool | BaseChatModel = False,
         holdout: float = 0.0,
+        on_error: OnError = "continue",
         tenant: str | None = None,
         project_id: str | None = None,
         session_id: str | None = None,
@@ -146,6 +149,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             reflect: Learn from the tool calls that failed in the turn when the agent is done; see
                 `create_reflexion_node`. True extracts the lessons, a chat model draws them.
             holdout: The share of memories that each turn goes without; see `get_context`.
+            on_error: What comes of a `DatabaseError`: `continue` tells it to the log, the stream
+                and the state's `memory_errors`, and the agent goes on; `raise` lets it fail.
             tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
             project_id: Likewise.
             session_id: Likewise.
@@ -158,6 +163,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         super().__init__()
         checked_lessons(lessons, holdout)
         _check_learning(outcome, reflect)
+        self._careful = carefully(on_error)
         self._model = None if isinstance(reflect, bool) else reflect
         self._remember, self._reflect = remember, reflect is not False
         labels = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
@@ -201,12 +207,15 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
         _check_alone(request)
-        known = self._of_this_turn(request)
-        turn = known or await self._recall(memory, request)
-        concern, run = concern_of(request, self._lessons), self._shown_to(turn.run)
-        lessons = await memory.aget_lessons(**concern, **run) if concern else []
+        known, told = self._of_this_turn(request), dict[str, str]()
+        turn = known or await self._recall(memory, request, told)
+        lessons: Sequence[Recollection] = ()
+        if concern := concern_of(request, self._lessons):
+            with self._careful("lessons", request.runtime, told):
+                lessons = await memory.aget_lessons(**concern, **self._shown_to(turn.run))
         response = await handler(_shown(request, turn, lessons))
-        return response if known else self._kept(response, turn)
+        update = {**({} if known else self._kept(turn)), **errors_of(request.state, told, known)}
+        return ExtendedModelResponse(response, Command(update=update)) if update else response
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]
@@ -220,24 +229,33 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         """Run a tool call, unless it is held as one that failed before."""
         return await self._tool_lessons.awrap_tool_call(request, handler)
 
-    def after_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> None:
+    def after_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
-        at_once(self._learn(blocking(self._memory(runtime)), state))
+        return at_once(self._learn(blocking(self._memory(runtime)), state, runtime))
 
-    async def aafter_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> None:
+    async def aafter_agent(
+        self, state: TieredMemoryState, runtime: Runtime[Any]
+    ) -> dict[str, Any] | None:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
-        await self._learn(self._memory(runtime), state)
+        return await self._learn(self._memory(runtime), state, runtime)
 
-    async def _learn(self, memory: MemoryCoordinator, state: TieredMemoryState) -> None:
+    async def _learn(
+        self, memory: MemoryCoordinator, state: TieredMemoryState, runtime: Runtime[Any]
+    ) -> dict[str, Any] | None:
+        told: dict[str, str] = {}
         if credit := self._credit(state):
-            await memory.arecord_outcome(**credit)
+            with self._careful("outcome", runtime, told):
+                await memory.arecord_outcome(**credit)
         if self._reflect:
-            await memory.areflect(attempts_in(state["messages"]), model=self._model)
+            with self._careful("reflect", runtime, told):
+                await memory.areflect(attempts_in(state["messages"]), model=self._model)
         if self._remember:
             turn = self._turns.get(str(state.get("recalled_turn")))
             found = () if turn is None else turn.found
-            config = ensure_config()
-            await memory.astore_many(said(state["messages"], memory.context, config, found))
+            new = said(state["messages"], memory.context, ensure_config(), found)
+            with self._careful("remember", runtime, told):
+                await memory.astore_many(new)
+        return errors_of(state, told, state) or None
 
     def _run_of_turn(self, request: ToolCallRequest) -> Run | None:
         noted = _noted(request.state)
@@ -256,15 +274,19 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def _memory(self, runtime: Runtime[Any]) -> MemoryCoordinator:
         return self._whose.memory(runtime, ensure_config())
 
-    async def _recall(self, memory: MemoryCoordinator, request: ModelRequest[Any]) -> _Turn:
+    async def _recall(
+        self, memory: MemoryCoordinator, request: ModelRequest[Any], told: dict[str, str]
+    ) -> _Turn:
         """Recall for a turn; what the model sees among the messages is not shown as well."""
-        run = _run(request)
-        if self._remember:
-            found = await memory.aget_context(_question(request), **self._with_room(request))
-            shown = await memory.aexpose(self._new(found, request), **self._shown_to(run))
-        else:
-            asked = {**self._options, **self._shown_to(run)}
-            shown = await memory.aget_context(_question(request), **asked)
+        run, shown = _run(request), Recollections()
+        question = memory.tiered_store.options.bounds.beginning(_question(request))
+        with self._careful("recall", request.runtime, told):
+            if self._remember:
+                found = await memory.aget_context(question, **self._with_room(request))
+                shown = await memory.aexpose(self._new(found, request), **self._shown_to(run))
+            else:
+                asked = {**self._options, **self._shown_to(run)}
+                shown = await memory.aget_context(question, **asked)
         return _Turn(_question_id(request), run, tuple(shown))
 
     def _with_room(self, request: ModelRequest[Any]) -> dict[str, Any]:
@@ -275,7 +297,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self, found: Sequence[Recollection], request: ModelRequest[Any]
     ) -> Sequence[Recollection]:
         config = ensure_config()
-        seen = {_key(one, config) for one in request.messages}
+        seen = {key_of(one, config) for one in request.messages}
         return [one for one in found if one.key not in seen][: self._limit]
 
     def _shown_to(self, run: Run) -> dict[str, Any]:
@@ -286,15 +308,14 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         turn = self._turns.get(str(request.state.get("recalled_turn")))
         return turn if turn and turn.message_id == _question_id(request) else None
 
-    def _kept(self, response: ModelResponse[Any], turn: _Turn) -> ExtendedModelResponse[Any]:
-        """The response, with what was recalled kept for the rest of the turn."""
+    def _kept(self, turn: _Turn) -> dict[str, Any]:
+        """Keep what was recalled for the rest of the turn; under which name the state says."""
         name = str(uuid4())
         self._turns[name] = turn
         for oldest in list(self._turns)[:-_TURNS]:
             self._turns.pop(oldest, None)
         noted = Noted(run=turn.run.id, message_id=turn.message_id)
-        update = {"recalled_turn": name, "recalled_run": noted}
-        return ExtendedModelResponse(response, Command(update=update))
+        return {"recalled_turn": name, "recalled_run": noted}
 
 
 def _check_alone(request: ModelRequest[Any]) -> None:
@@ -340,44 +361,3 @@ def _shown(
 ) -> ModelRequest[Any]:
     text = recalled_text(turn.found, lessons)
     return request.override(system_message=with_recalled(request.system_message, text))
-
-
-def said(
-    messages: Sequence[BaseMessage],
-    context: MemoryContext,
-    config: RunnableConfig,
-    recalled: Sequence[Recollection] = (),
-) -> list[dict[str, Any]]:
-    """The last thing that the user said, and the assistant's last word on it.
-
-    The user spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
-    """
-    last = messages[-1] if messages else None
-    answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
-    session = context.session_id or _thread(config)
-    return [
-        {
-            "content": storable(text_of(one)),
-            "key": _key(one, config),
-            "speaker": speaker,
-            "session_id": session,
-            "source": source,
-            "recalled": told,
-        }
-        for one, speaker, source, told in (
-            (last_question(messages), "user", "user", ()),
-            (answer, "assistant", "agent", recalled),
-        )
-        if one is not None and text_of(one)
-    ]
-
-
-def _key(message: BaseMessage, config: RunnableConfig) -> str:
-    """The same for the same message of a thread; without a thread, of the same words."""
-    origin = _thread(config) or storable(text_of(message))
-    return str(uuid5(NAMESPACE_OID, f"{origin}\0{message.id}"))
-
-
-def _thread(config: RunnableConfig) -> str | None:
-    thread = (config.get("configurable") or {}).get("thread_id")
-    return None if thread is None else str(thread)

@@ -24,10 +24,13 @@ SETUP_LOCK = 0x6C616E676D656D
 BUILD_LOCK = SETUP_LOCK + 1
 """Key of the advisory lock that index builds skip over."""
 
-_DOCUMENTS = 1
+_DOCUMENTS = 2
 """The version of documents.sql; a database that had an older one gets this one at setup."""
 
 _LOCK = Call("lock_setup", {"lock": SETUP_LOCK})
+
+NO_HURRY = Call("no_hurry", {})
+"""Lets the rest of a transaction take as long as it takes, whatever the store's time-out is."""
 
 
 def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
@@ -40,7 +43,7 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
         ConfigurationError: if it holds words of another language.
     """
     migrations = {"migrations": f"{options.schema('memory')}.migrations"}
-    _, ((exists,),) = yield Query((_LOCK, Call("has_migrations", migrations)))
+    _, _, ((exists,),) = yield Query((NO_HURRY, _LOCK, Call("has_migrations", migrations)))
     if not exists:
         yield Script(sql.bootstrap(options))
     (applied,) = yield Query((Call("applied_migrations", {}),))
@@ -189,8 +192,8 @@ def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
     vector = options.index.vector if options.index else None
     if vector is None or not vector.ann:
         return ()
-    (((stored, have, broken, _),), rows) = yield Query(
-        (state_call(options), Call("largest_tenants", {})), commit=True
+    _, ((stored, have, broken, _),), rows = yield Query(
+        (NO_HURRY, state_call(options), Call("largest_tenants", {})), commit=True
     )
     check_shape(stored, vector)
     outgrown = {tier for tier, largest in rows if largest > options.exact_limit}

@@ -68,6 +68,12 @@ def scope(prefix: Sequence[str]) -> Scope:
     return Scope(tenant, namespace, namespace[:-1] + "/" if namespace else _ABOVE_ALL)
 
 
+def elsewhere(looked_after: Sequence[str]) -> dict[str, str]:
+    """The parameters by which a statement knows what is outside of this prefix."""
+    bounds = scope(looked_after)
+    return {"project_low": bounds.low, "project_high": bounds.high}
+
+
 def check_key(key: object) -> str:
     """Return a key that can be stored.
 

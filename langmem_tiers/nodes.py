@@ -10,6 +10,7 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.attempts import concern_of, led_by
+from langmem_tiers.bounds import Bounds
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.documents import facts
 from langmem_tiers.errors import MissingExtraError
@@ -136,9 +137,8 @@ async def _recall(
 ) -> dict[str, Any]:
     run, concern = this_run(), concern_of(state, lessons)
     first = await memory.aget_lessons(**concern, run_id=run, holdout=holdout) if concern else []
-    found = await memory.aget_context(
-        _question(state, query), run_id=run, holdout=holdout, **options
-    )
+    question = _question(state, query, memory.tiered_store.options.bounds)
+    found = await memory.aget_context(question, run_id=run, holdout=holdout, **options)
     return _update(found, first, run)
 
 
@@ -159,11 +159,11 @@ def this_run() -> Run:
     return run_of(get_runtime())
 
 
-def _question(state: Any, query: OfState | None) -> str:
+def _question(state: Any, query: OfState | None, bounds: Bounds) -> str:
     if query is None:
-        return storable(text_of(last_question(of_state(state, "messages"))))
+        return bounds.beginning(storable(text_of(last_question(of_state(state, "messages")))))
     asked: str = of_state(state, query)
-    return str(asked) if isinstance(query, str) else asked
+    return bounds.beginning(str(asked)) if isinstance(query, str) else asked
 
 
 def _update(

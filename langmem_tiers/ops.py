@@ -22,6 +22,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
+from langmem_tiers.bounds import DEFAULT, Bounds
 from langmem_tiers.config import MAX_FIELD_BYTES, Distance, IndexOptions, StoreOptions
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory import TIERS, Tier
@@ -51,7 +52,7 @@ NEVER: Final = _Never("inf")
 """The TTL that a tier's view gives for None: no expiry, whatever the tier's own life is."""
 
 
-def to_read(op: Op) -> Read:
+def to_read(op: Op, bounds: Bounds = DEFAULT) -> Read:
     """Check and translate an operation that reads.
 
     Raises:
@@ -61,9 +62,9 @@ def to_read(op: Op) -> Read:
     if isinstance(op, GetOp):
         return to_get(op)
     if isinstance(op, SearchOp):
-        return _search(op)
+        return _search(op, bounds)
     if isinstance(op, ListNamespacesOp):
-        return _list_namespaces(op)
+        return _list_namespaces(op, bounds)
     raise InvalidTypeError(
         f"unknown operation {type(op).__name__}: batch takes GetOp, PutOp, SearchOp and "
         "ListNamespacesOp"
@@ -82,12 +83,12 @@ def to_write(op: PutOp, options: StoreOptions) -> Write:
     _check_labels(op, op.namespace)
     place, key = encode(op.namespace), check_key(op.key)
     if op.value is None:
-        return Write(place=place, key=key, value=None)
+        return Write(place=place, key=key, value=None, twins="stay")
     paths = _index_paths(op.index, options.index)
     return Write(
         place=place,
         key=key,
-        value=encode_value(op.value),
+        value=encode_value(op.value, options.bounds),
         texts=tuple(_texts(op.value, paths)),
         ttl=_minutes(op.ttl),
         told=told(op.value),
@@ -140,34 +141,35 @@ def _check_labels(op: Op, labels: Sequence[str]) -> None:
     validate_op_namespace(op)
 
 
-def _search(op: SearchOp) -> Search:
+def _search(op: SearchOp, bounds: Bounds) -> Search:
     _check_labels(op, op.namespace_prefix)
     if op.query is not None and not isinstance(op.query, str):
         raise InvalidTypeError(f"a query is a string, not {type(op.query).__name__}")
     if op.query:
+        bounds.check_query(op.query)
         utf8_bytes(op.query, "query")
     return Search(
         scope=scope(op.namespace_prefix),
-        conditions=compile_filter(op.filter),
+        conditions=compile_filter(op.filter, bounds),
         text=op.query or None,
-        limit=_rows(op.limit, "limit"),
+        limit=_limit(op.limit, bounds),
         offset=_rows(op.offset, "offset"),
         refresh=bool(op.refresh_ttl),
     )
 
 
-def _list_namespaces(op: ListNamespacesOp) -> ListNamespaces:
+def _list_namespaces(op: ListNamespacesOp, bounds: Bounds) -> ListNamespaces:
     given = op.match_conditions or ()
     if not isinstance(given, tuple | list):
         raise InvalidTypeError(f"match_conditions is a tuple of MatchCondition, not {given!r}")
-    conditions = [_match(condition) for condition in given]
+    conditions = [_match(condition) for condition in bounds.conditions(given)]
     tenants = {labels[0] for kind, labels in conditions if kind == "prefix" and labels}
     depth = op.max_depth
     return ListNamespaces(
         tenant=tenants.pop() if len(tenants) == 1 and "*" not in tenants else None,
         matches=[(kind, text_array(labels)) for kind, labels in conditions],
         max_depth=None if depth is None else _rows(depth, "max_depth"),
-        limit=_rows(op.limit, "limit"),
+        limit=_limit(op.limit, bounds),
         offset=_rows(op.offset, "offset"),
     )
 
@@ -187,6 +189,12 @@ def _match(condition: object) -> tuple[str, tuple[str, ...]]:
     for label in labels:
         utf8_bytes(label, "namespace")
     return kind, labels
+
+
+def _limit(number: object, bounds: Bounds) -> int:
+    limit = _rows(number, "limit")
+    bounds.check_limit(limit)
+    return limit
 
 
 def _rows(number: object, what: str) -> int:

@@ -242,13 +242,12 @@ class MemoryOrchestrator(KeepingVerbs, HistoryVerbs):
             budget: Tokens at most; it never gets more than what is left of the turn's.
             filters: Options of `get_context` for every recall: `agent_id`, `tags`, `tiers`, ….
             messages: The conversation so far; the session's memories if not given.
-            show_messages: False where the model is sent `messages` itself: they inform the later
-                stages, and are not shown a second time.
+            show_messages: False where the model is sent `messages` itself: they only inform.
             tools: What the agent can call, unless a source says so.
 
         Raises:
             BudgetExceededError: if the turn has spent what it may; nothing was asked.
-            InvalidInputError: for a filter that no recall takes.
+            InvalidInputError: for a filter that no recall takes, or no room for a persona's rules.
         """
         plan = self.assembling(
             prompt, budget, filters, messages=messages, tools=tools, show_messages=show_messages
@@ -283,7 +282,7 @@ class MemoryOrchestrator(KeepingVerbs, HistoryVerbs):
         show_messages: bool = True,
     ) -> Plan[Assembled]:
         """What `assemble_context` does, as a plan."""
-        record, room = self._turn(), checked_tokens(budget)
+        record, wanted = self._turn(), checked_tokens(budget)
         utf8_bytes(_text(prompt, "prompt"), "prompt")
         self._check("assemble a context", tokens=True)
         told = {
@@ -291,15 +290,21 @@ class MemoryOrchestrator(KeepingVerbs, HistoryVerbs):
             "messages": checked_list(messages, "messages"),
             "tools": checked_list(tools, "tools"),
             "show_messages": show_messages,
-            "budget": self._room(room),
+            "budget": self._room(wanted),
         }
-        self.memory.asking.ask(prompt, self.context, **told["filters"])
+        said = self._store.options.bounds.beginning(prompt)
+        self.memory.asking.ask(said, self.context, **told["filters"])
         sections = yield from filled(self.layout, self._sources, prompt, told, self.memory)
         with self._lock:  # another call may have spent or ended it meanwhile
             self._turn()
-            room = self._room(room)
+            room = self._room(wanted)
             found = assemble(
-                sections, layout=self.layout, budget=room, count_tokens=self._count, query=prompt
+                sections,
+                layout=self.layout,
+                budget=room,
+                count_tokens=self._count,
+                query=prompt,
+                spent=0 if room == wanted else record.tokens,
             )
             kept = storable(keepable(prompt, self.memory.gate.policy, self.memory.gate.detectors))
             record.prompt = record.prompt or shortened(kept)

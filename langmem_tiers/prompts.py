@@ -55,6 +55,19 @@ Call this tool without being asked when:
 NO_ID_TO_CREATE = "A new memory has no id yet: call again without the id, or with action 'update'."
 ID_NEEDED = "To {action} a memory, give its id; search for the memory to learn it."
 CONTENT_NEEDED = "To {action} a memory, give its content."
+STANDS = (
+    "The memory {id} is not yours: it stands as it is, and you cannot {action} it. If something "
+    "has changed, create a new memory that says so."
+)
+NOT_THERE = (
+    "There is no memory {id} that you could {action}: search for the memory to learn its id, or "
+    "create a new one."
+)
+HELD_BACK = (
+    "stored memory {id}, but it is held back until a person has looked at it: no search finds it. "
+    "Why: {reason}"
+)
+NOT_STORED = "This was not stored, and nothing was changed. Why: {reason}"
 
 REFLECT = """\
 You write lessons for a software agent from its failed attempts, so that it does better next time.

@@ -204,7 +204,7 @@ class PursuingVerbs:
 
     @cached_property
     def _whose(self) -> Whose:
-        return Whose.of(self.context)
+        return Whose.of(self.context, self._store.options.bounds)
 
     def _look(self, limit: int = 0, kinds: Sequence[str] = ()) -> Flow[ShortTermSnapshot]:
         if isinstance(limit, bool) or not isinstance(limit, int):

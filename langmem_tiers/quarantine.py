@@ -29,7 +29,10 @@ class QuarantineVerbs:
     def list_quarantined(
         self, *, limit: int = 100, after: Quarantined | None = None, own: bool = False
     ) -> list[Quarantined]:
-        """What of the tenant is stored and not recalled, oldest first, and why.
+        """What of the project is stored and not recalled, oldest first, and why.
+
+        It is what the context's project keeps, and what is everybody's in the tenant; of a context
+        that names no project, all of the tenant. So are `release`, `reject` and `decisions`.
 
         Args:
             limit: Memories at most, 0 to 1,000.
@@ -47,7 +50,7 @@ class QuarantineVerbs:
     async def alist_quarantined(
         self, *, limit: int = 100, after: Quarantined | None = None, own: bool = False
     ) -> list[Quarantined]:
-        """What of the tenant is stored and not recalled; see `list_quarantined`."""
+        """What of the project is stored and not recalled; see `list_quarantined`."""
         return await self._store.arun(self._listed(limit, after=after, own=own))
 
     @traced("tool")
@@ -64,7 +67,7 @@ class QuarantineVerbs:
 
         Raises:
             NotQuarantinedError: if there is no such memory, or it is not quarantined.
-            InvalidInputError: if several elsewhere in the tenant have the key.
+            InvalidInputError: if several beside the context's own have the key.
             ConflictError: if it was written since that version; nothing was done.
         """
         return self._store.run(self._release(key, reason, version))
@@ -85,7 +88,7 @@ class QuarantineVerbs:
 
         Raises:
             NotQuarantinedError: if there is no such memory, or it is not quarantined.
-            InvalidInputError: if several elsewhere in the tenant have the key.
+            InvalidInputError: if several beside the context's own have the key.
             ConflictError: if it was written since that version; nothing was done.
         """
         return self._store.run(self._reject(key, reason, version))
@@ -122,7 +125,7 @@ class QuarantineVerbs:
         if not isinstance(since, Mapping) or not all(type(number) is int for number in since):
             raise InvalidTypeError("decisions wants {one.id: one.quarantined_at, …}")
         moments = {each: parsed_moment(at, "since") for each, at in since.items()}
-        return quarantine.decisions(self.context.root, moments)
+        return quarantine.decisions(self.context, moments)
 
     def _listed(
         self, limit: int, *, after: Quarantined | None, own: bool
@@ -132,11 +135,11 @@ class QuarantineVerbs:
                 f"after is the last memory of the page before, not {type(after).__name__}"
             )
         return quarantine.quarantined(
-            self.context.root,
+            self.context,
             self._store.flows.moment(),
             checked_limit(limit),
             after=after,
-            within=self.context if own else None,
+            own=own,
         )
 
     def _release(self, key: str, reason: str, version: datetime | None) -> Flow[Released]:
@@ -153,5 +156,8 @@ class QuarantineVerbs:
         return (yield from quarantine.reject(one, why, options, moment, version=version))
 
     def _meant(self, key: str) -> Flow[Held]:
-        one = yield from self._flows.known(memory_key(key), self.context, NotQuarantinedError)
+        context = self.context
+        one = yield from self._flows.known(
+            memory_key(key), context, NotQuarantinedError, everywhere=context.project_id is None
+        )
         return Held(Place(one.tenant, one.namespace), one.key, one.id)

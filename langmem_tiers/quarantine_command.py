@@ -36,16 +36,16 @@ def quarantine(
     key = release or reject
     if key is not None and reason is None:
         raise InvalidInputError("say why: --reason 'it is our own guideline'")
-    root = MemoryContext(tenant=tenant).root
+    context = MemoryContext(tenant=tenant)
     with opened_to_read(url, index=False) as store:
         moment = store.flows.moment()
         if key is not None:
-            told = (store.run(held.named(root, key, moment)), str(reason))
+            told = (store.run(held.named(context, key, moment)), str(reason))
             if release is not None:
                 store.run(held.release(*told, TrustPolicy(), store.options, moment))
             else:
                 store.run(held.reject(*told, store.options, moment))
-        found = store.run(held.quarantined(root, moment, checked_limit(limit)))
+        found = store.run(held.quarantined(context, moment, checked_limit(limit)))
     if as_json:
         rendering.print_json(rendering.quarantined_document(tenant, found))
         return

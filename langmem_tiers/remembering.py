@@ -68,7 +68,7 @@ class RememberingVerbs(ReviewVerbs):
             valid_from: When it began to be true, with a time zone. If not given, it is true from
                 when it happened or was recorded, whichever is earlier.
             valid_to: When it ceases to be true; not at all, if not given.
-            derived_from: Keys of the tenant's memories that it was concluded from. Where one of
+            derived_from: Keys of the memories that it was concluded from. Where one of
                 them is retracted, it becomes suspect.
             importance: From 0 to 1.
             entities: Who and what it is about.
@@ -131,12 +131,12 @@ class RememberingVerbs(ReviewVerbs):
         Raises:
             InvalidInputError: if one of them cannot be stored; nothing was.
         """
-        return self._admit(new_memories(memories))
+        return self._admit(new_memories(memories, self._store.options.bounds))
 
     @traced("tool")
     async def astore_many(self, memories: Iterable[Mapping[str, Any] | str]) -> list[StoreResult]:
         """Remember several things; see `store_many`."""
-        return await self._aadmit(new_memories(memories))
+        return await self._aadmit(new_memories(memories, self._store.options.bounds))
 
     def _admit(self, memories: Sequence[NewMemory]) -> list[StoreResult]:
         results = self._store.run(self._flows.admit(memories, self.context))

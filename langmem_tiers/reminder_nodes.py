@@ -41,7 +41,7 @@ from langmem_tiers.values import storable
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
-_FENCE = re.compile(r"<(?=\s*/?\s*reminders?\b)", re.IGNORECASE)
+_FENCE = re.compile(r"<(?=\s*+(?:/\s*+)?reminders?\b)", re.IGNORECASE)
 _log = logging.getLogger(__name__)
 
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from langmem_tiers.consolidate.archive import ArchiveReport
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
+from langmem_tiers.errors import worded
 from langmem_tiers.explain import UNPRINTABLE
 from langmem_tiers.importers import BadRecord
 from langmem_tiers.importing import Imported
@@ -229,7 +230,7 @@ def cycles_document(
     """What cycles of consolidation did, and which ones broke off, as JSON."""
     return {
         "cycles": [_cycle_document(one) for one in reports],
-        "failed": {tenant: str(error) for tenant, error in failures.items()},
+        "failed": {tenant: worded(error) for tenant, error in failures.items()},
     }
 
 

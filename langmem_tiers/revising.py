@@ -118,11 +118,11 @@ class RevisingVerbs:
         try:
             one = yield from self._flows.known(key, self.context)
         except InvalidInputError:
-            gone = yield from history.history_of_gone(key, self.context.root)
+            gone = yield from history.history_of_gone(key, self.context)
             if gone is None:
                 raise
             return gone
-        return (yield from history.history(one, self.context.root))
+        return (yield from history.history(one, self.context))
 
     def _revising(self) -> Revising:
         return Revising(self.context.root, self._store.options, self._store.flows.now)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -21,6 +23,8 @@ T = TypeVar("T")
 _CLOSED = "the store is closed: open it first"
 _ASIDE = Daemons(4)
 """Where flows run that nobody waits for; four at a time, as most of their time is a model's."""
+_BRIEFLY = Daemons(1)
+"""Where those of them run that ask no model, behind none that does."""
 _inherited: list[object] = []
 """Connections of a parent process: a fork must neither use nor close them."""
 
@@ -130,8 +134,8 @@ class Runner:
         """Raise InvalidStateError where a blocking call would block the store's own loop."""
         if self.on_own_loop:
             raise asyncio.InvalidStateError(
-                "this store was opened async and would block its own event loop: use the "
-                "a-method (aget, asearch, aput, aclose, …), or call from another thread"
+                "this store was opened async and the call would block its own event loop: "
+                f"await {_twin()}(…) instead, or call from another thread"
             )
 
     def close(self) -> None:
@@ -199,7 +203,7 @@ class Runner:
         """Run a plan, awaiting; what it asks for is awaited on this loop."""
         return await arun(plan, _AsyncSteps(self))
 
-    def aside(self, flow: Flow[T]) -> Future[T]:
+    def aside(self, flow: Flow[T], on: Daemons = _ASIDE) -> Future[T]:
         """Begin a flow that nobody waits for, on the store's own loop or on a thread of its own.
 
         No interpreter waits for it either, and a store that is closed is not opened for it.
@@ -212,7 +216,11 @@ class Runner:
         database = self._database
         if database is None:
             raise ConfigurationError(_CLOSED)
-        return _ASIDE.submit(lambda: run(flow, database.session()))
+        return on.submit(lambda: run(flow, database.session()))
+
+    def briefly(self, flow: Flow[T]) -> Future[T]:
+        """Begin a flow that nobody waits for and that asks no model; see `aside`."""
+        return self.aside(flow, _BRIEFLY)
 
     def _sync(self) -> Database:
         if self._database is None:
@@ -259,6 +267,23 @@ class _AsyncSteps:
 
     async def perform(self, step: Step, /) -> Any:
         return await (step.acall() if isinstance(step, Ask) else self._runner.arun(step))
+
+
+def _twin() -> str:
+    """The async form of the method of ours that was called; it is the outermost one that has one.
+
+    What blocks runs a flow that knows nothing of the method that it came from, but the stack does.
+    """
+    found = ""
+    for frame, _ in traceback.walk_stack(inspect.currentframe()):
+        if str(frame.f_globals.get("__name__")).startswith(_OURS):
+            name = f"a{frame.f_code.co_name}"
+            found = name if hasattr(frame.f_locals.get("self"), name) else found
+    return found
+
+
+_OURS = ("langmem_tiers.", "langgraph.store.")
+"""Modules whose methods come in pairs."""
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -34,6 +34,8 @@ from langmem_tiers.tracing import trace_id
 from langmem_tiers.types import MemoryTypes
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_BETWEEN = re.compile(r"\}([^{}]*)(?=\{)")
+"""What stands between two placeholders."""
 _SCOPE = tuple(one.name for one in fields(MemoryContext))
 _OUTSIDE = (
     "a node runs in a graph: add it with builder.add_node('name', node), compile with "
@@ -104,9 +106,14 @@ class Remembered:
         return self.coordinator(tiered(runtime.store), context=context)
 
     def context(self, given: Any, config: RunnableConfig) -> MemoryContext:
-        """Who asks: the run's context, and over it what is named here."""
+        """Who asks: the run's context, and over it what is named here; else the thread's session.
+
+        A run in a thread that names no session is in the session that is called as the thread is.
+        """
         named = {name: filled(text, config) for name, text in _labels(self).items() if text}
-        labels = {**_labels(given), **named}
+        thread = thread_of(config)
+        session = {} if thread is None else {"session_id": thread}
+        labels = {**session, **_labels(given), **named}
         if "tenant" not in labels:
             raise InvalidInputError(
                 f"whose memory is it? {_without_tenant(given)}: run the graph with "
@@ -170,28 +177,53 @@ def run_of(runtime: Any) -> Run:
     return Run(str(info.task_id), None if root is None else str(root))
 
 
+def thread_of(config: RunnableConfig) -> str | None:
+    """The thread that a run is in; None if it names none."""
+    thread = (config.get("configurable") or {}).get("thread_id")
+    return None if thread is None else str(thread) or None
+
+
 def checked_template(text: str) -> str:
-    """A text whose braces are all `{name}`.
+    """A text whose braces are all `{name}`, with a sign between any two.
 
     Raises:
-        InvalidInputError: for any other brace, which would stand for everybody.
+        InvalidInputError: for any other brace, which would stand for everybody; and for two without
+            a sign between them, which would stand for the same in two ways.
     """
     if set("{}") & set(_PLACEHOLDER.sub("", text)):
         raise InvalidInputError(
             f"{text!r} has a brace that is no placeholder: write {{user_id}}, with letters, digits "
             "and underscores, for config['configurable']['user_id']"
         )
+    if not all(_signs(between) for between in _BETWEEN.findall(text)):
+        raise InvalidInputError(
+            f"{text!r} has two placeholders without a sign between them, where 'a' and 'bc' would "
+            "be the same as 'ab' and 'c': give each a label of its own, or put a sign such as '-' "
+            "between them"
+        )
     return text
 
 
-def filled(text: str, config: RunnableConfig) -> str:
+def _signs(text: str) -> set[str]:
+    """The characters of a text by which two values can be told apart, once they hold none."""
+    return {one for one in text if not (one.isascii() and one.isalnum()) and one != "%"}
+
+
+def filled(
+    text: str, config: RunnableConfig, written: Callable[[str], str] = lambda name: name
+) -> str:
     """A text with each `{name}` replaced by that value of `config["configurable"]`.
+
+    Of several, each is written without the signs between them (`%2D` for `-`), so that different
+    values never make the same text. `written` makes of each what stands there.
 
     Raises:
         InvalidInputError: if there is no such value.
     """
     checked_template(text)
     known = config.get("configurable") or {}
+    signs = {one for between in _BETWEEN.findall(text) for one in _signs(between)}
+    escaped = {ord(one): _escaped(one) for one in signs | {"%"}} if signs else {}
 
     def value(found: re.Match[str]) -> str:
         if (label := known.get(found[1])) is None:
@@ -200,9 +232,13 @@ def filled(text: str, config: RunnableConfig) -> str:
                 f"{text!r} needs config['configurable'][{found[1]!r}], and the run has "
                 f"{named or 'nothing'} there"
             )
-        return str(label)
+        return written(str(label).translate(escaped))
 
     return _PLACEHOLDER.sub(value, text)
+
+
+def _escaped(sign: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in sign.encode(errors="surrogatepass"))
 
 
 def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:

@@ -102,7 +102,7 @@ class Session:
                 return self._build(effect)
             return self._query(effect)
         except (psycopg.Error, PoolTimeout) as error:
-            raise interruption(error) or translated(error) from error
+            raise interruption(error) or translated(error, effect) from error
 
     def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
@@ -117,12 +117,12 @@ class Session:
     def _build(self, build: Build) -> bool:
         conn = self._connection()
         locked = conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
-        ((ours,),) = locked.fetchall()
-        if not ours:
+        if locked.fetchall() != [(True,)]:
             return False
         try:
-            for statement in build.statements:
-                conn.execute(statement.encode(), prepare=False)
+            with conn.unhurried():
+                for statement in build.statements:
+                    conn.execute(statement.encode(), prepare=False)
         except BaseException:
             conn.close()  # which also lets go of the lock
             raise
@@ -273,7 +273,7 @@ class AsyncSession:
                 return await self._build(effect)
             return await self._query(effect)
         except (psycopg.Error, PoolTimeout) as error:
-            raise interruption(error) or translated(error) from error
+            raise interruption(error) or translated(error, effect) from error
 
     async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
@@ -288,12 +288,12 @@ class AsyncSession:
     async def _build(self, build: Build) -> bool:
         conn = await self._connection()
         locked = await conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
-        ((ours,),) = await locked.fetchall()
-        if not ours:
+        if await locked.fetchall() != [(True,)]:
             return False
         try:
-            for statement in build.statements:
-                await conn.execute(statement.encode(), prepare=False)
+            async with conn.unhurried():
+                for statement in build.statements:
+                    await conn.execute(statement.encode(), prepare=False)
         except BaseException:
             await conn.close()  # which also lets go of the lock
             raise

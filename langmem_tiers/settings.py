@@ -16,9 +16,17 @@
         enable_tool_tracking: true
         untracked_tools: [write_todos, search_memory, manage_memory, complete_reminder]
         enable_skill_extraction: true
+      bounds:
+        value_bytes: 8388608
+        value_depth: 600
+        query_characters: 100000
+        filter_conditions: 1000
+        limit: 100000
+        batch: 100000
+        statement_timeout_ms: 60000
 
-These are the defaults, and each may be left out. `config.py` says what each means. The two models
-are made when they are asked for: nothing is sent to them unasked.
+These are the defaults, and each may be left out. `config.py` and `bounds.py` say what each means.
+The two models are made when they are asked for: nothing is sent to them unasked.
 """
 
 from __future__ import annotations
@@ -38,6 +46,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
+from langmem_tiers.bounds import Bounds
 from langmem_tiers.config import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 from langmem_tiers.errors import ConfigurationError, MissingExtraError
 
@@ -50,7 +59,7 @@ PREFIX = "LANGMEM_TIERS_MEMORY__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """The settings of a coordinator, of promotion and of turns.
+    """The settings of a coordinator, of promotion and of turns, and the bounds of a store.
 
     Example:
         ```python
@@ -65,6 +74,7 @@ class MemorySettings:
     coordinator: CoordinatorSettings = field(default_factory=CoordinatorSettings)
     promotion: PromotionSettings = field(default_factory=PromotionSettings)
     orchestrator: OrchestratorSettings = field(default_factory=OrchestratorSettings)
+    bounds: Bounds = field(default_factory=Bounds)
 
     @classmethod
     def load(
@@ -146,6 +156,7 @@ _SECTIONS = {
     "coordinator": CoordinatorSettings,
     "promotion": PromotionSettings,
     "orchestrator": OrchestratorSettings,
+    "bounds": Bounds,
 }
 
 

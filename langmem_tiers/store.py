@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from langgraph.store.base import BaseStore, Op, Result, TTLConfig, ensure_embeddings
 
-from langmem_tiers import sql
+from langmem_tiers.bounds import DEFAULT, Bounds
 from langmem_tiers.config import (
     EXACT_LIMIT,
     SHORT_TERM_TTL_MINUTES,
@@ -24,7 +23,7 @@ from langmem_tiers.config import (
 from langmem_tiers.database import Target
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
-from langmem_tiers.errors import ConfigurationError, DatabaseError
+from langmem_tiers.errors import ConfigurationError
 from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.memory import RelationSize, Tier, TierStats
 from langmem_tiers.ops import to_tier
@@ -68,6 +67,7 @@ class TieredStore(SweepingStore, BaseStore):
         short_term_ttl: float | None = SHORT_TERM_TTL_MINUTES,
         exact_limit: int | None = None,
         trace_days: float | None = TRACE_DAYS,
+        bounds: Bounds | None = None,
         clock: Callable[[], datetime] | None = None,
         server: EmbeddedPostgres | None = None,
     ) -> None:
@@ -90,6 +90,7 @@ class TieredStore(SweepingStore, BaseStore):
             exact_limit: The number of vectors up to which a search is exact.
             trace_days: How long the traces of turns are kept; None for ever. The sweeper removes
                 what is older.
+            bounds: How large and how long what one call gives may be; `Bounds()` if not given.
             clock: What tells the time, in timezone-aware UTC.
             server: A Postgres of the store's own, started and stopped with it.
 
@@ -103,6 +104,7 @@ class TieredStore(SweepingStore, BaseStore):
             tier_ttl={} if short_term_ttl is None else {Tier.SHORT_TERM: short_term_ttl},
             exact_limit=EXACT_LIMIT if exact_limit is None else exact_limit,
             trace_days=trace_days,
+            bounds=DEFAULT if bounds is None else bounds,
         )
         check_ttl(ttl)
         if clock is not None and clock().tzinfo is None:
@@ -110,15 +112,19 @@ class TieredStore(SweepingStore, BaseStore):
         self.index_config = index
         self.ttl_config = ttl
         self._flows = StoreFlows(self.options, clock=clock or _utc_now, ttl=lambda: self.ttl_config)
-        target = _target(conn_string, index, self.options, pool_config)
+        embed = index["embed"] if index and index.get("dims") else None
+        embeddings = None if embed is None else ensure_embeddings(embed)
+        target = Target.of(self.options, conn_string, embeddings, pool_config or {})
         target.check()
         self._runner = Runner(target, server, self._flows.set_up)
+        self._flows.aside = self._runner.briefly
         self._sweepers = Sweepers(
             check=self._check_set_up,
             acheck=lambda: self._runner.arun(self._flows.check_set_up()),
             sweep=lambda: self._runner.run(self._flows.tend()),
             asweep=lambda: self._runner.arun(self._flows.tend()),
             minutes=lambda: (self.ttl_config or {}).get("sweep_interval_minutes"),
+            refuse=self._runner.refuse_own_loop,
         )
 
     def __repr__(self) -> str:
@@ -214,8 +220,7 @@ class TieredStore(SweepingStore, BaseStore):
         self.stop_ttl_sweeper()
         try:
             if self._runner.is_open:
-                with suppress(DatabaseError):  # access counts are not worth an error here
-                    self._runner.run(self._flows.flush())
+                self._runner.run(self._flows.flush_last())
         finally:
             self._runner.close()
 
@@ -224,8 +229,7 @@ class TieredStore(SweepingStore, BaseStore):
         await self.astop_ttl_sweeper()
         try:
             if self._runner.is_open:
-                with suppress(DatabaseError):  # access counts are not worth an error here
-                    await self._runner.arun(self._flows.flush())
+                await self._runner.arun(self._flows.flush_last())
         finally:
             await self._runner.aclose()
 
@@ -250,6 +254,8 @@ class TieredStore(SweepingStore, BaseStore):
 
         Raises:
             InvalidInputError: for an operation that cannot be run; none was.
+            TooLargeError: for one, or a batch, beyond the store's bounds; none was.
+            QueryTimeoutError: if a statement took too long; nothing was written.
         """
         return self._runner.run(self._flows.batch(ops, None))
 
@@ -378,22 +384,6 @@ def local_index(**overrides: Any) -> dict[str, Any]:
     """
     embeddings = LocalEmbeddings()
     return {"dims": embeddings.dims, "embed": embeddings, **overrides}
-
-
-def _target(
-    conn_string: str,
-    index: Mapping[str, Any] | None,
-    options: StoreOptions,
-    pool_config: Mapping[str, Any] | None,
-) -> Target:
-    vector = options.index.vector if options.index else None
-    return Target(
-        conninfo=conn_string,
-        statements=sql.statements(options, vector),
-        embeddings=ensure_embeddings(index["embed"]) if index and vector else None,
-        vector_type=vector.vector_type if vector else None,
-        pool=pool_config or {},
-    )
 
 
 def _utc_now() -> datetime:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime
 from typing import Any
 
-from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
+from langgraph.store.base import (
+    GetOp,
+    Item,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+)
 
 from langmem_tiers import migrate, ops
-from langmem_tiers.accesses import AccessBuffer
+from langmem_tiers.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
 from langmem_tiers.config import Distance, StoreOptions
 from langmem_tiers.errors import ConfigurationError, DatabaseError
-from langmem_tiers.flow import Call, Flow, Query, Row, Together
+from langmem_tiers.flow import Ask, Call, Flow, Query, Row, Together
 from langmem_tiers.group_commit import HOPELESS
 from langmem_tiers.learn import outcome
 from langmem_tiers.memory import TIERS, Moment, Recollection, RelationSize, Tier, TierStats
@@ -34,6 +45,9 @@ _log = logging.getLogger(__name__)
 
 _STATE_SECONDS = 60.0
 """How long a store believes what it last read about the database's vector indexes."""
+
+_HIDDEN_AT_ONCE = 100
+"""Rows of each further page of a search, where what came before is not all shown by a recall."""
 
 
 class StoreFlows:
@@ -56,20 +70,23 @@ class StoreFlows:
         self._ann_tiers: Sequence[Tier] = ()
         self._state_expires = -math.inf
         self._accesses = AccessBuffer()
+        self.aside: Callable[[Flow[None]], Future[None]] | None = None
+        """Begins what no call waits for; without it, that is done when it has to be."""
         self._told_of_lives = False
 
     def batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
         """Run operations: all reads, then all writes; in `tier` alone if one is given."""
-        todo = list(given)
+        bounds = self.options.bounds
+        todo = bounds.batched(given)
         if len(todo) == 1 and isinstance(todo[0], GetOp):
             return [(yield from self._get(todo[0], tier))]
         if not any(isinstance(op, PutOp) for op in todo):
-            asked = [ops.to_read(op) for op in todo]
+            asked = [ops.to_read(op, bounds) for op in todo]
             answers = yield from self._read(asked, tier)
             yield from self._note(asked, answers)
             return [self._result(answer) for answer in answers]
         writes = {i: ops.to_write(op, self.options) for i, op in _puts(todo)}
-        reads = {i: ops.to_read(op) for i, op in enumerate(todo) if i not in writes}
+        reads = {i: ops.to_read(op, bounds) for i, op in enumerate(todo) if i not in writes}
         last = remembering.last_writes(writes.values())
         yield from self.refresh_state()
         vectors = yield from remembering.embed(last, self.options)
@@ -88,14 +105,38 @@ class StoreFlows:
             results[i] = self._result(answer)
         return results
 
+    def search_shown(self, op: SearchOp, tier: Tier | None) -> Flow[list[SearchItem]]:
+        """A page of a search among what a recall shows; its lives begin again as in any search."""
+        asked, wanted = ops.to_read(op), op.offset + op.limit
+        size, start, shown = wanted, 0, list[recalling.Found]()
+        while size and len(shown) < wanted:
+            page = op._replace(limit=size, offset=start)
+            (found,) = yield from self._read([ops.to_read(page)], tier)
+            shown += yield from self._shown(found)
+            if len(found) < size:
+                break
+            start, size = start + size, max(size, _HIDDEN_AT_ONCE)
+        answer = shown[op.offset : wanted]
+        yield from self._note([asked], [answer])
+        return list(ops.to_search_items(answer, self._distance))
+
+    def _shown(self, found: Sequence[recalling.Found]) -> Flow[list[recalling.Found]]:
+        if not found:
+            return []
+        moment = self.moment()
+        params = {"tenants": [one.tenant for one in found], "ids": [one.id for one in found]}
+        call = Call("shown_by_recall", {**params, **context.visibility(moment.now)})
+        (rows,) = yield Query((call,), commit=True)
+        known = {(tenant, number) for tenant, number in rows}
+        return [one for one in found if (one.tenant, one.id) in known]
+
     def _apply_together(self, several: Sequence[remembering.Writing]) -> Flow[None]:
         yield from remembering.apply(remembering.merged(several), options=self.options, tier=None)
 
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
         """One get alone: the commonest call, on the shortest way."""
         asked = ops.to_get(op)
-        if self._accesses.due:
-            yield from self.flush_aside()
+        self._begin_to_flush()
         rows = yield recalling.lookup(asked)
         if not rows:
             return None
@@ -103,7 +144,8 @@ class StoreFlows:
         if not reading.sees(found):
             return None
         if found.ttl_minutes is not None:
-            yield from self._extend_aside(recalling.extend([asked], [found], reading.moment))
+            extending = recalling.extend([asked], [found], reading.moment, self.options)
+            yield from self._extend_aside(extending)
         self._accesses.add((found,), reading.moment.now)
         return ops.to_item(found)
 
@@ -113,8 +155,7 @@ class StoreFlows:
         """Answer reads; with a lock, take it first and leave the transaction open."""
         if not reads:
             return []
-        if self._accesses.due:
-            yield from self.flush_aside()
+        self._begin_to_flush()
         vectors: Mapping[int, PackedVector | None] = {}
         if any(isinstance(one, recalling.Search) for one in reads):
             yield from self.refresh_state()
@@ -133,7 +174,7 @@ class StoreFlows:
         got = [answer for answer in answers if isinstance(answer, recalling.Found)]
         if got:
             self._accesses.add(got, moment.now)
-        yield from self._extend_aside(recalling.extend(reads, answers, moment))
+        yield from self._extend_aside(recalling.extend(reads, answers, moment, self.options))
 
     def _result(self, answer: Any) -> Result:
         if isinstance(answer, recalling.Found):
@@ -151,13 +192,20 @@ class StoreFlows:
         ttl = self._ttl()
         return Moment(self._clock(), ttl is None or ttl.get("omit_expired", False))
 
-    def flush(self) -> Flow[None]:
-        """Write the accesses counted so far; where that fails, they are kept."""
+    def flush(self, seconds: float | None = None) -> Flow[None]:
+        """Write the accesses counted so far, within so many seconds; what is refused is kept."""
+        if self._accesses.under_way:
+            wait = self._accesses.wait
+            yield Ask(wait, lambda: asyncio.to_thread(wait))
+        return (yield from self._flush(seconds))
+
+    def _flush(self, seconds: float | None) -> Flow[None]:
         taken = self._accesses.take()
         if taken is None:
             return
+        limit = () if seconds is None else (_limit(seconds),)
         try:
-            yield Query((taken.call,), commit=True)
+            yield Query((*limit, taken.call), commit=True)
         except BaseException:  # also where a caller was cancelled meanwhile
             self._accesses.give_back(taken)
             raise
@@ -173,13 +221,33 @@ class StoreFlows:
             self._told_of_lives = True
 
     def flush_aside(self) -> Flow[None]:
-        """Write them beside a read, which is answered though Postgres refuses to write."""
+        """Write them before they are read, which they are though Postgres refuses to write."""
         try:
-            yield from self.flush()
+            yield from self.flush(PATIENCE_SECONDS)
         except DatabaseError as error:
             if isinstance(error, HOPELESS):
                 raise  # there is nothing that could answer the read either
             self._accesses.rest(error)
+
+    def flush_last(self) -> Flow[None]:
+        """Write them as the store is closed; the log says if they are lost."""
+        try:
+            yield from self.flush(LAST_PATIENCE_SECONDS)
+        except DatabaseError as error:  # they are not worth an error here
+            _log.warning("the last reads were not counted: %s", error)
+
+    def _begin_to_flush(self) -> None:
+        """Write them in the background if it is time: no read waits for a lock on them."""
+        aside = self.aside
+        if aside is not None and self._accesses.due:
+            self._accesses.begin(lambda: aside(self._flush_unseen()))
+
+    def _flush_unseen(self) -> Flow[None]:
+        try:
+            yield from self._flush(PATIENCE_SECONDS)
+        except DatabaseError as error:
+            if not isinstance(error, HOPELESS):  # else the reads themselves say so
+                self._accesses.rest(error)
 
     def recall(
         self,
@@ -193,8 +261,7 @@ class StoreFlows:
                 "recall needs an index: open the store with index={'fields': ['content']} for "
                 "words alone, or with `dims` and `embed` as well"
             )
-        if self._accesses.due:
-            yield from self.flush_aside()
+        self._begin_to_flush()
         yield from self.refresh_state()
         moment = self.moment()
         answers = yield from context.recall(asks, reader, moment, self._ann_tiers)
@@ -204,8 +271,7 @@ class StoreFlows:
 
     def find(self, tenant: str, key: str, tiers: Sequence[Tier]) -> Flow[list[Candidate]]:
         """Memories of a tenant by key, short_term before working before long_term."""
-        if self._accesses.due:
-            yield from self.flush_aside()
+        self._begin_to_flush()
         params = {
             "tenant": tenant,
             "key": check_key(key),
@@ -239,7 +305,7 @@ class StoreFlows:
         """Count what was read, and begin its life again."""
         if found:
             self._accesses.add(found, moment.now)
-            yield from self._extend_aside(recalling.extend_rows(found, moment))
+            yield from self._extend_aside(recalling.extend_rows(found, moment, self.options))
 
     @property
     def now(self) -> datetime:
@@ -280,7 +346,7 @@ class StoreFlows:
 
     def optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, and build HNSW indexes where they pay; the tiers built."""
-        yield Query((Call("purge_usage", {}),), commit=True)
+        yield Query((migrate.NO_HURRY, Call("purge_usage", {})), commit=True)
         built = yield from migrate.build_ann_indexes(self.options)
         self._state_expires = -math.inf
         return built
@@ -329,3 +395,7 @@ class StoreFlows:
 
 def _puts(todo: Sequence[Op]) -> Iterable[tuple[int, PutOp]]:
     return ((i, op) for i, op in enumerate(todo) if isinstance(op, PutOp))
+
+
+def _limit(seconds: float) -> Call:
+    return Call("limit_time", {"milliseconds": str(round(seconds * 1000))})

@@ -86,6 +86,8 @@ class Sweepers:
     asweep: Callable[[], Awaitable[int]]
     minutes: Callable[[], float | None]
     """The interval where a caller gives none; asked at each start."""
+    refuse: Callable[[], None]
+    """Raises on the loop that the store was opened on, which waiting would block."""
     thread: ThreadSweeper | None = field(default=None, init=False)
     task: asyncio.Task[None] | None = field(default=None, init=False)
 
@@ -118,7 +120,13 @@ class SweepingStore:
         return mine.thread.future
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """Stop the sweeper; True once it has ended, within `timeout` seconds if given."""
+        """Stop the sweeper; True once it has ended, within `timeout` seconds if given.
+
+        Raises:
+            asyncio.InvalidStateError: on the loop that the store was opened on, where it would
+                wait for a sweep that waits for the loop: await `astop_ttl_sweeper` there.
+        """
+        self._sweepers.refuse()
         thread = self._sweepers.thread
         return thread is None or thread.stop(timeout)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from langgraph.store.base import NOT_PROVIDED, BaseStore, NotProvided, Op, Result, TTLConfig
 
+from langmem_tiers.flow import Flow
 from langmem_tiers.memory import Tier
 from langmem_tiers.ops import NEVER
 from langmem_tiers.runner import Runner
 from langmem_tiers.store_flows import StoreFlows
+
+T = TypeVar("T")
 
 
 class TierView(BaseStore):
@@ -41,6 +44,19 @@ class TierView(BaseStore):
     def ttl_config(self) -> TTLConfig | None:  # type: ignore[override]  # LangGraph assigns it
         """The store's TTL mapping."""
         return self._ttl()
+
+    @property
+    def flows(self) -> StoreFlows:
+        """What the store does, as flows, for those who drive several as one."""
+        return self._flows
+
+    def run(self, flow: Flow[T]) -> T:
+        """Run a flow in a unit of work of its own."""
+        return self._runner.run(flow)
+
+    async def arun(self, flow: Flow[T]) -> T:
+        """Run a flow in a unit of work of its own."""
+        return await self._runner.arun(flow)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in this tier; see `TieredStore.batch`."""

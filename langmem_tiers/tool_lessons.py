@@ -77,8 +77,9 @@ class ToolLessons:
 
         Args:
             hold_repeats: Do not run a call that failed before in just this form: answer it with
-                the lesson instead, once for each call, so that the model can think again. The
-                same call after that runs, as does one that has worked in the thread. None is held
+                the lesson instead, once for each call, so that the model can think again: if the
+                lesson is a retry of it, or advice, and the failure not one that passes. The same
+                call after that runs, as does one that has worked in the thread. None is held
                 where the state has no `messages`, which tell what was held before, or where the
                 tool's answer is returned directly.
             with_errors: Put the lessons of a failure before the error that the tool reports.

@@ -19,16 +19,21 @@ from langgraph.store.base import BaseStore, SearchItem
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from langmem_tiers.errors import ConfigurationError, InvalidInputError, MissingExtraError
+from langmem_tiers.memory import StoreResult, label_of
 from langmem_tiers.prompts import (
     CONTENT_NEEDED,
+    HELD_BACK,
     ID_NEEDED,
     MANAGE_MEMORY,
     MANAGE_MEMORY_INSTRUCTIONS,
     NO_ID_TO_CREATE,
+    NOT_STORED,
     SEARCH_MEMORY,
     SEARCH_MEMORY_INSTRUCTIONS,
 )
+from langmem_tiers.recall.askings import asks_again
 from langmem_tiers.runs import checked_template, filled
+from langmem_tiers.tool_memories import Change, OurStore, changed, found
 
 Action = Literal["create", "update", "delete"]
 ResponseFormat = Literal["content", "content_and_artifact"]
@@ -46,21 +51,28 @@ def create_search_memory_tool(
 ) -> BaseTool:
     """A tool that searches a namespace and everything below it.
 
-    It returns the items as a JSON list, best first; with `content_and_artifact` the items
-    themselves are the artifact.
+    Of a `TieredStore` it finds what a recall shows: nothing that is superseded, retracted, demoted
+    or held back. An earlier asking of the query itself is left out, as it is no answer. It returns
+    the items as a JSON list, best first; with `content_and_artifact` the items themselves are the
+    artifact.
 
     Args:
-        namespace: Labels, in which `{name}` stands for `config["configurable"]["name"]`.
+        namespace: Labels, one at least, in which `{name}` stands for
+            `config["configurable"]["name"]`, written as `MemoryContext` writes a name.
         instructions: Put at the end of the tool's description.
         store: Any store; the graph's own if not given.
         response_format: Whether the items are returned as an artifact as well.
         name: What the model calls it.
 
+    Raises:
+        InvalidInputError: for an empty namespace, which would be every tenant's, and for
+            placeholders that cannot be told apart.
+
     Example:
         ```python
         from langmem_tiers.tools import create_search_memory_tool
 
-        search = create_search_memory_tool(("memories", "{user_id}"))
+        search = create_search_memory_tool(("{user_id}", "memories"))
         ```
     """
     _checked(namespace)
@@ -68,12 +80,24 @@ def create_search_memory_tool(
     def search_memory(**asked: Any) -> Any:
         searched, labels = _store(store), _labels(namespace)
         with _told():
-            return _found(searched.search(labels, **asked), response_format)
+            answers = _Answers(**asked)
+            while answers.lacks:
+                if isinstance(searched, OurStore):
+                    answers.add(searched.run(found(searched, labels, answers.page)))
+                else:
+                    answers.add(searched.search(labels, **answers.page))
+            return _found(answers.items, response_format)
 
     async def asearch_memory(**asked: Any) -> Any:
         searched, labels = _store(store), _labels(namespace)
         with _told():
-            return _found(await searched.asearch(labels, **asked), response_format)
+            answers = _Answers(**asked)
+            while answers.lacks:
+                if isinstance(searched, OurStore):
+                    answers.add(await searched.arun(found(searched, labels, answers.page)))
+                else:
+                    answers.add(await searched.asearch(labels, **answers.page))
+            return _found(answers.items, response_format)
 
     return StructuredTool(
         name=name,
@@ -100,8 +124,13 @@ def create_manage_memory_tool(
     A memory is stored as `{"content": …}` under a random id. What the model gets wrong, such as
     an update without an id, it is told in the tool's message.
 
+    In a `TieredStore` it passes the gate (docs/gate.md) with the source `agent`, and its `source`
+    and `trust` stand beside its content. What a person, or the application itself, stored there is
+    neither updated nor deleted: the message says so, and what to do instead.
+
     Args:
-        namespace: Labels, in which `{name}` stands for `config["configurable"]["name"]`.
+        namespace: Labels, one at least, in which `{name}` stands for
+            `config["configurable"]["name"]`, written as `MemoryContext` writes a name.
         instructions: Put at the end of the tool's description.
         schema: The type of the content: `str`, or a Pydantic model.
         actions_permitted: Some of `create`, `update` and `delete`.
@@ -109,13 +138,14 @@ def create_manage_memory_tool(
         name: What the model calls it.
 
     Raises:
-        InvalidInputError: if no action, or an unknown one, is permitted.
+        InvalidInputError: if no action, or an unknown one, is permitted; for an empty namespace,
+            and for placeholders that cannot be told apart.
 
     Example:
         ```python
         from langmem_tiers.tools import create_manage_memory_tool
 
-        manage = create_manage_memory_tool(("memories", "{user_id}"))
+        manage = create_manage_memory_tool(("{user_id}", "memories"))
         ```
     """
     _checked(namespace)
@@ -129,6 +159,9 @@ def create_manage_memory_tool(
         kept, labels = _store(store), _labels(namespace)
         with _told():
             key, value = _change(action, id, content)
+            if isinstance(kept, OurStore):
+                change = _of(labels, key, value, action)
+                return _done(action, key, kept.run(changed(kept, change)))
             kept.put(labels, key, value)
         return _done(action, key)
 
@@ -140,6 +173,9 @@ def create_manage_memory_tool(
         kept, labels = _store(store), _labels(namespace)
         with _told():
             key, value = _change(action, id, content)
+            if isinstance(kept, OurStore):
+                change = _of(labels, key, value, action)
+                return _done(action, key, await kept.arun(changed(kept, change)))
             await kept.aput(labels, key, value)
         return _done(action, key)
 
@@ -151,6 +187,31 @@ def create_manage_memory_tool(
         coroutine=amanage_memory,
         handle_tool_error=True,
     )
+
+
+class _Answers:
+    """What a search finds, without the query itself where it is a question that was stored.
+
+    It is one search, and one more for each page that has such an asking in it.
+    """
+
+    def __init__(self, *, query: str, limit: int, offset: int, **asked: Any) -> None:
+        self.items: list[SearchItem] = []
+        self.lacks = limit
+        self._asked, self._query, self._offset = asked, query, offset
+
+    @property
+    def page(self) -> dict[str, Any]:
+        """What to search for next."""
+        place = {"limit": self.lacks, "offset": self._offset}
+        return {**self._asked, "query": self._query, **place}
+
+    def add(self, found: Sequence[SearchItem]) -> None:
+        """Take what answers from a page; a short one is the last."""
+        answers = [one for one in found if not asks_again(one.value, self._query)]
+        self.items += answers
+        self._offset += len(found)
+        self.lacks = self.lacks - len(answers) if len(found) == self.lacks else 0
 
 
 class _SearchMemory(BaseModel):
@@ -222,7 +283,18 @@ def _change(action: Action, given: UUID | None, content: Any) -> tuple[str, Any]
     return str(given or uuid4()), {"content": _json(content)}
 
 
-def _done(action: Action, key: str) -> str:
+def _of(labels: tuple[str, ...], key: str, value: Any, action: Action) -> Change:
+    """What a put, or without a value a deletion, is to change in a store of ours."""
+    content = None if value is None else value["content"]
+    return Change(labels, key, content, new=action == "create")
+
+
+def _done(action: Action, key: str, result: StoreResult | None = None) -> str:
+    """What became of it, in words for the model."""
+    if result is not None and not result.stored:
+        return NOT_STORED.format(reason=result.reason)
+    if result is not None and result.quarantined:
+        return HELD_BACK.format(id=key, reason=result.reason)
     verb = {"create": "created", "update": "updated", "delete": "Deleted"}[action]
     return f"{verb} memory {key}"
 
@@ -237,14 +309,25 @@ def _found(items: list[SearchItem], response_format: ResponseFormat) -> Any:
 
 
 def _checked(namespace: tuple[str, ...] | str) -> None:
-    for label in (namespace,) if isinstance(namespace, str) else namespace:
+    labels = (namespace,) if isinstance(namespace, str) else namespace
+    if not labels or not all(labels):
+        raise InvalidInputError(
+            f"the namespace is {namespace!r}: name one label at least, and no empty one, such as "
+            "('memories', '{user_id}'); without any a tool would reach every tenant"
+        )
+    for label in labels:
         checked_template(label)
 
 
 def _labels(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
     labels = (namespace,) if isinstance(namespace, str) else namespace
     config = ensure_config()
-    return tuple(filled(label, config) for label in labels)
+    return tuple(filled(label, config, _written) for label in labels)
+
+
+def _written(name: str) -> str:
+    """A name as `MemoryContext` writes it; one with a dot as it is, which a store refuses."""
+    return name if "." in name else label_of(name)
 
 
 def _store(given: BaseStore | None) -> BaseStore:

@@ -37,7 +37,7 @@ from langmem_tiers.turn.state import Goal, ProgressDelta
 from langmem_tiers.turn.state_flows import Whose, goal_advanced, put_goal, reading_goals
 from langmem_tiers.turn.stored import stored
 from langmem_tiers.turn.trace import Ending, TurnEvent, TurnTrace, event_names, failure_name
-from langmem_tiers.turn.trace_flows import ended_call, history, lock_name, record_call
+from langmem_tiers.turn.trace_flows import ended_call, history, is_of, lock_name, record_call
 from langmem_tiers.turn_items import beginning
 from langmem_tiers.values import storable
 from langmem_tiers.vectors import PackedVector
@@ -132,6 +132,11 @@ def _as_before(settling: Settling, row: Row) -> Flow[CommitReport]:
             f"the turn {record.turn!r} was committed before, without {len(new)} of the things that "
             "it wants now: nothing was written; give each turn a turn_id of its own, and a retry "
             "what the first one had"
+        )
+    if not is_of(context, detail):
+        raise InvalidInputError(
+            f"the turn {record.turn!r} was committed before, in another project: nothing was "
+            "written; give each turn a turn_id of its own"
         )
     names = [(one["namespace"], one["key"]) for one in detail["stored"]]
     params = {

@@ -13,7 +13,7 @@ _TURNS = 20
 
 
 class HistoryVerbs:
-    """What the turns of a tenant decided, once they have ended."""
+    """What the turns of a project decided, once they have ended."""
 
     memory: MemoryCoordinator
 
@@ -21,7 +21,7 @@ class HistoryVerbs:
         """What was decided in a turn that has ended.
 
         Raises:
-            InvalidInputError: if the tenant has no such turn.
+            InvalidInputError: if the context's project has no such turn.
         """
         told = history(checked_text(turn_id, "turn_id"), self.memory.context)
         return self.memory.tiered_store.run(told)
@@ -32,11 +32,13 @@ class HistoryVerbs:
         return await self.memory.tiered_store.arun(told)
 
     def turns(self, limit: int = _TURNS, *, session_id: str | None = None) -> list[EndedTurn]:
-        """How the tenant's turns ended, the latest first; one that failed is among them.
+        """How the project's turns ended, the latest first; one that failed is among them.
+
+        They are those of the context's project, or of the whole tenant if it names none.
 
         Args:
             limit: How many at most: 0 to 1,000.
-            session_id: Only those of this session, of whatever project.
+            session_id: Only those of this session.
         """
         told = turns(self.memory.context, checked_limit(limit), label(session_id, "session_id"))
         return self.memory.tiered_store.run(told)
@@ -44,6 +46,6 @@ class HistoryVerbs:
     async def aturns(
         self, limit: int = _TURNS, *, session_id: str | None = None
     ) -> list[EndedTurn]:
-        """How the tenant's turns ended, the latest first; see `turns`."""
+        """How the project's turns ended, the latest first; see `turns`."""
         told = turns(self.memory.context, checked_limit(limit), label(session_id, "session_id"))
         return await self.memory.tiered_store.arun(told)

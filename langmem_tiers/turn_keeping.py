@@ -386,4 +386,5 @@ class KeepingVerbs:
             types=self.memory.types,
             index=self._store.options.index,
             default_ttl=self._store.flows.default_ttl,
+            bounds=self._store.options.bounds,
         )

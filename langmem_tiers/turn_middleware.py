@@ -14,10 +14,10 @@ from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.flow import Flow, Plan
-from langmem_tiers.middleware import said
 from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.recalled import with_recalled
 from langmem_tiers.runs import Remembered, checked_blocking, last_question, of_state, text_of
+from langmem_tiers.spoken import said
 from langmem_tiers.tool_clock import Answer, ToolClock
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.spending import Budget
@@ -25,6 +25,7 @@ from langmem_tiers.turn_arguments import checked_turn
 from langmem_tiers.turn_keeping import Router
 from langmem_tiers.turn_nodes import begun, context_of, keep, track_calls
 from langmem_tiers.values import storable
+from langmem_tiers.without_memory import OnError, carefully, errors_of
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -51,6 +52,9 @@ class TurnState(AgentState[Any]):
     turn: NotRequired[Annotated[dict[str, Any] | None, PrivateStateAttr]]
     context: NotRequired[Annotated[str, PrivateStateAttr]]
     committed: NotRequired[dict[str, Any]]
+    """What the turn left behind; empty where it could not be committed."""
+    memory_errors: NotRequired[dict[str, str]]
+    """What the turn goes without as Postgres failed: the error of what was to be done."""
 
 
 class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
@@ -89,6 +93,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         outcome: Callable[[Any], bool | None] | None = None,
         settings: OrchestratorSettings | None = None,
         router: Router | None = None,
+        on_error: OnError = "continue",
         tenant: str | None = None,
         project_id: str | None = None,
         session_id: str | None = None,
@@ -108,6 +113,8 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
                 that is not known: then it went as its last tool call did.
             settings: See `MemoryOrchestrator`.
             router: See `MemoryOrchestrator`.
+            on_error: What comes of a `DatabaseError`: `continue` tells it to the log, the stream
+                and the state's `memory_errors`, and the agent goes on; `raise` lets it fail.
             tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
             project_id: Likewise.
             session_id: Likewise.
@@ -118,6 +125,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
             raise InvalidTypeError(f"remember is True or False, not {short(remember)}")
         checked_turn(budget=budget, layout=layout, settings=settings, filters=filters)
         checked_blocking(outcome, "outcome")
+        self._careful = carefully(on_error)
         labels = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
         self._whose = Remembered(**labels, coordinator=coordinator)
         self._turn = partial(
@@ -135,12 +143,12 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
     def before_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a turn, and assemble its context."""
         memory = self._memory(runtime)
-        return memory.tiered_store.run_plan(self._begun(memory, state))
+        return memory.tiered_store.run_plan(self._begun(memory, state, runtime))
 
     async def abefore_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a turn, and assemble its context."""
         memory = self._memory(runtime)
-        return await memory.tiered_store.arun_plan(self._begun(memory, state))
+        return await memory.tiered_store.arun_plan(self._begun(memory, state, runtime))
 
     def wrap_model_call(
         self,
@@ -197,12 +205,12 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
     def after_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Track the tool calls, memorize what was said, and commit."""
         memory = self._memory(runtime)
-        return memory.tiered_store.run_plan(self._ended(memory, state))
+        return memory.tiered_store.run_plan(self._ended(memory, state, runtime))
 
     async def aafter_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Track the tool calls, memorize what was said, and commit."""
         memory = self._memory(runtime)
-        return await memory.tiered_store.arun_plan(self._ended(memory, state))
+        return await memory.tiered_store.arun_plan(self._ended(memory, state, runtime))
 
     def _leave_trace(self, request: ModelRequest[Any] | ToolCallRequest, error: Exception) -> None:
         failing = self._failing(request, error)
@@ -226,17 +234,34 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         turn = self._turn(self._memory(request.runtime)).begin(of_state(request.state, "turn"))
         return turn.failing(error)
 
-    def _begun(self, memory: MemoryCoordinator, state: TurnState) -> Plan[dict[str, Any]]:
+    def _begun(
+        self, memory: MemoryCoordinator, state: TurnState, runtime: Runtime[Any]
+    ) -> Plan[dict[str, Any]]:
         messages: Sequence[BaseMessage] = state["messages"]
         question = last_question(messages)
         turn, asked = self._turn(memory), storable(text_of(question))
-        yield from begun(turn, state.get("turn"), question)
-        context = yield from context_of(
-            turn, asked, filters=self._filters, messages=messages[:-1], show_messages=False
-        )
-        return {"turn": turn.to_state(), "context": context}
+        told: dict[str, str] = {}
+        context = ""
+        with self._careful("leave", runtime, told):  # the turn of an earlier message
+            yield from begun(turn, state.get("turn"), question)
+        if told:
+            turn.begin(about=None if question is None else question.id)
+        with self._careful("recall", runtime, told):
+            context = yield from context_of(
+                turn, asked, filters=self._filters, messages=messages[:-1], show_messages=False
+            )
+        return {"turn": turn.to_state(), "context": context, **errors_of(state, told, known=None)}
 
-    def _ended(self, memory: MemoryCoordinator, state: TurnState) -> Plan[dict[str, Any]]:
+    def _ended(
+        self, memory: MemoryCoordinator, state: TurnState, runtime: Runtime[Any]
+    ) -> Plan[dict[str, Any]]:
+        """Commit; a turn that cannot be leaves its trace when the next one begins."""
+        told: dict[str, str] = {}
+        with self._careful("commit", runtime, told):
+            return (yield from self._committed(memory, state))
+        return {"committed": {}, **errors_of(state, told, known=state)}
+
+    def _committed(self, memory: MemoryCoordinator, state: TurnState) -> Plan[dict[str, Any]]:
         turn = self._turn(memory).begin(state.get("turn"))
         messages: Sequence[BaseMessage] = state["messages"]
         track_calls(turn, messages)

@@ -63,7 +63,8 @@ class MemorySource:
     ) -> Plan[Section]:
         """The memories that matter for a prompt, best first."""
         options = dict(metadata["options"])
-        query, stages = options.pop("query", prompt), options.pop("informed_by", ())
+        said = memory.tiered_store.options.bounds.beginning(prompt)
+        query, stages = options.pop("query", said), options.pop("informed_by", ())
         types = _types(options, metadata["filters"], memory)
         if types == []:
             return Section()

@@ -141,11 +141,13 @@ BUILT_IN: tuple[MemoryType, ...] = (
     MemoryType(name="procedural", tier=Tier.WORKING, title="Procedures"),
     MemoryType(name="prospective", tier=Tier.WORKING, title="Plans"),
     MemoryType(name="working", tier=Tier.SHORT_TERM, title="Working Memory"),
-    # The agent-memory specification: the four types of its long-term collection, kept for good.
+    # The agent-memory specification: the four types of its long-term collection, kept for good. But
+    # what is known of a person stays in the project until it is promoted: all projects of a tenant
+    # read long_term.
     MemoryType(name="interaction", tier=Tier.LONG_TERM, title="Interactions"),
     MemoryType(name="learning", tier=Tier.LONG_TERM, title="Learnings"),
     MemoryType(name="achievement", tier=Tier.LONG_TERM, title="Achievements"),
-    MemoryType(name="relationship", tier=Tier.LONG_TERM, title="Relationships"),
+    MemoryType(name="relationship", tier=Tier.WORKING, title="Relationships"),
     # The orchestrator's specification: skills are extracted from what happened in a turn.
     MemoryType(name="skill", tier=Tier.WORKING, title="Skills"),
 )

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from langmem_tiers.bounds import Bounds
 from langmem_tiers.config import MAX_NAMESPACE_BYTES
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.errors import InvalidInputError, InvalidTypeError, TooLargeError
 from langmem_tiers.namespaces import utf8_bytes
 
-_STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?e\+\d+')
+_ENDS = " .,;:!\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP}\N{FULLWIDTH EXCLAMATION MARK}"
+_STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|-?(?<![\d.])\d++(?:\.\d++)?e\+\d+')
 
 
-def encode_value(value: Mapping[str, Any]) -> str:
-    """Write a value as JSON that `jsonb` gives back equal.
+def encode_value(value: Mapping[str, Any], bounds: Bounds | None = None) -> str:
+    """Write a value as JSON that `jsonb` gives back equal; within bounds, if they are given.
 
     Raises:
         InvalidTypeError: if it is no mapping, or holds what JSON has no form for.
-        InvalidInputError: for NaN, infinite numbers, NUL, lone surrogates, circular or
-            bottomless nesting.
+        InvalidInputError: for NaN, infinite numbers, NUL, lone surrogates or circular nesting.
+        TooLargeError: if it is too large, or nested too deeply.
     """
     if not isinstance(value, Mapping):
         raise InvalidTypeError(
@@ -38,7 +41,13 @@ def encode_value(value: Mapping[str, Any]) -> str:
     except ValueError as error:
         raise InvalidInputError(f"the value is not JSON: {error}") from error
     except RecursionError as error:
-        raise InvalidInputError("the value is nested too deeply; flatten it") from error
+        if bounds is not None:
+            bounds.check_depth(value)
+        raise TooLargeError(
+            "the value is nested more deeply than Python can write from here; flatten it"
+        ) from error
+    if bounds is not None:
+        bounds.check_value(value, text)
     if nul:
         raise InvalidInputError("the value holds a NUL character, which Postgres cannot store")
     utf8_bytes(text, "value")
@@ -52,6 +61,15 @@ def content_of(value: Mapping[str, Any]) -> str:
         if isinstance(found, str):
             return found
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def normalised(text: str) -> str:
+    """A text as it is compared: without case, runs of white space, and what ends a sentence.
+
+    A question mark stays, as a question says something else.
+    """
+    folded = " ".join(unicodedata.normalize("NFC", text).casefold().split())
+    return folded.rstrip(_ENDS) or folded
 
 
 def source_of(value: Mapping[str, Any]) -> str:

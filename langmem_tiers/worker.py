@@ -26,11 +26,11 @@ from langmem_tiers.errors import (
     InvalidInputError,
     InvalidTypeError,
     LeaseLostError,
-    TieredMemoryError,
     short,
 )
 from langmem_tiers.leasing import Lease, aleased, leased
 from langmem_tiers.store import TieredStore
+from langmem_tiers.worker_serializer import strictly
 from langmem_tiers.worker_thread import FENCE, Thread, config_of, thread_of
 
 LEASE_SECONDS = 300.0
@@ -70,7 +70,7 @@ class ConsolidationWorker:
         ```
     """
 
-    failures: dict[str, TieredMemoryError]
+    failures: dict[str, Exception]
     """By tenant, what broke its cycle off in the latest pass; the next one goes on with it."""
 
     def __init__(
@@ -92,7 +92,8 @@ class ConsolidationWorker:
             checkpointer: A `PostgresSaver`, so that any worker goes on where another one broke
                 off, an `AsyncPostgresSaver` for `arun` and `arun_due`. On a pool of connections it
                 outlives a restart of the server. With one in memory, every start of the worker is
-                a new beginning.
+                a new beginning. What is read of it is what cycles write, and nothing else: the
+                worker puts its own serializer in the place of LangGraph's.
             policy: What a cycle does; everything but archival if not given.
             model: A chat model for the cycles; see `create_consolidation_graph`.
             lease_seconds: How long after its last word a worker counts as gone. The clocks of all
@@ -113,7 +114,7 @@ class ConsolidationWorker:
         self.holder = str(uuid4())
         self._store = store
         self._schedule = schedule
-        self._checkpointer = checkpointer
+        self._checkpointer = strictly(checkpointer)
         self._lease_seconds = lease_seconds
         self._told = told
         self._at_work = threading.Lock()
@@ -122,7 +123,7 @@ class ConsolidationWorker:
         self._woken: SimpleQueue[None] = SimpleQueue()
         self._wake: Callable[[], object] = partial(self._woken.put, None)
         self._graph = create_consolidation_graph(
-            model, policy=policy, store=store, checkpointer=checkpointer
+            model, policy=policy, store=store, checkpointer=self._checkpointer
         )
 
     def stop(self) -> None:
@@ -174,8 +175,10 @@ class ConsolidationWorker:
         reports: list[ConsolidationReport] = []
         with self._alone():
             for tenant in self._store.run(lease.tenants()):
+                report = None
                 with self._minding(tenant):
-                    reports += self._noted(self._turn(tenant))
+                    report = self._turn(tenant)
+                reports += self._noted(report)
         return reports
 
     async def arun_due(self) -> list[ConsolidationReport]:
@@ -183,8 +186,10 @@ class ConsolidationWorker:
         reports: list[ConsolidationReport] = []
         with self._alone():
             for tenant in await self._store.arun(lease.tenants()):
+                report = None
                 with self._minding(tenant):
-                    reports += self._noted(await self._aturn(tenant))
+                    report = await self._aturn(tenant)
+                reports += self._noted(report)
         return reports
 
     @contextmanager
@@ -200,13 +205,17 @@ class ConsolidationWorker:
 
     @contextmanager
     def _minding(self, tenant: str) -> Iterator[None]:
-        """What goes wrong with one tenant is logged, and the others go on."""
+        """What goes wrong with one tenant is logged, and the others go on.
+
+        Anything may: a state of another shape breaks a node, and a model's client raises what it
+        likes. No other tenant can be made to wait for it.
+        """
         try:
             with checkpointing():
                 yield
         except LeaseLostError as error:
             _log.warning("%s", error)
-        except TieredMemoryError as error:
+        except Exception as error:  # noqa: BLE001 - an outermost edge: one tenant's work ends here
             self.failures[tenant] = error
             _log.exception("the cycle of %s broke off; the next pass goes on with it", tenant)
 

@@ -14,7 +14,7 @@ import typer
 
 from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule
-from langmem_tiers.errors import InvalidInputError, MissingExtraError
+from langmem_tiers.errors import InvalidInputError, MissingExtraError, worded
 from langmem_tiers.terminal import (
     FLAG,
     NOT_DONE,
@@ -156,7 +156,8 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line."""
         error = record.exc_info[1] if record.exc_info else None
-        complain(record.getMessage() if error is None else f"{record.getMessage()}: {error}")
+        said = record.getMessage()
+        complain(said if error is None else f"{said}: {worded(error)}")
 
 
 def _print(report: ConsolidationReport) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from types import UnionType
+from typing import Any, NamedTuple, get_origin, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidation_nodes import LEASE, Held
-from langmem_tiers.errors import MissingExtraError
+from langmem_tiers.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, Held
+from langmem_tiers.errors import CheckpointError, MissingExtraError, short
 from langmem_tiers.leasing import Lease
 
 try:
@@ -37,6 +38,9 @@ class Thread(NamedTuple):
 
         `fence` is the reader's own, if it holds the lease: one that is higher is of leases that
         have been deleted since.
+
+        Raises:
+            CheckpointError: if what it holds is no state of a cycle.
         """
 
         def rank(one: StateSnapshot) -> int:
@@ -46,6 +50,7 @@ class Thread(NamedTuple):
         if not history:
             return cls(tenant, None, is_newest=True)
         best = max(history, key=rank)
+        _check_state(best.values)
         return cls(tenant, best, is_newest=best is history[0])
 
     @property
@@ -78,6 +83,21 @@ class Thread(NamedTuple):
         if self.snapshot is not None and not self.is_newest:
             config["configurable"] |= self.snapshot.config["configurable"]
         return None if self.is_at_work else {}, config
+
+
+_KINDS = {
+    name: kind if isinstance(kind, UnionType) else get_origin(kind) or kind
+    for name, kind in get_type_hints(ConsolidationState).items()
+}
+"""Of which kind each part of a cycle's state is."""
+
+
+def _check_state(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if not isinstance(value, _KINDS[name]):
+            raise CheckpointError(
+                f"a checkpoint holds {short(value)} where {name} of a cycle is: {NOT_OURS}"
+            )
 
 
 def thread_of(tenant: str) -> str:

@@ -20,10 +20,10 @@ BATCH = 500
 DONE = "old, hardly read and unimportant"
 CHANGED = "changed meanwhile"
 STAYS = "read, rated or tied to others meanwhile"
+WAITS = "as old, and more than this cycle may take"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_IDS = 10_000
-_LAST_ID = 2**63 - 1
 
 
 class ArchivedMemory(NamedTuple):
@@ -122,15 +122,18 @@ class ArchiveReport:
     archives: tuple[str, ...]
     """The files that were written; `restore_archive` takes one."""
     dry_run: bool = False
+    waiting: int = 0
+    """How many more the policy means, beyond its `max_share`."""
 
     def __str__(self) -> str:
         """The counts in a line."""
         memories = f"{self.memories:,} {'memory' if self.memories == 1 else 'memories'}"
+        waiting = f"; {self.waiting:,} more wait, beyond max_share" if self.waiting else ""
         if self.dry_run:
-            return f"{memories} would be archived"
+            return f"{memories} would be archived{waiting}"
         files = f"{len(self.archives):,} {'file' if len(self.archives) == 1 else 'files'}"
         changed = f", {self.left:,} changed on the way and stay" if self.left else ""
-        return f"{memories} archived in {files}{changed}"
+        return f"{memories} archived in {files}{changed}{waiting}"
 
 
 class Archive:
@@ -147,8 +150,14 @@ class Archive:
         self._files = files
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """The next memories to archive: ids above `after`, ascending."""
-        rows = yield from _candidates(cycle, after, _LAST_ID, limit)
+        """The next memories to archive: ids above `after`, ascending.
+
+        They are the least valuable, and with all that the cycle archived before no more than the
+        policy's share of the tenant.
+        """
+        share = _policy(cycle).max_share
+        params = {**_meant(cycle), "after": after, "limit": limit, "share": share}
+        (rows,) = yield Query((Call("archive_least", params),), commit=True)
         return [row[0] for row in rows]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
@@ -174,9 +183,15 @@ class Archive:
             done={DONE: done} if done else {}, left={CHANGED: left} if left else {}, moves=[]
         )
 
-    def finish(self, cycle: Cycle) -> Flow[None]:  # noqa: ARG002 - as every step
-        """Do nothing: what is old enough is looked at in every cycle."""
-        yield from ()
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
+        """Count what waits for another cycle; all that is old enough is looked at in each."""
+        waiting = yield from self.waiting(cycle)
+        return {WAITS: waiting} if waiting else {}
+
+    def waiting(self, cycle: Cycle) -> Flow[int]:
+        """How many memories the policy means by now."""
+        (rows,) = yield Query((Call("archive_waiting", _meant(cycle)),), commit=True)
+        return int(rows[0][0])
 
     def store_away(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[ArchiveReport]:
         """Do what `apply` says, and name the file."""
@@ -215,7 +230,8 @@ def archive_all(
     """
     ids = yield from _all_ids(step, cycle)
     if dry_run:
-        return ArchiveReport(memories=len(ids), left=0, archives=(), dry_run=True)
+        more = (yield from step.waiting(cycle)) - len(ids)
+        return ArchiveReport(memories=len(ids), left=0, archives=(), dry_run=True, waiting=more)
     reports: list[ArchiveReport] = []
     for batch in _batches(ids):
         proposal = yield from step.propose(cycle, batch)
@@ -225,6 +241,7 @@ def archive_all(
         memories=sum(one.memories for one in reports),
         left=len(ids) - sum(one.memories for one in reports),
         archives=tuple(name for one in reports for name in one.archives),
+        waiting=(yield from step.waiting(cycle)),
     )
 
 
@@ -240,21 +257,23 @@ def _batches(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def _candidates(cycle: Cycle, after: int, until: int, limit: int) -> Flow[Rows]:
+    params = {**_meant(cycle), "after": after, "until": until, "limit": limit}
+    (rows,) = yield Query((Call("archive_candidates", params),), commit=True)
+    found: Rows = rows
+    return found
+
+
+def _meant(cycle: Cycle) -> dict[str, Any]:
+    """What the policy means, as the statements take it."""
     policy = _policy(cycle)
-    params = {
+    return {
         "tenant": cycle.tenant,
-        "after": after,
-        "until": until,
         "before": cycle.moment.now - timedelta(days=policy.older_than_days),
         "now": cycle.moment.now,
         "agent_id": policy.agent_id,
         "accesses": policy.max_access_count,
         "importance": policy.max_importance,
-        "limit": limit,
     }
-    (rows,) = yield Query((Call("archive_candidates", params),), commit=True)
-    found: Rows = rows
-    return found
 
 
 def _decision(memory: int, namespace: str, key: str, updated_at: datetime) -> Decision:

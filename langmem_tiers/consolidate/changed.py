@@ -150,4 +150,5 @@ def _item(one: Stored) -> Item:
         occurred_at=one.occurred_at,
         valid_from=one.valid_from,
         trust=trust_of(one.value),
+        session=one.session,
     )

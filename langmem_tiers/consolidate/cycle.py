@@ -27,8 +27,8 @@ def steps(
 ) -> tuple[Step, ...]:
     """The steps that a policy asks for.
 
-    They are expire, session_end, rise, merge, supersede, demote, promote, decay and archive, in
-    this order. Without a `judge`, rules alone tell what says the same and what contradicts.
+    They are session_end, rise, expire, merge, supersede, demote, promote, decay and archive, in
+    this order. Without a `judge`, what says the same and what contradicts is proposed only.
     `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
     """
     return tuple(_steps(policy, generaliser, judge, archive_step, summariser))
@@ -41,11 +41,11 @@ def _steps(
     archive_step: Step | None,
     summariser: Summariser | None,
 ) -> Iterator[Step]:
-    if policy.expiry:
-        yield Expire()
     if policy.rise is not None:
         yield SessionEnd(policy.rise, summariser)
         yield Rise(policy.rise)
+    if policy.expiry:
+        yield Expire()
     if policy.merge is not None:
         yield Merge(policy.merge, judge)
     if policy.supersede is not None:

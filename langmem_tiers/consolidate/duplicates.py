@@ -9,7 +9,7 @@ number, name, negation or condition that only one of them has makes them two.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from langmem_tiers.consolidate.lexicon import BE, FIRST_PERSON
 from langmem_tiers.consolidate.order import Words, agree
 from langmem_tiers.consolidate.policy import MergePolicy
 from langmem_tiers.consolidate.wording import Word, asks, bare, plain, read
+from langmem_tiers.values import normalised
 
 HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
 """Types of what happened: the same a day later has happened twice."""
@@ -30,6 +31,8 @@ _MOST_SLIPS = 3
 _INITIALS = 4
 _LONG = 60
 """Texts of more words are proposed by all of them together, or by their cosine."""
+_LONGEST = 10_000
+"""Characters that are compared word by word: longer texts say the same if they are the same."""
 
 _Key = tuple[str, ...]
 
@@ -43,10 +46,37 @@ class Cluster(NamedTuple):
     """In the order in which they were recorded; each says the same as the survivor."""
 
 
-def clusters(
+def repeated(
     items: Sequence[Item], near: Mapping[tuple[int, int], float], policy: MergePolicy
 ) -> list[Cluster]:
+    """Memories of one namespace that were said twice in a row: what needs no judge. See `clusters`.
+
+    Their texts are equal but for case, white space and what ends a sentence; one speaker said
+    them, at most `policy.within_minutes` apart. Said again later, it may have happened again.
+    """
+    within = timedelta(minutes=policy.within_minutes)
+    return clusters(items, near, policy, lambda one, other: _said_twice(one, other, within))
+
+
+def _said_twice(one: Item, other: Item, within: timedelta) -> bool:
+    return (
+        one.memory_type == other.memory_type
+        and one.trust == other.trust
+        and one.told_by == other.told_by
+        and abs(one.told_at - other.told_at) <= within
+        and normalised(one.content) == normalised(other.content)
+    )
+
+
+def clusters(
+    items: Sequence[Item],
+    near: Mapping[tuple[int, int], float],
+    policy: MergePolicy,
+    alike: Callable[[Item, Item], bool] | None = None,
+) -> list[Cluster]:
     """Memories of one namespace that say the same, oldest cluster first; none stands alone.
+
+    Whether two do is asked of `alike`, or of `same`, which goes by words: rules that may be wrong.
 
     `near` has the cosines that are known, by a pair of ids in either order. Pairs are looked at if
     theirs reaches `policy.near_duplicate`, or if they have about the same words. What stopped being
@@ -54,6 +84,7 @@ def clusters(
     what stands between. Any order of the items gives the same clusters, and the survivors of a
     call have no clusters any more.
     """
+    says_so = same if alike is None else alike
     ordered = sorted(items, key=lambda one: one.recorded)
     until = _ends(ordered)
     close = _close(near, policy.near_duplicate)
@@ -65,7 +96,7 @@ def clusters(
         proposed = {one for key in keys for one in by_words[key]} | close[item.id]
         candidates = sorted(survivors[one] for one in proposed if one in survivors)
         for _, oldest in candidates:
-            if not _turned(oldest, item, until) and same(oldest, item):
+            if not _turned(oldest, item, until) and says_so(oldest, item):
                 found[oldest.id].append(item.id)
                 break
         else:
@@ -94,7 +125,7 @@ def same_text(one: str, other: str) -> bool:
     first, second = sorted((bare(one), bare(other)))
     if first.casefold() == second.casefold():
         return True
-    if asks(first) != asks(second):
+    if max(len(first), len(second)) > _LONGEST or asks(first) != asks(second):
         return False
     # A misspelt phrase of the lexicon is compared word by word.
     return any(_agree(*sorted((reading(one), reading(other)))) for reading in (read, plain))
@@ -130,6 +161,8 @@ def _keys(text: str) -> frozenset[_Key]:
     what says the same must agree, so that texts of one template are told apart at once.
     """
     keys: set[_Key] = {("", bare(text).casefold())}
+    if len(text) > _LONGEST:
+        return frozenset(keys)
     for words in (read(text), plain(text)):
         exact = (*_exact(words), "")
         bag = tuple(sorted(one.sense[:_INITIALS] for one in words if one.form not in _MARKS))

@@ -12,6 +12,7 @@ from langmem_tiers.namespaces import Place
 from langmem_tiers.remember.flow import Write, delete_calls
 
 EXPIRED = "its time to live is over"
+UNREAD = f"{EXPIRED}, and nobody had read it"
 READ_SINCE = "it was read or written meanwhile"
 
 
@@ -32,9 +33,10 @@ class Expire(Unnoted):
         return [row[0] for row in rows]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """All of it goes."""
+        """All of it goes; what nobody had read is counted apart."""
         stored = yield from read(cycle, ids)
-        return Proposal(decisions=[decision(one, EXPIRED) for one in stored], kept={})
+        decided = [decision(one, EXPIRED if one.access_count else UNREAD) for one in stored]
+        return Proposal(decisions=decided, kept={})
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         """Remove what is still expired. What is gone by now is done."""

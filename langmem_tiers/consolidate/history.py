@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from langmem_tiers.explain import LINE, plain, shortened
 from langmem_tiers.flow import Call, Flow, Query, Row
-from langmem_tiers.learn.explain import MoveRecord, move_record
-from langmem_tiers.memory import Tier
+from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
+from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.namespaces import decode
 from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.values import content_of, shown_beside
+from langmem_tiers.values import content_of
 
 _SUPERSEDED = "superseded"
 _HEADINGS = ("memory", "key", "true from", "until", "recorded", "state", "since")
@@ -27,7 +27,7 @@ class Version(NamedTuple):
     key: str
     tier: Tier
     content: str
-    """Empty of another memory that is quarantined."""
+    """Empty of another memory that is quarantined, or that another project keeps."""
     state: str | None
     """None is current; `superseded` was true until `valid_to`."""
     state_at: datetime | None
@@ -121,8 +121,9 @@ def _undone(one: MoveRecord) -> str:
     return " (rolled back)" if one.undone_at else ""
 
 
-def history(one: Candidate, tenant: str) -> Flow[History]:
-    """Read the history of a memory, in one round trip."""
+def history(one: Candidate, context: MemoryContext) -> Flow[History]:
+    """Read the history of a memory in that context, in one round trip."""
+    tenant = context.root
     params = {"tenant": tenant, "id": one.id}
     names = ("versions", "successors", "history_of")
     versions, successors, events = yield Query(
@@ -131,30 +132,35 @@ def history(one: Candidate, tenant: str) -> Flow[History]:
     return History(
         key=one.key,
         namespace=one.place[0],
-        versions=tuple(_version(row, tenant, one) for row in versions),
+        versions=tuple(_version(row, context, one) for row in versions),
         successors=tuple(Successor(decode(tenant, row[0]), *row[1:]) for row in successors),
         events=tuple(move_record(row) for row in events),
     )
 
 
-def history_of_gone(key: str, tenant: str) -> Flow[History | None]:
-    """What was done to a memory that was rejected or made room; None if there was none."""
-    params = {"tenant": tenant, "key": key}
+def history_of_gone(key: str, context: MemoryContext) -> Flow[History | None]:
+    """What was done to a memory that was rejected or made room; None if none is reached."""
+    params = {"tenant": context.root, "key": key}
     (rows,) = yield Query((Call("history_of_gone", params),), commit=True)
-    if not rows:
+    told = [
+        (place, row[2:])
+        for row in rows
+        if context.reaches(row[1] or Tier.WORKING, place := decode(context.root, row[0]))
+    ]
+    if not told:
         return None
     return History(
         key=key,
-        namespace=decode(tenant, rows[-1][0]),
+        namespace=told[-1][0],
         versions=(),
         successors=(),
-        events=tuple(move_record(row[1:]) for row in rows),
+        events=tuple(move_record(row) for _, row in told),
     )
 
 
-def _version(row: Row, tenant: str, asked: Candidate) -> Version:
+def _version(row: Row, context: MemoryContext, asked: Candidate) -> Version:
     namespace, key, tier, value, *rest = row
-    place = decode(tenant, namespace)
+    place = decode(context.root, namespace)
     own = (place, key) == (asked.place[0], asked.key)
-    said = content_of(value) if own else shown_beside(value, rest[0])
+    said = content_of(value) if own else said_beside(value, rest[0], Tier(tier), place, context)
     return Version(place, key, Tier(tier), said, *rest)

@@ -20,11 +20,23 @@ class Item(NamedTuple):
     valid_from: datetime | None = None
     trust: float = 1.0
     """In 0…1."""
+    session: str | None = None
+    """In which it was said, if that was told."""
 
     @property
     def own(self) -> tuple[str, str]:
         """Whom "I" and "my" mean: the speaker, else whoever spoke there."""
         return ("", self.namespace) if self.speaker is None else (self.speaker, "")
+
+    @property
+    def told_by(self) -> tuple[str, str, str]:
+        """Who said it: the speaker, else whoever spoke in that session."""
+        return (*self.own, "" if self.speaker is not None else self.session or "")
+
+    @property
+    def told_at(self) -> datetime:
+        """When it happened, if that was told, else when it was stored."""
+        return self.occurred_at or self.created_at
 
     @property
     def since(self) -> datetime:

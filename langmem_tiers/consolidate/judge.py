@@ -1,4 +1,4 @@
-"""A caller's model that is asked about memories on which the rules have no word."""
+"""A caller's model that is asked which memories say the same, or contradict each other."""
 
 from __future__ import annotations
 

@@ -1,22 +1,28 @@
-"""Merging: what says the same in one home lives on in the oldest of it."""
+"""Merging: what says the same in one home lives on in the oldest of it.
+
+What was said twice in a row does. What else says the same is for a judge: without one it is
+proposed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from langmem_tiers.consolidate import changed
 from langmem_tiers.consolidate.changed import Group
 from langmem_tiers.consolidate.contradictions import contradictions
-from langmem_tiers.consolidate.duplicates import Cluster, clusters, same, two_happenings
+from langmem_tiers.consolidate.duplicates import Cluster, clusters, repeated, same, two_happenings
 from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.judge import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import MergePolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Proposal
 from langmem_tiers.consolidate.stored import (
     CURRENT_TIERS,
     Holding,
     counted,
     decision,
+    finding,
     hold,
     move_id,
     sort_out,
@@ -30,6 +36,8 @@ OLDEST = "it is the oldest that says the same"
 TAKEN_APART = "it was merged before, and that was rolled back"
 ANOTHER_TIME = "it says the same of another time"
 LIVED_ON = "it lived on in another one before"
+MAYBE_SAME = "it may say the same as an older one"
+PROPOSED = "another one may say the same: proposed"
 LATE = "it was left when the others were merged"
 
 
@@ -39,7 +47,7 @@ class Merge:
     name = "merge"
 
     def __init__(self, policy: MergePolicy, judge: Judge | None = None) -> None:
-        """Hold what the rules go by, and whom to ask where they have no word."""
+        """Hold what the rules go by, and whom to ask of what they cannot decide."""
         self._policy = policy
         self._judge = judge
 
@@ -54,40 +62,26 @@ class Merge:
         involved = {one for group in groups for one in group.memories}
         before = yield from undone(cycle, "merged", involved)
         fate = dict.fromkeys((one for one in ids if one in involved), ALONE)
+        seen = [_Seen.of(group, self._policy, frozenset(fate), before) for group in groups]
+        alike = yield from self._judged(seen, before)
         decisions: list[Decision] = []
-        for group, cluster in (yield from self._clusters(groups, fate.keys(), before)):
-            if fate.keys().isdisjoint((cluster.survivor, *cluster.others)):
-                continue  # they were looked at when they changed
-            _say(fate, cluster.survivor, OLDEST)
-            for one in cluster.others:
-                source, target = group.memories[one], group.memories[cluster.survivor]
-                if (one, cluster.survivor) in before:
-                    _say(fate, one, TAKEN_APART)
-                elif source.told_to_last != target.told_to_last:
-                    _say(fate, one, ANOTHER_TIME)
-                else:
-                    fate.pop(one, None)
-                    decisions.append(decision(source, SAME, target))
+        findings: list[Finding] = []
+        for one in seen:
+            findings += one.findings(fate, before, judged=self._judge is not None)
+            for cluster in joined(one.group.items(), one.sure, alike):
+                decisions += _merged(one.group, cluster, fate, before)
         decisions.sort(key=lambda one: one["id"])
-        return Proposal(decisions=decisions, kept=counted(fate.values()))
+        return Proposal(decisions=decisions, kept=counted(fate.values()), findings=findings)
 
-    def _clusters(
-        self, groups: Sequence[Group], ids: Collection[int], before: set[tuple[int, int]]
-    ) -> Flow[list[tuple[Group, Cluster]]]:
-        """What says the same by the rules; where they have no word, a model is asked once."""
-        known = [(group, clusters(group.items(), group.near, self._policy)) for group in groups]
-        doubts = [
-            (one, other)
-            for each in known
-            for one, other in _doubts(*each, self._policy, ids)
-            if before.isdisjoint(((one.id, other.id), (other.id, one.id)))
-        ]
-        alike = yield from judged(self._judge, "same", doubts)
-        return [
-            (group, cluster)
-            for group, found in known
-            for cluster in joined(group.items(), found, alike)
-        ]
+    def _judged(self, seen: Sequence[_Seen], before: set[tuple[int, int]]) -> Flow[list[Pair]]:
+        """Of what may say the same, what does by the model; it is asked once."""
+        doubts = dict.fromkeys(
+            pair
+            for one in seen
+            for pair in (*one.suspected, *one.doubts(self._policy))
+            if one.against(pair, before) is None and (pair[0].id, pair[1].id) not in before
+        )
+        return (yield from judged(self._judge, "same", list(doubts)))
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         """Merge those that are as they were judged: one move for each that others live on in."""
@@ -120,44 +114,115 @@ class Merge:
             first[one["target"]] = min(one["id"], first.get(one["target"], one["id"]))
         return {target: move_id(cycle, self.name, one, target) for target, one in first.items()}
 
-    def finish(self, cycle: Cycle) -> Flow[None]:
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Everything has been looked at."""
-        return changed.note_seen(cycle, self.name)
+        yield from changed.note_seen(cycle, self.name)
+        return {}
+
+
+class _Seen(NamedTuple):
+    """What is seen of a group before anybody is asked."""
+
+    group: Group
+    ids: Collection[int]
+    """Those that changed."""
+    sure: list[Cluster]
+    """What was said twice in a row."""
+    suspected: list[Pair]
+    """What else says the same by the rules, which may be wrong: the older one first."""
+
+    @classmethod
+    def of(
+        cls,
+        group: Group,
+        policy: MergePolicy,
+        ids: Collection[int],
+        before: Collection[tuple[int, int]],
+    ) -> _Seen:
+        """Look at a group. What somebody took apart is not said twice in a row."""
+        items = {one.id: one for one in group.items()}
+        apart = {one for one, _ in before}
+        free = [one for one in items.values() if one.id not in apart]
+        sure = repeated(free, group.near, policy)
+        home = {one: each.survivor for each in sure for one in each.others}
+        pairs = dict.fromkeys(
+            (home.get(each.survivor, each.survivor), home.get(one, one))
+            for each in clusters([*items.values()], group.near, policy)
+            for one in each.others
+            if each.survivor in ids or one in ids
+        )
+        suspected = [(items[one], items[other]) for one, other in pairs if one != other]
+        return cls(group, ids, sure, suspected)
+
+    def against(self, pair: Pair, before: set[tuple[int, int]]) -> str | None:
+        """Why the newer of two does not live on in the older, whoever judges."""
+        older, newer = pair
+        if (newer.id, older.id) in before:
+            return TAKEN_APART
+        source, target = (self.group.memories[one.id] for one in (newer, older))
+        return None if source.told_to_last == target.told_to_last else ANOTHER_TIME
+
+    def findings(
+        self, fate: dict[int, str], before: set[tuple[int, int]], *, judged: bool
+    ) -> Iterator[Finding]:
+        """What somebody is to look at, if no model has; both stay as they are."""
+        found = self.group.memories
+        for older, newer in self.suspected:
+            against = self.against((older, newer), before)
+            if against is not None:
+                _say(fate, newer.id, against)
+            elif not judged:
+                _say(fate, older.id, PROPOSED)
+                _say(fate, newer.id, PROPOSED)
+                yield finding(found[newer.id], MAYBE_SAME, found[older.id])
+
+    def doubts(self, policy: MergePolicy) -> list[Pair]:
+        """Pairs that are near and differ by the rules, the older one first.
+
+        Left out is what ended before the other began, as that began anew.
+        """
+        items = {one.id: one for one in self.group.items()}
+        ends = {one.older: items[one.newer].order for one in contradictions([*items.values()])}
+        home = {one: each.survivor for each in self.sure for one in each.others}
+        pairs = {
+            tuple(sorted((items[home.get(one, one)] for one in pair), key=lambda one: one.order))
+            for pair, cosine in self.group.near.items()
+            if cosine >= policy.near_duplicate and any(one in self.ids for one in pair)
+        }
+        doubts = [
+            (one, other)
+            for one, other in pairs
+            if one.id != other.id
+            and one.trust == other.trust
+            and not same(one, other)
+            and not two_happenings(one, other)
+            and not (one.id in ends and ends[one.id] <= other.order)
+        ]
+        return sorted(doubts, key=lambda pair: (pair[0].id, pair[1].id))
+
+
+def _merged(
+    group: Group, cluster: Cluster, fate: dict[int, str], before: set[tuple[int, int]]
+) -> Iterator[Decision]:
+    """What lives on in the oldest of a cluster, and why anything does not."""
+    if fate.keys().isdisjoint((cluster.survivor, *cluster.others)):
+        return  # they were looked at when they changed
+    _say(fate, cluster.survivor, OLDEST)
+    for one in cluster.others:
+        source, target = group.memories[one], group.memories[cluster.survivor]
+        if (one, cluster.survivor) in before:
+            _say(fate, one, TAKEN_APART)
+        elif source.told_to_last != target.told_to_last:
+            _say(fate, one, ANOTHER_TIME)
+        else:
+            fate.pop(one, None)
+            yield decision(source, SAME, target)
 
 
 def _say(fate: dict[int, str], one: int, why: str) -> None:
     """Why a memory stays, if it is one of those that are judged."""
     if one in fate:
         fate[one] = why
-
-
-def _doubts(
-    group: Group, found: Sequence[Cluster], policy: MergePolicy, ids: Collection[int]
-) -> list[Pair]:
-    """Pairs that are near and differ by the rules, the older one first.
-
-    Left out is what cannot be merged anyhow: what is told of different times, and what ended before
-    the other began, as that began anew.
-    """
-    items = {one.id: one for one in group.items()}
-    ends = {one.older: items[one.newer].order for one in contradictions([*items.values()])}
-    home = {one: each.survivor for each in found for one in each.others}
-    pairs = {
-        tuple(sorted((items[home.get(one, one)] for one in pair), key=lambda one: one.order))
-        for pair, cosine in group.near.items()
-        if cosine >= policy.near_duplicate and any(one in ids for one in pair)
-    }
-    doubts = [
-        (one, other)
-        for one, other in pairs
-        if one.id != other.id
-        and one.trust == other.trust
-        and not same(one, other)
-        and not two_happenings(one, other)
-        and not (one.id in ends and ends[one.id] <= other.order)
-        and group.memories[one.id].told_to_last == group.memories[other.id].told_to_last
-    ]
-    return sorted(doubts, key=lambda pair: (pair[0].id, pair[1].id))
 
 
 def joined(items: Sequence[Item], found: Sequence[Cluster], alike: Sequence[Pair]) -> list[Cluster]:

@@ -34,21 +34,32 @@ class RisePolicy:
 class MergePolicy:
     """What says the same in one namespace lives on in the oldest of it.
 
+    Without a model that is what one speaker said twice in a row: equal texts, but for case, white
+    space and what ends a sentence, minutes apart. What else may say the same is proposed in the
+    report; a model that is named decides on that.
+
     Raises:
         ConfigurationError: for a value that cannot work.
     """
 
     near_duplicate: float = 0.9
-    """The cosine that two memories must reach to be looked at; their words decide."""
+    """The cosine that two memories must reach to be looked at."""
+    within_minutes: float = 10
+    """How far apart the same may be said to be said once: by when it happened, if that was told,
+    else by when it was stored."""
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
         _number(self.near_duplicate, "near_duplicate", 1)
+        _number(self.within_minutes, "within_minutes", _MAX_DAYS * 24 * 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupersedePolicy:
     """What a newer memory of the same namespace contradicts is true until then, and no longer.
+
+    A model that is named says what contradicts. Without one nothing is ended: what rules find is
+    proposed in the report.
 
     Raises:
         ConfigurationError: for a value that cannot work.
@@ -69,7 +80,9 @@ class SupersedePolicy:
 class ArchivalPolicy:
     """What leaves the database for a file: old, hardly read and unimportant.
 
-    The defaults are the agent-memory specification's, with its strict comparisons.
+    The defaults of what that means are the agent-memory specification's, with its strict
+    comparisons. However much is meant, a cycle takes a tenth of the tenant at most, the least
+    valuable first: the least important, then the least read, then what was longest left alone.
 
     Raises:
         ConfigurationError: for a value that cannot work.
@@ -78,13 +91,16 @@ class ArchivalPolicy:
     url: str
     """The directory of the files, as fsspec reads it: a path, `s3://bucket/memories`, …"""
     older_than_days: float = 180
-    """Days since it was recorded, to exceed."""
+    """Days since it was recorded, or changed if it was, to exceed."""
     max_access_count: int = 3
     """Fewer accesses than this."""
     max_importance: float = 0.6
     """Less important than this; a memory whose importance nobody told counts as 0.5."""
     agent_id: str | None = None
     """Memories of this agent alone; of the whole tenant if not given."""
+    max_share: float = 0.1
+    """Of the tenant's current memories, the share that a cycle, or a call of `archive`, may take;
+    1 takes all that is meant."""
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
@@ -93,6 +109,7 @@ class ArchivalPolicy:
         _number(self.older_than_days, "older_than_days", _MAX_DAYS)
         _count(self.max_access_count, "max_access_count")
         _number(self.max_importance, "max_importance", 1)
+        _number(self.max_share, "max_share", 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +129,7 @@ class ConsolidationPolicy:
     rise: RisePolicy | None = field(default_factory=RisePolicy)
     """short_term to working: the row moves."""
     merge: MergePolicy | None = field(default_factory=MergePolicy)
-    """Near-duplicates live on in one of them, with the evidence of all."""
+    """What says the same lives on in one of them, with the evidence of all."""
     supersede: SupersedePolicy | None = field(default_factory=SupersedePolicy)
     """What newer memories contradict was true until then."""
     promotion: PromotionPolicy | None = SPECIFIED

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Proposal
 from langmem_tiers.consolidate.stored import Unnoted, counted, hold, move_id, sort_out, version
 from langmem_tiers.errors import InvalidInputError, ModelError
 from langmem_tiers.flow import Call, Flow, Query, anew
@@ -48,6 +48,7 @@ class Promote(Unnoted):
         """What has, and what it says for everybody; a model is asked for that here."""
         how = self._how(cycle, self._generaliser)
         decisions: list[Decision] = []
+        findings: list[Finding] = []
         kept: list[str] = []
         for source in (yield from worth.evidence(cycle.tenant, ids)):
             worthy = promote.judged(source, how)
@@ -62,7 +63,8 @@ class Promote(Unnoted):
             names = promote.private_names(worthy, cycle.tenant)
             detail = {"general": general, "names": names}
             decisions.append(_decision(source, PROVEN, detail))
-        return Proposal(decisions=decisions, kept=counted(kept))
+            findings += (_finding(source, one) for one in worth.unlike(source, how))
+        return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         """Promote them one by one. One that went along with another is done."""
@@ -169,6 +171,17 @@ def _saying(general: str, names: Sequence[str]) -> Generaliser:
         return call(content, private)
 
     return Generaliser(call, acall)
+
+
+def _finding(source: worth.Source, one: Mapping[str, Any]) -> Finding:
+    """That what is near to a memory does not go along with it."""
+    return Finding(
+        namespace=source.namespace,
+        key=source.key,
+        target_namespace=one["namespace"],
+        target_key=one["key"],
+        reason=f"near ({1 - one['distance']:.2f}) and not the same: not counted, and left as it is",
+    )
 
 
 def _decision(

@@ -77,7 +77,7 @@ CHANGE: Final = re.compile(
     r"(?<= )(?:(?:was|were|is|are|got|gets|has been|have been|has|have) )?"
     r"(?P<verb>changed|moved|switched|migrated|upgraded|updated|raised|increased|lowered|reduced"
     r"|decreased|relocated|transferred|shifted|went|bumped|rescheduled|postponed|extended"
-    r"|shortened|converted|transitioned|set)(?: over)?(?: from (?P<was>.+?))? to(?= )"
+    r"|shortened|converted|transitioned|set)(?: over)?(?: from (?P<was>.{1,200}?))? to(?= )"
 )
 LEFT: Final = re.compile(r"(?<= )(?:left|quit)(?= )")
 

@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
-from langmem_tiers.consolidate.steps import added
+from langmem_tiers.consolidate.expire import UNREAD, Expire
+from langmem_tiers.consolidate.steps import Finding, added
 from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.explain import plain
+from langmem_tiers.namespaces import decode
 
 Verdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+_SHOWN = 20
+"""Proposals that are printed."""
 
 
 class StepCounts(TypedDict):
@@ -26,6 +31,8 @@ class StepCounts(TypedDict):
     """They stay as they are."""
     moves: list[str]
     """What `rollback` takes."""
+    findings: NotRequired[list[Finding]]
+    """What was found and left to somebody's judgement."""
 
 
 Counts = dict[str, StepCounts]
@@ -41,12 +48,14 @@ def with_counts(old: Counts, new: Counts | None) -> Counts:
 
 def _both(one: StepCounts | None, other: StepCounts | None) -> StepCounts:
     several = [each for each in (one, other) if each is not None]
-    return {
+    both: StepCounts = {
         "done": added([each["done"] for each in several]),
         "left": added([each["left"] for each in several]),
         "kept": added([each["kept"] for each in several]),
         "moves": [move for each in several for move in each["moves"]],
     }
+    findings = [found for each in several for found in each.get("findings", ())]
+    return {**both, "findings": findings} if findings else both
 
 
 def total(counts: Counts, verdict: Verdict) -> int:
@@ -61,6 +70,23 @@ class Line(NamedTuple):
     verdict: Verdict
     reason: str
     memories: int
+
+
+class Proposed(NamedTuple):
+    """Two memories of which a rule found something that nobody has judged; both are unchanged."""
+
+    step: str
+    """`merge`: they may say the same. `supersede`: the other one may contradict it. `promote`: the
+    other one is near to what was promoted, and says something else."""
+    namespace: tuple[str, ...]
+    key: str
+    other_namespace: tuple[str, ...]
+    other_key: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Such as `port, new port: another value`."""
+        return f"{plain(self.key)}, {plain(self.other_key)}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +111,8 @@ class ConsolidationReport:
     """In the order of the steps, then of verdicts and reasons."""
     moves: tuple[str, ...]
     """What `rollback` takes."""
+    proposed: tuple[Proposed, ...] = ()
+    """What rules found and did not do, each pair once: `supersede`, or a model, may."""
     skipped: str | None = None
     """Why nothing was done at all."""
     taken_over: bool = False
@@ -109,6 +137,7 @@ class ConsolidationReport:
             finished_at=datetime.fromisoformat(said["finished_at"]),
             lines=tuple(_lines(said["counts"])),
             moves=tuple(move for one in said["counts"].values() for move in one["moves"]),
+            proposed=tuple(dict.fromkeys(_proposed(said["tenant"], said["counts"]))),
             skipped=said["skipped"],
             taken_over=said.get("taken_over", False),  # earlier releases did not say
         )
@@ -117,17 +146,32 @@ class ConsolidationReport:
         """How many memories a step dealt with so."""
         return sum(one.memories for one in self.lines if (one.step, one.verdict) == (step, verdict))
 
+    @property
+    def expired_unread(self) -> int:
+        """How many memories it removed whose time was over before anybody had read them."""
+        gone = [one for one in self.lines if (one.step, one.verdict) == (Expire.name, "done")]
+        return sum(one.memories for one in gone if one.reason == UNREAD)
+
     def __str__(self) -> str:
-        """What it was, and a table: one line a step, verdict and reason."""
+        """What it was, and a table: one line a step, verdict and reason; then what is proposed."""
         rows = [
             f"  {one.step:<10} {one.verdict:<5} {one.memories:>7,}  {one.reason}"
             for one in self.lines
         ]
-        return "\n".join([self._head(), *rows])
+        return "\n".join([self._head(), *rows, *(f"  {one}" for one in self._proposals())])
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
-        return f"<p>{escape(self._head())}</p>{_table(self.lines) if self.lines else ''}"
+        table = _table(self.lines) if self.lines else ""
+        proposals = "".join(f"<li>{escape(one)}</li>" for one in self._proposals())
+        listed = f"<ul>{proposals}</ul>" if proposals else ""
+        return f"<p>{escape(self._head())}</p>{table}{listed}"
+
+    def _proposals(self) -> Iterator[str]:
+        """The first of what is proposed, and how much more there is."""
+        yield from (f"{one.step:<10} proposed: {one}" for one in self.proposed[:_SHOWN])
+        if len(self.proposed) > _SHOWN:
+            yield f"and {len(self.proposed) - _SHOWN:,} more: see proposed"
 
     def _head(self) -> str:
         if self.skipped is not None:
@@ -137,6 +181,19 @@ class ConsolidationReport:
         if self.taken_over:
             return f"{head}; then somebody else took the tenant over"
         return head if self.lines else f"{head}; there was nothing to do"
+
+
+def _proposed(tenant: str, counts: Counts) -> Iterator[Proposed]:
+    for step, one in counts.items():
+        for found in one.get("findings", ()):
+            yield Proposed(
+                step,
+                decode(tenant, found["namespace"]),
+                found["key"],
+                decode(tenant, found["target_namespace"]),
+                found["target_key"],
+                found["reason"],
+            )
 
 
 def _lines(counts: Counts) -> Iterator[Line]:

@@ -14,7 +14,7 @@ from langmem_tiers.config import StoreOptions
 from langmem_tiers.consolidate.archive import ArchivedMemory, Content, Files
 from langmem_tiers.errors import ArchiveError, InvalidInputError
 from langmem_tiers.flow import Ask, Call, Flow, Query, Row, anew
-from langmem_tiers.memory import TIERS
+from langmem_tiers.memory import TIERS, MemoryContext
 from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.remember.flow import Write, delete_calls, lock_call
 
@@ -83,10 +83,15 @@ class ArchivedAt(NamedTuple):
 class Restoring(NamedTuple):
     """What holds for a whole restore."""
 
-    tenant: str
+    context: MemoryContext
     files: Files
     options: StoreOptions
     now: datetime
+
+    @property
+    def tenant(self) -> str:
+        """As the database names it."""
+        return self.context.root
 
 
 def archives(tenant: str) -> Flow[list[ArchiveFile]]:
@@ -116,7 +121,7 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
         partial(how.files.aread, file.url, file.checksum, how.tenant),
     )
     held = {one.id: one for one in content.memories}
-    wanted = _wanted(held, keys, archive)
+    wanted = _wanted(held, keys, archive, how.context)
     return (yield from anew(partial(_bring_back, how, file, held, wanted)))
 
 
@@ -129,13 +134,23 @@ def _named(files: Sequence[ArchiveFile]) -> str:
     return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:_SHOWN])}{more}"
 
 
-def _wanted(held: Held, keys: Sequence[str] | None, archive: str) -> set[int]:
+def _wanted(
+    held: Held, keys: Sequence[str] | None, archive: str, context: MemoryContext
+) -> set[int]:
+    """What is to come back: all of it, or of these keys what the context reaches."""
     if keys is None:
         return set(held)
-    unknown = set(keys) - {one.key for one in held.values()}
+    reached = [one for one in held.values() if _is_reached(one, context)]
+    unknown = set(keys) - {one.key for one in reached}
     if unknown:
         raise InvalidInputError(f"{archive!r} holds no memory of the key {min(unknown)!r}")
-    return {one.id for one in held.values() if one.key in keys}
+    return {one.id for one in reached if one.key in keys}
+
+
+def _is_reached(one: ArchivedMemory, context: MemoryContext) -> bool:
+    if context.project_id is None:
+        return True
+    return context.reaches(one.tier, decode(context.root, one.namespace))
 
 
 def _bring_back(

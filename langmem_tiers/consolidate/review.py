@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from langmem_tiers.consolidate.steps import Decision, Proposal, added
+from langmem_tiers.consolidate.steps import Decision, Finding, Proposal, added
 
 CONFLICT = "another decision of this cycle concerns it"
 
@@ -19,6 +19,8 @@ class Reviewed(NamedTuple):
     """Ids of what is to be judged again when that is done, in order."""
     kept: dict[str, int]
     """How many stay as they are, by reason."""
+    findings: list[Finding]
+    """What nobody has judged."""
 
 
 def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> Reviewed:
@@ -44,7 +46,8 @@ def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> Reviewed:
         needed.update(() if target is None else (target,))
         standing.append(one)
     again = fallen - gone
-    return Reviewed(standing, sorted(again), added([one["kept"] for one in proposals]))
+    findings = [found for one in proposals for found in one.get("findings", ())]
+    return Reviewed(standing, sorted(again), added([one["kept"] for one in proposals]), findings)
 
 
 def _decisions(proposals: Sequence[Proposal]) -> list[Decision]:

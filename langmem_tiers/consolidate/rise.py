@@ -39,6 +39,7 @@ class Rise(Unnoted):
             "ended": sorted(cycle.ended),
             "accesses": self._policy.min_access_count,
             "importance": self._policy.min_importance,
+            "lives": [one for one in _lives(cycle) if one is not None],
             "limit": limit,
         }
         (rows,) = yield Query((Call("select_rising", params),), commit=True)
@@ -65,7 +66,8 @@ class Rise(Unnoted):
 
     def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         moves = {one["id"]: move_id(cycle, self.name, one["id"], None) for one in decisions}
-        holding = yield from hold(cycle, decisions, moves.values())
+        whenever = cycle.moment._replace(omit_expired=False)  # what has just expired rises too
+        holding = yield from hold(cycle._replace(moment=whenever), decisions, moves.values())
         found = sort_out(
             decisions,
             lambda one: moves[one["id"]] in holding.moves,
@@ -82,3 +84,8 @@ class Rise(Unnoted):
         calls = [Call("record_rises", params)] if found.todo else []
         yield Query(tuple(calls), commit=True)
         return found.applied(lambda one: moves[one["id"]])
+
+
+def _lives(cycle: Cycle) -> tuple[float | None, float | None]:
+    """The minutes that a memory lives of which nobody said how long it should."""
+    return cycle.options.tier_ttl.get(Tier.SHORT_TERM), cycle.options.session_ttl

@@ -64,6 +64,9 @@ class SessionReport:
     """Why something is worth knowing, and how often."""
     not_kept: Mapping[str, int] = field(default_factory=dict)
     """Why a note is in the digest alone, and how often."""
+    expired_unread: int = 0
+    """Memories of the session that had expired before anybody read them, as far as they are still
+    to be removed."""
 
     def __str__(self) -> str:
         """What was kept, cleared and moved, in one line, and one for each reason."""
@@ -71,6 +74,7 @@ class SessionReport:
             f"session {self.session_id}: {self.cleared} notes cleared, {len(self.semantic)} kept, "
             f"{len(self.episodic)} digest{'s' if len(self.episodic) != 1 else ''}, "
             f"{self.risen} moved to working"
+            + (f", {self.expired_unread} expired unread" if self.expired_unread else "")
         )
         reasons = [f"  {number:>5,}  {why}" for why, number in sorted(self.reasons.items())]
         others = [
@@ -111,6 +115,16 @@ class Left(NamedTuple):
     passed_over: list[str]
     """Why each of the notes that are not kept is not."""
     rising: list[Stored]
+    expired_unread: int
+
+
+class Found(NamedTuple):
+    """What is stored of a session."""
+
+    memories: list[Stored]
+    """Its notes, and what else of it is in short_term."""
+    expired_unread: int
+    """How many there are that expired before anybody read them."""
 
 
 def end_session(ending: Ending) -> Flow[SessionReport]:
@@ -148,18 +162,19 @@ def _end(ending: Ending) -> Flow[SessionReport]:
         moves=tuple(moves),
         reasons=counted(one.reason for one in left.keeps if one.reason is not None),
         not_kept=counted(left.passed_over),
+        expired_unread=left.expired_unread,
     )
 
 
 def notes_of(ending: Ending) -> Flow[list[Stored]]:
     """What a session has noted so far, in order; what never was so is left out."""
-    left = yield from _found(ending)
-    notes = [one for one in left if one.memory_type == WORKING]
+    found = yield from _found(ending)
+    notes = [one for one in found.memories if one.memory_type == WORKING]
     return [one for home in homes(ending.session, notes) for one in home.notes]
 
 
-def _found(ending: Ending) -> Flow[list[Stored]]:
-    """What is stored of a session: its notes, and what else of it is in short_term."""
+def _found(ending: Ending) -> Flow[Found]:
+    """What is stored of a session."""
     params = {
         "tenant": ending.cycle.tenant,
         "session": ending.session,
@@ -168,12 +183,13 @@ def _found(ending: Ending) -> Flow[list[Stored]]:
         "alive_at": ending.cycle.moment.alive_at,
     }
     (rows,) = yield Query((Call("session_memories", params),), commit=True)
-    return (yield from read(ending.cycle, [row[0] for row in rows]))
+    stored = yield from read(ending.cycle, [number for number, gone, _ in rows if not gone])
+    return Found(stored, sum(gone and not was_read for _, gone, was_read in rows))
 
 
 def _left(ending: Ending) -> Flow[Left]:
     """What a session left, and what is to be kept of it; a summariser is asked here."""
-    found = yield from _found(ending)
+    found, expired_unread = yield from _found(ending)
     notes = [one for one in found if one.memory_type == WORKING]
     rising = [one for one in found if one.memory_type != WORKING and one.state is None]
     keeps: list[Kept] = []
@@ -183,7 +199,7 @@ def _left(ending: Ending) -> Flow[Left]:
         summary = yield from _summary(ending.summariser, home)
         keeps += kept(home, ending.policy, summary)
         against += passed_over(home, ending.policy)
-    return Left(notes, keeps, against, rising)
+    return Left(notes, keeps, against, rising, expired_unread)
 
 
 def _awaiting(tenant: str, notes: Sequence[Stored]) -> Flow[frozenset[int]]:

@@ -44,7 +44,7 @@ _SINCE: Final = (("from", "on"), ("as", "of"), ("since",), ("starting",), ("effe
 _SINCE_WORDS: Final = 5
 _LATELY: Final = (("yesterday",), ("today",), ("recently",), ("lately",))
 _NOW: Final = (("these", "days"), ("at", "moment"), ("at", "present"), ("again",))
-_QUOTED: Final = re.compile(r"[\"“”«»][^\"“”«»]*\s[^\"“”«»]*[\"“”«»]")
+_QUOTED: Final = re.compile(r"[\"“”«»](?=[^\s\"“”«»]*+\s)[^\"“”«»]*+[\"“”«»]")
 _FEWEST, _MOST = 2, 40
 """Words of a sentence: somebody and something; of a longer one, the first."""
 

@@ -8,7 +8,7 @@ again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypedDict
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 from langmem_tiers.config import StoreOptions
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
@@ -52,12 +52,25 @@ class Decision(TypedDict):
     """What the step alone reads."""
 
 
+class Finding(TypedDict):
+    """What a rule found of two memories, and nobody has judged: nothing becomes of it."""
+
+    namespace: str
+    key: str
+    target_namespace: str
+    target_key: str
+    """Of the one that the rule would have had it live on in, end at, or counted with it."""
+    reason: str
+
+
 class Proposal(TypedDict):
     """What a step would do with a batch."""
 
     decisions: list[Decision]
     kept: dict[str, int]
     """How many memories stay as they are, by reason."""
+    findings: NotRequired[list[Finding]]
+    """What it would not do by itself, for the report."""
 
 
 class Applied(TypedDict):
@@ -88,8 +101,11 @@ class Step(Protocol):
         """Carry out decisions in one transaction, those whose memories are still as judged."""
         ...
 
-    def finish(self, cycle: Cycle) -> Flow[None]:
-        """Note that everything was seen up to the cycle's moment."""
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
+        """Note that everything was seen up to the cycle's moment.
+
+        Answers how many memories stay that were not selected, by reason, if the step knows.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding
 from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.memory import Tier
 from langmem_tiers.remember.flow import LOCK, lock_call
@@ -23,9 +23,10 @@ CURRENT_TIERS = (Tier.WORKING, Tier.LONG_TERM)
 class Unnoted:
     """A step that finds what is next by what is stored: there is nothing to note."""
 
-    def finish(self, cycle: Cycle) -> Flow[None]:  # noqa: ARG002 - other steps note something
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:  # noqa: ARG002 - others note something
         """Nothing is noted."""
         yield from ()
+        return {}
 
 
 class Stored(NamedTuple):
@@ -181,6 +182,17 @@ def decision(one: Stored, reason: str, target: Stored | None = None) -> Decision
         target_key=None if target is None else target.key,
         target_version=None if target is None else target.version,
         detail={},
+    )
+
+
+def finding(one: Stored, reason: str, other: Stored) -> Finding:
+    """That two memories are to be looked at by somebody."""
+    return Finding(
+        namespace=one.namespace,
+        key=one.key,
+        target_namespace=other.namespace,
+        target_key=other.key,
+        reason=reason,
     )
 
 

@@ -1,4 +1,7 @@
-"""Superseding: what a newer memory contradicts was true until then, and no longer."""
+"""Superseding: what a newer memory contradicts was true until then, and no longer.
+
+A judge says so. Without one nothing is ended: what the rules find is proposed.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ from langmem_tiers.consolidate.duplicates import same
 from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.judge import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import SupersedePolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Proposal
 from langmem_tiers.consolidate.stored import (
     CURRENT_TIERS,
     Stored,
     counted,
     decision,
+    finding,
     hold,
     move_id,
     sort_out,
@@ -29,6 +33,7 @@ from langmem_tiers.values import trust_of
 _SUPERSEDED = "superseded"
 STANDS = "nothing newer contradicts it"
 STANDS_AGAIN = "it was superseded before, and that was rolled back"
+PROPOSED = "a newer one may contradict it: proposed"
 JUDGED = "a newer one contradicts it, says the model"
 DOUBTED = 3
 """The nearest of each changed memory that a model is asked about."""
@@ -42,7 +47,7 @@ class Supersede:
     name = "supersede"
 
     def __init__(self, policy: SupersedePolicy, judge: Judge | None = None) -> None:
-        """Hold which types can be contradicted, and whom to ask where the rules have no word."""
+        """Hold which types can be contradicted, and whom to ask whether they are."""
         self._policy = policy
         self._judge = judge
 
@@ -65,44 +70,45 @@ class Supersede:
         before = yield from undone(cycle, _SUPERSEDED, involved)
         fate = dict.fromkeys((one for one in ids if one in involved), STANDS)
         decisions: list[Decision] = []
-        for group, contradicted in (
-            yield from self._contradictions(cycle, groups, fate.keys(), before)
-        ):
-            found = []
-            for one in contradicted:
-                if (one.older, one.newer) not in before:
-                    found.append(one)
-                elif one.older in fate:
-                    fate[one.older] = STANDS_AGAIN
+        findings: list[Finding] = []
+        for group, found in (yield from self._contradictions(cycle, groups, fate, before)):
             for one in first_of_each(found, group.items()):
                 older, newer = group.memories[one.older], group.memories[one.newer]
-                if _ends(older, newer, cycle) and {one.older, one.newer} & {*ids}:
+                if not (_ends(older, newer, cycle) and {one.older, one.newer} & {*ids}):
+                    continue
+                if self._judge is not None:
                     fate.pop(one.older, None)
                     decisions.append(decision(older, one.reason, newer))
+                    continue
+                findings.append(finding(older, one.reason, newer))
+                if one.older in fate:
+                    fate[one.older] = PROPOSED
         decisions.sort(key=lambda one: one["id"])
-        return Proposal(decisions=decisions, kept=counted(fate.values()))
+        return Proposal(decisions=decisions, kept=counted(fate.values()), findings=findings)
 
     def _contradictions(
         self,
         cycle: Cycle,
         groups: Sequence[Group],
-        ids: Collection[int],
+        fate: dict[int, str],
         before: Collection[tuple[int, int]],
     ) -> Flow[list[tuple[Group, list[Contradiction]]]]:
-        """What newer ones contradict by the rules; where they have no word, a model is asked."""
-        known = [(group, _contradicted(group)) for group in groups]
-        doubts = [
+        """What newer ones contradict: by the judge, or by the rules if there is none."""
+        known = [(group, _standing(_contradicted(group), fate, before)) for group in groups]
+        if self._judge is None:
+            return known
+        doubts = dict.fromkeys(
             (one, other)
-            for each in known
-            for one, other in _doubts(*each, ids)
+            for group, found in known
+            for one, other in (*_pairs(group, found, fate), *_doubts(group, fate))
             if (one.id, other.id) not in before
-            and _ends(each[0].memories[one.id], each[0].memories[other.id], cycle)
-        ]
-        answer = yield from judged(self._judge, "contradicts", doubts)
+            and _ends(group.memories[one.id], group.memories[other.id], cycle)
+        )
+        answer = yield from judged(self._judge, "contradicts", list(doubts))
         said = [Contradiction(one.id, other.id, JUDGED) for one, other in answer]
         return [
-            (group, [*found, *(one for one in said if _of(one, group) and _outspoken(one, group))])
-            for group, found in known
+            (group, [one for one in said if _of(one, group) and _outspoken(one, group)])
+            for group, _ in known
         ]
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
@@ -134,9 +140,10 @@ class Supersede:
         yield Query(tuple(calls), commit=True)
         return found.applied(lambda one: moves[one["id"]])
 
-    def finish(self, cycle: Cycle) -> Flow[None]:
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Everything has been looked at."""
-        return changed.note_seen(cycle, self.name)
+        yield from changed.note_seen(cycle, self.name)
+        return {}
 
 
 def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
@@ -181,13 +188,35 @@ def first_of_each(found: Iterable[Contradiction], items: Iterable[Item]) -> list
     return [first[one] for one in sorted(first)]
 
 
-def _doubts(group: Group, found: Sequence[Contradiction], ids: Collection[int]) -> list[Pair]:
-    """The nearest of each that changed, of which the rules do not know, the older one first.
+def _standing(
+    found: Iterable[Contradiction], fate: dict[int, str], before: Collection[tuple[int, int]]
+) -> list[Contradiction]:
+    """Those of which nobody rolled the supersession back; the others stand again."""
+    standing = []
+    for one in found:
+        if (one.older, one.newer) not in before:
+            standing.append(one)
+        elif one.older in fate:
+            fate[one.older] = STANDS_AGAIN
+    return standing
 
-    A memory that has ended before the other began, or says the same, is not asked about.
+
+def _pairs(group: Group, found: Iterable[Contradiction], ids: Collection[int]) -> list[Pair]:
+    """What the rules find of those that changed, for the judge."""
+    items = {one.id: one for one in group.items()}
+    return [
+        (items[one.older], items[one.newer])
+        for one in found
+        if one.older in ids or one.newer in ids
+    ]
+
+
+def _doubts(group: Group, ids: Collection[int]) -> list[Pair]:
+    """The nearest of each that changed, the older one first.
+
+    What says the same is not asked about.
     """
     items = {one.id: one for one in group.items()}
-    ends = {one.older: items[one.newer].order for one in found}
     doubts: set[Pair] = set()
     for one in items.keys() & ids:
         near = sorted(
@@ -199,7 +228,6 @@ def _doubts(group: Group, found: Sequence[Contradiction], ids: Collection[int]) 
         )
         for _, other in list(dict.fromkeys(near))[:DOUBTED]:
             older, newer = sorted((items[one], items[other]), key=lambda each: each.order)
-            ended = older.id in ends and ends[older.id] <= newer.order
-            if not ended and not same(older, newer):
+            if not same(older, newer):
                 doubts.add((older, newer))
     return sorted(doubts, key=lambda pair: (pair[0].id, pair[1].id))

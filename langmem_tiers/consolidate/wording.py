@@ -67,13 +67,17 @@ _CODE = re.compile(r"[\d_/@\\=+#]|\w\.\w|::")
 _DEFINITE = frozenset(("the", "my", "our", "your"))
 _SHORT = 3
 _LONGEST = max(len(one) for one in SAME)
+_MOST_PREFIXES = 20
 
 
 def bare(text: str) -> str:
     """Without bullets and what merely asks to remember; with contractions written out."""
     text = _APOSTROPHES.sub("'", normalize("NFKC", text)).strip()
     text = _BULLET.sub("", text)
-    while (rest := _PREFIX.sub("", text)) != text and rest.strip(_EDGES + " "):
+    for _ in range(_MOST_PREFIXES):
+        rest = _PREFIX.sub("", text)
+        if rest == text or not rest.strip(_EDGES + " "):
+            break
         text = rest
     text = " ".join(text.split())
     for pattern, full in _CONTRACTIONS:

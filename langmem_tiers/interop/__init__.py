@@ -39,10 +39,11 @@ def open_tier(
 ) -> TierVectorStore:
     """Open one tenant's memories of a tier for reading, as langchain-postgres' `PGVectorStore`.
 
-    Every way of searching it sees what the tenant has stored there with a vector and has not
-    expired, at the moment of asking. The wall around the tenant stands in the database, not in a
-    filter. What is read is not counted as accessed and does not live longer for it. It is of use
-    while the store is open, and keeps connections of its own: use it with `with`, or close it.
+    Every way of searching it sees what a recall would show of what the tenant has stored there
+    with a vector: what is current and has not expired, at the moment of asking. The wall around
+    the tenant stands in the database, not in a filter. What is read is not counted as accessed and
+    does not live longer for it. It is of use while the store is open, and keeps connections of its
+    own: use it with `with`, or close it.
 
     A document's id is the memory's key, its metadata the rest of the value and `namespace`,
     `tier`, `created_at` and `updated_at` (UTC). An item indexed under several paths is one

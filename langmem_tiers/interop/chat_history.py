@@ -12,6 +12,7 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from langmem_tiers.asking import new_memories
+from langmem_tiers.bounds import Bounds
 from langmem_tiers.connection import translated
 from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
@@ -120,12 +121,18 @@ async def aimport_chat_history(
 
 def _keep(memory: MemoryCoordinator, messages: Iterable[Mapping[str, Any]]) -> None:
     """Store what is imported, which is not judged."""
-    memory.tiered_store.run(memory.flows.remember(new_memories(messages), memory.context))
+    todo = new_memories(messages, _bounds(memory))
+    memory.tiered_store.run(memory.flows.remember(todo, memory.context))
 
 
 async def _akeep(memory: MemoryCoordinator, messages: Iterable[Mapping[str, Any]]) -> None:
     """Store what is imported; see `_keep`."""
-    await memory.tiered_store.arun(memory.flows.remember(new_memories(messages), memory.context))
+    todo = new_memories(messages, _bounds(memory))
+    await memory.tiered_store.arun(memory.flows.remember(todo, memory.context))
+
+
+def _bounds(memory: MemoryCoordinator) -> Bounds:
+    return memory.tiered_store.options.bounds
 
 
 def _read(connection: psycopg.Connection[Any], importing: _Import) -> Sequence[Row]:
@@ -185,7 +192,11 @@ class _Import:
     @property
     def page(self) -> dict[str, Any]:
         """The parameters of the next page."""
-        return {"after": self._after, "sessions": self._sessions, "limit": BATCH}
+        return {
+            "after": self._after,
+            "sessions": self._sessions,
+            "limit": min(BATCH, _bounds(self.memory).batch),
+        }
 
     def take(self, rows: Sequence[Row]) -> _Batch:
         """Turn a page into memories; what is no message, or blank, is refused."""

@@ -14,8 +14,16 @@ from langmem_tiers.explain import LINE, plain, shortened
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.learn.evidence import Interval, beta_interval
 from langmem_tiers.learn.policy import Decision, decide
-from langmem_tiers.learn.worth import Promoting, Source, alike_of, evidence, evidence_of
-from langmem_tiers.memory import Tier
+from langmem_tiers.learn.worth import (
+    Near,
+    Promoting,
+    Source,
+    alike_of,
+    evidence,
+    evidence_of,
+    near_of,
+)
+from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.namespaces import decode
 from langmem_tiers.values import content_of, shown_beside
 
@@ -32,7 +40,7 @@ class Relative(NamedTuple):
     tier: Tier
     state: str | None
     content: str
-    """Empty of what is quarantined."""
+    """Empty of what is quarantined, and of what another project keeps."""
 
 
 class Origin(NamedTuple):
@@ -45,7 +53,7 @@ class Origin(NamedTuple):
     state: str | None
     """`retracted` makes suspect all that came from it."""
     content: str
-    """Empty of what is quarantined."""
+    """Empty of what is quarantined, and of what another project keeps."""
 
     @property
     def key(self) -> str:
@@ -60,7 +68,8 @@ class MoveRecord(NamedTuple):
     kind: str
     """`promoted`, `reinforced`, `demoted`, `merged`, `risen`, `superseded`, `retracted`; or
     `reflected`: an attempt lives on in its lesson; or `derived`: it was concluded from another; or
-    `quarantined`, `released`, `rejected`, `evicted`: what the gate, or somebody after it, did."""
+    `quarantined`, `released`, `rejected`, `evicted`: what the gate, or somebody after it, did; or
+    `deleted`: what it had been merged into was deleted."""
     at: datetime
     reasons: tuple[str, ...]
     undone_at: datetime | None
@@ -94,6 +103,9 @@ class Explanation:
     """Where its true rate of success lies, with a confidence of 95 %, over a uniform prior."""
     decision: Decision | None
     """Whether the policy would promote it now; None outside working."""
+    near: tuple[Near, ...]
+    """What is near to it in working, in any project, and says something else: that is no evidence;
+    empty where nothing is decided."""
     history: tuple[MoveRecord, ...]
     sources: tuple[Relative, ...]
     successors: tuple[Relative, ...]
@@ -131,6 +143,9 @@ class Explanation:
         ]
         if self.decision is not None:
             lines.append((f"policy: {self.decision.verdict}", str(self.decision)))
+        if self.near:
+            near = ", ".join(f"{plain(one.key)} ({one.similarity:.2f})" for one in self.near)
+            lines.append(("near, not counted", near))
         for one in self.history:
             undone = " (rolled back)" if one.undone_at else ""
             lines.append((f"{one.at:%Y-%m-%d} {one.kind}{undone}", "; ".join(one.reasons)))
@@ -155,8 +170,8 @@ class Explanation:
         return f"from {self.valid_from:%Y-%m-%d}{until}, {recorded}"
 
 
-def explain(memory_id: int, how: Promoting) -> Flow[Explanation]:
-    """Read all that is known of a memory, in two round trips.
+def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Explanation]:
+    """Read all that is known of a memory in that context, in two round trips.
 
     Raises:
         InvalidInputError: if it was removed meanwhile.
@@ -170,7 +185,7 @@ def explain(memory_id: int, how: Promoting) -> Flow[Explanation]:
     *answers, rows = yield Query((*(Call(name, params) for name in names), standing), commit=True)
     if not rows:
         raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
-    return _explanation(found[0], answers, rows[0], how)
+    return _explanation(found[0], answers, rows[0], how, context)
 
 
 def _explanation(
@@ -178,11 +193,13 @@ def _explanation(
     answers: Sequence[Sequence[Row]],
     standing: Row,
     how: Promoting,
+    context: MemoryContext,
 ) -> Explanation:
     history, relatives, edges = answers
     _, state, state_at, began, ended, recorded_at, *_ = standing
     found = evidence_of(source, list(alike_of(source, how)))
-    related = [_relative(row, how.tenant) for row in relatives]
+    related = [_relative(row, context) for row in relatives]
+    decision = _decision(source, decide(found, how.policy, how.moment.now))
     return Explanation(
         key=source.key,
         namespace=decode(how.tenant, source.namespace),
@@ -199,16 +216,17 @@ def _explanation(
         failure_count=source.failure_count,
         projects=tuple(sorted(found.projects)),
         success_interval=beta_interval(source.success_count, source.failure_count, CONFIDENCE),
-        decision=_decision(source, decide(found, how.policy, how.moment.now)),
+        decision=decision,
+        near=() if decision is None else near_of(source, how),
         history=tuple(move_record(row) for row in history),
         sources=tuple(one for one in related if one.role == "source"),
         successors=tuple(one for one in related if one.role == "successor"),
         derived=tuple(one for one in related if one.role == "derived"),
-        origins=tuple(_origins(source, edges, how.tenant)),
+        origins=tuple(_origins(source, edges, context)),
     )
 
 
-def _origins(source: Source, edges: Sequence[Row], tenant: str) -> Iterator[Origin]:
+def _origins(source: Source, edges: Sequence[Row], context: MemoryContext) -> Iterator[Origin]:
     """All that a memory came from, nearest first."""
     of: dict[int, list[Row]] = {}
     for edge in edges:
@@ -221,8 +239,9 @@ def _origins(source: Source, edges: Sequence[Row], tenant: str) -> Iterator[Orig
             if origin not in paths:
                 paths[origin] = (*paths[one], key)
                 waiting.append(origin)
-                place = decode(tenant, namespace)
-                yield Origin(paths[origin], place, Tier(tier), state, shown_beside(value, state))
+                place = decode(context.root, namespace)
+                said = said_beside(value, state, Tier(tier), place, context)
+                yield Origin(paths[origin], place, Tier(tier), state, said)
 
 
 def _decision(source: Source, decision: Decision) -> Decision | None:
@@ -236,7 +255,19 @@ def move_record(row: Row) -> MoveRecord:
     return MoveRecord(move, kind, at, tuple(facts.get("reasons", ())), undone_at)
 
 
-def _relative(row: tuple[Any, ...], tenant: str) -> Relative:
+def said_beside(
+    value: Mapping[str, Any],
+    state: str | None,
+    tier: Tier,
+    namespace: tuple[str, ...],
+    context: MemoryContext,
+) -> str:
+    """What is shown of a memory beside another: nothing of what is quarantined, or not reached."""
+    return shown_beside(value, state) if context.reaches(tier, namespace) else ""
+
+
+def _relative(row: tuple[Any, ...], context: MemoryContext) -> Relative:
     role, namespace, key, tier, state, value = row
-    said = shown_beside(value, state)
-    return Relative(role, decode(tenant, namespace), key, Tier(tier), state, said)
+    place = decode(context.root, namespace)
+    said = said_beside(value, state, Tier(tier), place, context)
+    return Relative(role, place, key, Tier(tier), state, said)

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from langmem_tiers.config import Distance, StoreOptions
 from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.memory import MemoryContext, Moment, Recollection, Tier
 from langmem_tiers.namespaces import Scope, encode
@@ -43,7 +44,8 @@ class Concern:
     query: str = ""
     """What is about to be done, if that is known."""
     approach: str | None = None
-    """Only lessons of what was tried in just this form, and that say to do something else."""
+    """Only lessons of what was tried in just this form, that say to do something else, and that are
+    reason enough not to run it."""
     limit: int = 3
 
 
@@ -93,7 +95,7 @@ def _is_of(row: Candidate, approach: str | None) -> bool:
     if approach is None:
         return True
     tried, instead = (row.value.get(name) for name in ("original_approach", "improved_approach"))
-    return bool(tried == approach != instead)
+    return bool(tried == approach != instead) and may_hold(row.value)
 
 
 def record_lessons(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.learn.evidence import Uplift
-from langmem_tiers.memory import MemoryStats, Recollection
-from langmem_tiers.namespaces import encode
+from langmem_tiers.memory import MemoryContext, MemoryStats, Recollection
+from langmem_tiers.namespaces import elsewhere, encode
 
 OUTCOME_WITHIN = timedelta(days=30)
 """How long a run may take until its outcome is recorded: our own choice. What it was shown is then
@@ -74,17 +74,22 @@ def expose(
     yield Query((Call("expose", params),), commit=True)
 
 
-def settle(tenant: str, run: str, *, success: bool, now: datetime) -> Flow[OutcomeReport]:
-    """Credit what was shown to a run, or to any attempt of it, and is not credited yet."""
-    params = {"tenant": tenant, "run": run, "succeeded": success, "now": now}
+def settle(
+    run: str, context: MemoryContext, *, success: bool, now: datetime
+) -> Flow[OutcomeReport]:
+    """Credit what was shown to a run, or to any attempt of it, and is not credited yet.
+
+    It is what was shown to a run of the context's project, and what that keeps; all of it, if the
+    context names none.
+    """
+    params = {**_whose(run, context), "succeeded": success, "now": now}
     _, (row,) = yield Query((Call("lock_run", params), Call("settle", params)), commit=True)
     return OutcomeReport(success=success, credited=row[0], held_out=row[1])
 
 
 def settle_shown(
-    tenant: str,
     run: str,
-    project: str | None,
+    context: MemoryContext,
     shown: Sequence[Recollection],
     *,
     success: bool,
@@ -92,9 +97,7 @@ def settle_shown(
 ) -> Flow[OutcomeReport]:
     """Credit these memories with what came of a run, whether or not it was noted before."""
     params = {
-        "tenant": tenant,
-        "run": run,
-        "project": project,
+        **_whose(run, context),
         "namespaces": [encode(one.namespace).namespace for one in shown],
         "keys": [one.key for one in shown],
         "succeeded": success,
@@ -102,6 +105,11 @@ def settle_shown(
     }
     _, (row,) = yield Query((Call("lock_run", params), Call("settle_shown", params)), commit=True)
     return OutcomeReport(success=success, credited=row[0], held_out=row[1])
+
+
+def _whose(run: str, context: MemoryContext) -> dict[str, Any]:
+    names = {"tenant": context.root, "run": run, "project": context.project_id}
+    return {**names, **elsewhere(context.looks_after)}
 
 
 def forget(now: datetime) -> Flow[None]:

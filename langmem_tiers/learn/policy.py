@@ -44,8 +44,9 @@ class PromotionPolicy(PromotionSettings):
     """What a run over all memories looks at. Episodes, plans and notes belong where they happened;
     one of any type can be promoted by its key."""
     near_duplicate: float = 0.9
-    """The cosine from which two memories of one type say the same: our own choice, above the 0.85
-    of recall, as here a difference would be lost."""
+    """The cosine from which two memories of one type are near: our own choice, above the 0.85 of
+    recall. Only those with equal texts, but for case, white space and what ends a sentence, are
+    taken for the same: the others are named, and nothing else becomes of them."""
     demote_after: int = 10
     """Outcomes since the promotion before it may be undone; the first few are too easily bad."""
     demote_within: int = 30

@@ -14,13 +14,16 @@ from langmem_tiers.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.learn.policy import Decision, decide
 from langmem_tiers.learn.sharing import said_for_all, shared_fields
 from langmem_tiers.learn.worth import (
+    Near,
     Promoting,
     Source,
     alike_of,
     candidates,
     evidence,
     evidence_of,
-    same,
+    near,
+    near_of,
+    same_text,
 )
 from langmem_tiers.memory import TIERS, Tier
 from langmem_tiers.namespaces import Place
@@ -54,12 +57,16 @@ class Promotion:
     """Keys of all memories that live on in the successor by this move."""
     decision: Decision | None = None
     reason: str = "promoted"
+    near: tuple[Near, ...] = ()
+    """What is near in working memory, in any project, and says something else: it was not counted,
+    and stays as it is."""
 
     def __str__(self) -> str:
         """What was decided, and why."""
         verb = "promoted" if self.promoted else "stays"
         why = f" ({self.decision})" if self.decision else ""
-        return f"{self.key} {verb}: {self.reason}{why}"
+        beside = f"; near, and not the same: {', '.join(map(str, self.near))}" if self.near else ""
+        return f"{self.key} {verb}: {self.reason}{why}{beside}"
 
 
 def promote_all(how: Promoting) -> Flow[list[Promotion]]:
@@ -112,9 +119,8 @@ def judged(source: Source, how: Promoting) -> Worthy | Promotion:
         return Promotion(promoted=False, key=source.key, reason=reason)
     alike = list(alike_of(source, how))
     decision = decide(evidence_of(source, alike), how.policy, how.moment.now)
-    if not decision.promote:
-        return Promotion(promoted=False, key=source.key, decision=decision, reason="not proven yet")
-    return Worthy(source, alike, decision)
+    worthy = Worthy(source, alike, decision, near_of(source, how))
+    return worthy if decision.promote else _stays(worthy, "not proven yet")
 
 
 def generalised(worthy: Worthy, how: Promoting) -> Flow[str]:
@@ -150,7 +156,7 @@ def _untrue(source: Source, now: datetime) -> str | None:
 
 def private_names(worthy: Worthy, tenant: str) -> list[str]:
     """What must not be told to other projects."""
-    source, alike, _ = worthy
+    source, alike, *_ = worthy
     own = [source.value.get(name) for name in NAMES]
     projects = [*source.projects, *(one["project_id"] for one in alike)]
     return sorted({one for one in (*own, *projects, tenant) if isinstance(one, str) and one})
@@ -189,10 +195,12 @@ class Worthy(NamedTuple):
     source: Source
     alike: Sequence[Mapping[str, Any]]
     decision: Decision
+    near: tuple[Near, ...]
+    """What is as near as those, and does not."""
 
 
 class _Target(NamedTuple):
-    """What teaches the same already; a row of promotion_targets, in this order."""
+    """What may teach the same already; a row of promotion_targets, in this order."""
 
     key: str
     tier: str
@@ -202,6 +210,7 @@ class _Target(NamedTuple):
     memory_type: str
     trust: object
     """As its value says."""
+    value: Mapping[str, Any]
 
 
 def _move(
@@ -230,7 +239,7 @@ def _move(
         _, sources, targets, rows, *guarded = yield Query((lock, *calls))
         if how.guard is not None:
             how.guard.check(guarded[0])
-        target = _target([_Target(*row) for row in targets], worthy.source, how)
+        target = _target([_Target(*row) for row in targets], worthy.source, write, how)
         if target is None or target.key in {write.key, locked}:
             kept = _kept(sources, worthy)
             worthy = _judged_again(worthy, rows, kept, how)
@@ -267,16 +276,20 @@ def _kept(rows: Sequence[Row], worthy: Worthy) -> list[int]:
     return [one for one in versions if one in current]
 
 
-def _target(found: Sequence[_Target], source: Source, how: Promoting) -> _Target | None:
-    """What teaches the same: by its key, else the nearest that is near enough.
+def _target(
+    found: Sequence[_Target], source: Source, write: Write, how: Promoting
+) -> _Target | None:
+    """What teaches the same: by its key, else the nearest that has the text of the successor.
 
     What is trusted otherwise is left alone: a promotion raises no trust, and lowers none.
     """
+    content = content_of(json.loads(write.value or "{}"))
     for one in found:
         if one.distance is None:
             return one
         alike = trust_of({"trust": one.trust}) == source.trust
-        if alike and one.memory_type == source.memory_type and same(one.distance, how):
+        alike = alike and one.memory_type == source.memory_type and near(one.distance, how)
+        if alike and same_text(content_of(one.value), content):
             return one
     return None
 
@@ -290,7 +303,7 @@ def _judged_again(
     source = Source(*rows[0])
     alike = [one for one in alike_of(source, how) if one["id"] in kept]
     decision = decide(evidence_of(source, alike), how.policy, how.moment.now)
-    return worthy._replace(decision=decision)
+    return worthy._replace(decision=decision, near=near_of(source, how))
 
 
 def _against(worthy: Worthy, kept: Sequence[int], target: _Target | None) -> str | None:
@@ -332,6 +345,7 @@ def _recorded(
         sources=tuple(keys[one] for one in kept),
         decision=worthy.decision,
         reason="promoted" if target is None else "the same lesson was there and is reinforced",
+        near=worthy.near,
     )
 
 
@@ -355,4 +369,10 @@ def _puts(
 
 
 def _stays(worthy: Worthy, reason: str) -> Promotion:
-    return Promotion(promoted=False, key=worthy.source.key, decision=worthy.decision, reason=reason)
+    return Promotion(
+        promoted=False,
+        key=worthy.source.key,
+        decision=worthy.decision,
+        reason=reason,
+        near=worthy.near,
+    )

@@ -15,8 +15,8 @@ from langmem_tiers.flow import Call, Flow, Query, anew
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.policy import Decision, PromotionPolicy, should_demote
 from langmem_tiers.learn.promote import PAGE
-from langmem_tiers.memory import TIERS, Moment
-from langmem_tiers.namespaces import Place
+from langmem_tiers.memory import TIERS, MemoryContext, Moment
+from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.remember.flow import LOCK, Write, delete_calls, lock_call
 
 _UNDO = {
@@ -58,6 +58,14 @@ class _Event(NamedTuple):
     key: str | None
     updated_at: datetime | None
     source_left: bool
+    tier: str | None
+    namespace: str | None
+
+    def is_of(self, context: MemoryContext) -> bool:
+        """Whether a context looks after what it made or changed, if that is there."""
+        if self.namespace is None or context.project_id is None:
+            return True
+        return context.reaches(str(self.tier), decode(context.root, self.namespace))
 
 
 class Promoted(NamedTuple):
@@ -135,24 +143,29 @@ def demotion(tenant: str, id_: int, move: str, reasons: Sequence[str], moment: M
     return Call("record_demotion", params)
 
 
-def rollback(tenant: str, move: str, options: StoreOptions, moment: Moment) -> Flow[bool]:
-    """Undo a move; False if it was undone before.
+def rollback(
+    context: MemoryContext, move: str, options: StoreOptions, moment: Moment
+) -> Flow[bool]:
+    """Undo a move of what a context looks after; False if it was undone before.
 
     Raises:
-        InvalidInputError: if the tenant has no such move.
+        InvalidInputError: if there is no such move, or it is another project's.
         RollbackError: if a later move stands on it, what it made was changed since, or nothing
             that it promoted is left.
     """
-    return anew(lambda: _rollback(tenant, move, options, moment))
+    return anew(lambda: _rollback(context, move, options, moment))
 
 
-def _rollback(tenant: str, move: str, options: StoreOptions, moment: Moment) -> Flow[bool]:
+def _rollback(
+    context: MemoryContext, move: str, options: StoreOptions, moment: Moment
+) -> Flow[bool]:
+    tenant = context.root
     params = {"tenant": tenant, "event": move, "alive_at": moment.alive_at}
     (rows,) = yield Query((Call("event", params),), commit=True)
-    known = _event(rows, move)
+    known = _event(rows, move, context)
     lock = lock_call(_keys(tenant, known.key or ""), options)
     _, rows = yield Query((lock, Call("event", params)))
-    event = _event(rows, move)
+    event = _event(rows, move, context)
     if event.undone_at is not None:
         return False
     archive = (yield from _archive_of(event, tenant)) if event.updated_at is None else None
@@ -165,8 +178,8 @@ def _rollback(tenant: str, move: str, options: StoreOptions, moment: Moment) -> 
     return True
 
 
-def _event(rows: Sequence[tuple[Any, ...]], move: str) -> _Event:
-    if not rows:
+def _event(rows: Sequence[tuple[Any, ...]], move: str, context: MemoryContext) -> _Event:
+    if not rows or not _Event(*rows[0]).is_of(context):
         raise InvalidInputError(
             f"there is no move {move!r}: take the `move` of a promotion, a demotion, a retraction…"
         )

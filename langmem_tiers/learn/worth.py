@@ -13,7 +13,7 @@ from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.memory import Moment
-from langmem_tiers.values import trust_of
+from langmem_tiers.values import content_of, normalised, trust_of
 
 
 class Source(NamedTuple):
@@ -48,6 +48,18 @@ class Source(NamedTuple):
     def trust(self) -> float:
         """How far it is trusted, in 0…1."""
         return trust_of(self.value)
+
+
+class Near(NamedTuple):
+    """A memory that is near to another and says something else: it is no evidence, and stays."""
+
+    key: str
+    similarity: float
+    """The cosine of the two."""
+
+    def __str__(self) -> str:
+        """Such as `k7 (0.93)`."""
+        return f"{self.key} ({self.similarity:.2f})"
 
 
 class Guard(NamedTuple):
@@ -98,17 +110,43 @@ def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Source]]:
 
 def alike_of(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
     """Those of its neighbours in working memory that say the same and are trusted alike."""
+    for one in _neighbours(source, how):
+        if trust_of(one) == source.trust and _says_the_same(source, one):
+            yield one
+
+
+def near_of(source: Source, how: Promoting) -> tuple[Near, ...]:
+    """Those that are as near and say something else, by their keys alone; nearest first."""
+    return tuple(Near(one["key"], 1.0 - one["distance"]) for one in unlike(source, how))
+
+
+def unlike(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
+    """Those of its neighbours in working memory that say something else, maybe the opposite."""
+    return (one for one in _neighbours(source, how) if not _says_the_same(source, one))
+
+
+def _neighbours(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
+    """What is near to a memory, of its type and not expired."""
     for one in source.near:
         alive = (
             one["expires_at"] is None
             or datetime.fromisoformat(one["expires_at"]) > how.moment.alive_at
         )
-        alike = one["memory_type"] == source.memory_type and trust_of(one) == source.trust
-        if alive and alike and same(one["distance"], how):
+        if alive and one["memory_type"] == source.memory_type and near(one["distance"], how):
             yield one
 
 
-def same(distance: float, how: Promoting) -> bool:
+def _says_the_same(source: Source, one: Mapping[str, Any]) -> bool:
+    said = one["content"]
+    return said is not None and same_text(said, content_of(source.value))
+
+
+def same_text(one: str, other: str) -> bool:
+    """Whether two texts are equal, but for case, white space and what ends a sentence."""
+    return normalised(one) == normalised(other)
+
+
+def near(distance: float, how: Promoting) -> bool:
     """Whether a cosine distance, whatever the metric of the store is, is small enough."""
     return 1.0 - distance >= how.policy.near_duplicate
 

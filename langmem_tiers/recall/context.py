@@ -12,6 +12,7 @@ from langmem_tiers.config import EF_SEARCH, Distance, StoreOptions
 from langmem_tiers.flow import Ask, Call, Flow, Query, Row
 from langmem_tiers.memory import ROLES, TIERS, Moment, Recollection, Tier
 from langmem_tiers.namespaces import Scope
+from langmem_tiers.recall.askings import FACTS, MARKS, is_question
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate
@@ -182,6 +183,9 @@ def _call(one: _Prepared, options: StoreOptions, moment: Moment, ann_tiers: Sequ
         "query": one.vector,
         "roles": sorted(ROLES),
         "names": sorted(one.question.names),
+        "asks": is_question(one.question, ask.query),
+        "marks": MARKS,
+        "facts": FACTS,
     }
     return Call(f"{name}_filtered" if ask.conditions else name, params)
 

@@ -12,7 +12,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langmem_tiers.errors import InvalidFilterError, InvalidInputError
+from langmem_tiers.bounds import DEFAULT, Bounds
+from langmem_tiers.errors import InvalidFilterError, InvalidInputError, TooLargeError
 from langmem_tiers.values import encode_value
 
 _COMPARISONS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
@@ -30,11 +31,12 @@ class Condition(NamedTuple):
     operand: str
 
 
-def compile_filter(given: Mapping[str, Any] | None) -> list[Condition]:
+def compile_filter(given: Mapping[str, Any] | None, bounds: Bounds = DEFAULT) -> list[Condition]:
     """Compile a filter into its conditions.
 
     Raises:
         InvalidFilterError: for an unknown operator or an operand that is not JSON.
+        TooLargeError: for more conditions, levels or operands than the bounds allow.
     """
     if given is None:
         return []
@@ -46,10 +48,15 @@ def compile_filter(given: Mapping[str, Any] | None) -> list[Condition]:
                 f"a filter begins with keys of the value, not with {key!r}: all of them must "
                 "hold, and an operator stands under its key, as in {'n': {'$gt': 1}}"
             )
+    compiled = (
+        one for key, wanted in given.items() for one in _compile((_label(key),), wanted, bounds)
+    )
     try:
-        return [one for key, wanted in given.items() for one in _compile((_label(key),), wanted)]
+        return bounds.conditions(compiled)
     except RecursionError as error:
-        raise InvalidFilterError("the filter is nested too deeply; flatten it") from error
+        raise TooLargeError(
+            "the filter is nested more deeply than Python can read from here; flatten it"
+        ) from error
 
 
 def filter_params(conditions: Sequence[Condition]) -> dict[str, list[str]]:
@@ -61,34 +68,36 @@ def filter_params(conditions: Sequence[Condition]) -> dict[str, list[str]]:
     }
 
 
-def _compile(path: tuple[str, ...], wanted: object) -> Iterator[Condition]:
+def _compile(path: tuple[str, ...], wanted: object, bounds: Bounds) -> Iterator[Condition]:
     if not isinstance(wanted, Mapping):
-        yield _equal(path, wanted, "eq")
+        yield _equal(path, wanted, "eq", bounds)
     elif any(isinstance(key, str) and key.startswith("$") for key in wanted):
         for operator, operand in wanted.items():
-            yield _apply(path, operator, operand)
+            yield _apply(path, operator, operand, bounds)
+    elif len(path) >= bounds.value_depth:
+        raise bounds.too_deep("a filter")
     else:
         yield Condition(path, "type", "object")
         for key, part in wanted.items():
-            yield from _compile((*path, _label(key)), part)
+            yield from _compile((*path, _label(key)), part, bounds)
 
 
-def _apply(path: tuple[str, ...], operator: object, operand: object) -> Condition:
+def _apply(path: tuple[str, ...], operator: object, operand: object, bounds: Bounds) -> Condition:
     if operator not in _OPERATORS:
         raise InvalidFilterError(
             f"unknown filter operator {operator!r}; known: {', '.join(_OPERATORS)}"
         )
     if operator in ("$eq", "$ne"):
-        return _equal(path, operand, operator[1:])
+        return _equal(path, operand, operator[1:], bounds)
     if isinstance(operand, float) and not math.isfinite(operand):
         return _beyond(path, operator, operand)
-    return Condition(path, _COMPARISONS[operator], _json(operand))
+    return Condition(path, _COMPARISONS[operator], _json(operand, bounds))
 
 
-def _equal(path: tuple[str, ...], operand: object, op: str) -> Condition:
+def _equal(path: tuple[str, ...], operand: object, op: str, bounds: Bounds) -> Condition:
     if isinstance(operand, float) and not math.isfinite(operand):
         return Condition(path, "never" if op == "eq" else "always", "null")
-    return Condition(path, op, _json(operand))
+    return Condition(path, op, _json(operand, bounds))
 
 
 def _beyond(path: tuple[str, ...], operator: str, operand: float) -> Condition:
@@ -105,9 +114,11 @@ def _label(key: object) -> str:
     return key
 
 
-def _json(operand: object) -> str:
+def _json(operand: object, bounds: Bounds | None = None) -> str:
     try:
-        text = encode_value({"operand": operand})
+        text = encode_value({"operand": operand}, bounds)
+    except TooLargeError:
+        raise
     except InvalidInputError as error:
         raise InvalidFilterError(f"a filter compares with JSON only: {error}") from error
     return text[len('{"operand": ') : -1]

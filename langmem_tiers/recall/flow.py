@@ -179,16 +179,18 @@ def _is_due(found: Mortal, moment: Moment) -> bool:
     return moment.now + life - found.expires_at > life * _SLIDE_AFTER
 
 
-def extend(reads: Sequence[Read], answers: Sequence[Any], moment: Moment) -> Flow[None]:
+def extend(
+    reads: Sequence[Read], answers: Sequence[Any], moment: Moment, options: StoreOptions
+) -> Flow[None]:
     """Begin the lives of what was just read again, in a transaction of its own.
 
     Losing this in a crash is accepted: its commit is not waited for.
     """
-    return extend_rows(_due(reads, answers), moment)
+    return extend_rows(_due(reads, answers), moment, options)
 
 
-def extend_rows(read: Sequence[Mortal], moment: Moment) -> Flow[None]:
-    """The same for rows of any statement."""
+def extend_rows(read: Sequence[Mortal], moment: Moment, options: StoreOptions) -> Flow[None]:
+    """The same for rows of any statement; with a note of a session, all of that session's."""
     known = {
         (row.tenant, row.id): row
         for row in read
@@ -198,6 +200,7 @@ def extend_rows(read: Sequence[Mortal], moment: Moment) -> Flow[None]:
         params = {
             "tenants": [found.tenant for found in due],
             "ids": [found.id for found in due],
+            "minutes": options.session_ttl,
             "now": moment.now,
         }
         yield Query((Call("extend", params),), commit=True)

@@ -44,3 +44,5 @@ class Candidate:
     them is no new evidence."""
     stored: tuple[Known, ...] = ()
     """What is stored and might say the same."""
+    expiring: tuple[str, ...] = ()
+    """Memory types of a tier that expires: what it says leads to none of them."""

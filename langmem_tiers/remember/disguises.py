@@ -30,6 +30,9 @@ _TIMES_PERCENT: Final = 3
 _WORDS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,40}(?:[ ,.:'-]{1,3}[A-Za-z]{2,40}){2}")
 _TAGS: Final = re.compile("[\U000e0020-\U000e007e]{4,}")
 _LONGEST: Final = 20_000
+_ZEROS: Final = re.compile(r"&#0++(?=[0-9])")
+_BEYOND: Final = re.compile(r"&#[0-9]{8,}+;?")
+"""Numbers of no character, in as many digits as somebody likes."""
 _REVERSING: Final = re.compile("[\u202d\u202e]")
 _APART: Final = re.compile("(?<=[A-Za-z])[\u200b-\u200d\u2060]+(?=[A-Za-z])")
 _TIMES_APART: Final = 3
@@ -37,6 +40,8 @@ _TIMES_APART: Final = 3
 
 def plain(text: str) -> str:
     """The text as it is read: nothing hidden, entities written out, look-alikes as they look."""
+    if "&#" in text:
+        text = _BEYOND.sub("\N{REPLACEMENT CHARACTER}", _ZEROS.sub("&#", text))
     shown = visible(html.unescape(text))
     if shown.isascii() or not _OTHER_LETTER.search(shown.casefold()):
         return shown

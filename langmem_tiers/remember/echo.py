@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from langmem_tiers.config import lexical_text
 from langmem_tiers.remember.candidate import Known
 from langmem_tiers.remember.reading import words
 from langmem_tiers.remember.saying_again import tells
@@ -48,7 +49,12 @@ def copy_of(content: str, stored: Sequence[Known]) -> Echo | None:
 
 
 def bare(text: str) -> str:
-    """The words that each text has which says the same, as they are written."""
+    """The words that each text has which says the same, as they are written.
+
+    What is longer than what is taken apart is copied as it is alone: with all of its words.
+    """
+    if len(text) > _LONGEST:
+        return lexical_text(text)
     spoken = frozenset(words(text))
     return " ".join(one for one in told(text).written if one in spoken) or text
 

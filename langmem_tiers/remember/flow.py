@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Literal, NamedTuple, get_args
 from uuid import uuid4
 
 from langmem_tiers.config import StoreOptions, lexical_text
@@ -38,6 +40,10 @@ ROOM = "\0room"
 """The key that those lock who come into a place that holds only so many."""
 
 _CHUNK_BYTES = 8_000_000
+_log = logging.getLogger(__name__)
+
+Twins = Literal["free", "stay", "go"]
+"""What becomes of what was merged with a memory that is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +82,13 @@ class Write:
     """Whether models are to review it once it is stored."""
     named: bool = False
     """Whether somebody gave its key, so that it may replace a memory that is not its own."""
+    twins: Twins = "free"
+    """Of a deletion: what becomes of what was merged with it. If somebody wants the memory gone, it
+    goes along, or stays out of recall; else it is current again."""
+    notes: Place | None = None
+    """Where its session has its notes, which live on with each write of the session."""
+    noted: bool = False
+    """Whether it is such a note: its type belongs into short_term."""
 
     @property
     def state(self) -> str | None:
@@ -173,16 +186,21 @@ def carry_out(
     puts = [one for one in writes if one.value is not None]
     deletions = [one for one in writes if one.value is None]
     leaving = [Write(place=one.memory.place, key=one.memory.key, value=None) for one in evicted]
+    tiers = [tier] if tier else TIERS
     calls = [
         *evicted_calls(evicted, moment.now),
         *delete_calls(leaving, TIERS),
-        *delete_calls(deletions, [tier] if tier else TIERS),
+        *chain.from_iterable(
+            delete_calls([one for one in deletions if one.twins == twins], tiers, moment.now, twins)
+            for twins in get_args(Twins)
+        ),
         *(delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
         *put_calls(puts, vectors, options, moment.now, tier),
         *quarantine_calls(puts, moment.now),
         *awaiting_calls(puts),
         *_derive_calls(puts, moment.now),
         *further,
+        *_renewal_calls(puts, options, moment.now),
     ]
     if tier is not None and puts:
         *_, conflicts = yield Query((*lock, _conflicts_call(puts, tier, moment)))
@@ -211,14 +229,20 @@ def move(
 
 
 def sweep(*, now: datetime) -> Flow[int]:
-    """Remove expired memories in small batches, each its own transaction; the count."""
-    total = 0
+    """Remove expired memories in small batches, each its own transaction; the count.
+
+    The log says how many of them nobody had read.
+    """
+    total = unread = 0
     while True:
         ((row,),) = yield Query((Call("sweep", {"now": now}),), commit=True)
         removed: int = row[0]
-        total += removed
+        total, unread = total + removed, unread + row[1]
         if not removed:
-            return total
+            break
+    if unread:
+        _log.info("%d memories expired and were removed; nobody had read %d of them", total, unread)
+    return total
 
 
 def lock_writes(
@@ -281,6 +305,8 @@ def put_calls(
                 "valid_to": [one.told.valid_to for one in chunk],
                 "tiers": [each.value for each in TIERS],
                 "tier_ttls": [options.tier_ttl.get(each) for each in TIERS],
+                "noted": [one.noted and one.notes is not None for one in chunk],
+                "session_ttl": options.session_ttl,
                 "into": [(tier or one.tier).value for one in chunk],
                 "language": language,
                 "threshold": THRESHOLD,
@@ -292,6 +318,15 @@ def put_calls(
         embedded = [(one, field, vector) for one, field, vector in rows if vector is not None]
         if embedded:
             yield _vectors_call(embedded)
+
+
+def _renewal_calls(puts: Sequence[Write], options: StoreOptions, now: datetime) -> Iterator[Call]:
+    """The call that begins the lives of what these sessions noted again."""
+    written = {(*one.notes, one.told.session) for one in puts if one.notes is not None}
+    if written and options.session_ttl is not None:
+        tenants, namespaces, sessions = zip(*sorted(written), strict=True)
+        names = {"tenants": [*tenants], "namespaces": [*namespaces], "sessions": [*sessions]}
+        yield Call("renew_sessions", {**names, "minutes": options.session_ttl, "now": now})
 
 
 def _derive_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
@@ -327,12 +362,17 @@ def _vectors_call(rows: Sequence[tuple[Write, str, PackedVector]]) -> Call:
 
 
 def delete_calls(
-    writes: Sequence[Write], tiers: Sequence[Tier], *, expired_by: datetime | None = None
+    writes: Sequence[Write],
+    tiers: Sequence[Tier],
+    now: datetime | None = None,
+    twins: Twins = "free",
+    *,
+    expired_by: datetime | None = None,
 ) -> Iterator[Call]:
     """The call that removes memories; with `expired_by`, only the dead, which no put revives."""
     if writes:
         narrowed = {"tiers": [tier.value for tier in tiers], "expired_by": expired_by}
-        yield Call("delete", {**keys_of(writes), **narrowed})
+        yield Call("delete", {**keys_of(writes), **narrowed, "now": now, "twins": twins})
 
 
 def _conflicts_call(puts: Sequence[Write], tier: Tier, moment: Moment) -> Call:

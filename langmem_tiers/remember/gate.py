@@ -144,7 +144,12 @@ def judge(
     findings = _findings(candidate)
     own = policy.trust.of_source(candidate.source)
     trust = min(own, INSTRUCTS) if findings else own
-    destinations = route(candidate.content, candidate.memory_type, source=candidate.source)
+    destinations = route(
+        candidate.content,
+        candidate.memory_type,
+        source=candidate.source,
+        avoiding=candidate.expiring,
+    )
     held = _held(trust, findings, destinations, policy) or (verdict and verdict.reason)
     if held is None and review is not None:
         held = _held_by_reviewers(review)

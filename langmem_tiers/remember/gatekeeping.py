@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.errors import InvalidTypeError
-from langmem_tiers.flow import Flow
+from langmem_tiers.flow import Flow, apart
 from langmem_tiers.memory import (
     ReviewResult,
     StoreResult,
@@ -56,7 +56,12 @@ class Gate:
     """Whether chat models review what is accepted once it is stored."""
 
     def candidate(
-        self, one: NewMemory, *, recalled: Sequence[Known] = (), stored: Sequence[Known] = ()
+        self,
+        one: NewMemory,
+        *,
+        recalled: Sequence[Known] = (),
+        stored: Sequence[Known] = (),
+        expiring: Iterable[str] = (),
     ) -> Candidate:
         """A memory as the gate and the reviewers look at it."""
         return Candidate(
@@ -68,6 +73,7 @@ class Gate:
             beside=tuple(each for each in (one.speaker, one.context) if isinstance(each, str)),
             recalled=tuple(recalled),
             stored=tuple(stored),
+            expiring=tuple(expiring),
         )
 
     def judge(
@@ -99,6 +105,13 @@ class Gate:
             trust=min(one.trust, verdict.trust),
             held=one.held if accepted else verdict.reason,
             threshold=self.policy.trust.below(one.memory_type or "episodic"),
+        )
+
+    def screening(self, memories: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
+        """Memories that are kept, each `screened`."""
+        return apart(
+            lambda: [self.screened(one) for one in memories],
+            sum(len(checked_content(one.content)) for one in memories),
         )
 
     def of(self, candidate: Candidate, review: ReviewResult | None = None) -> Verdict:
@@ -170,24 +183,40 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
     """
     new = {check_key(one.key): one.content for one in memories if one.key is not None}
     knowing = knowing._replace(leaving={**new, **knowing.leaving})
-    candidates = [gate.candidate(one, recalled=recalled_by(one, knowing)) for one in memories]
+    expiring = [one.name for one in knowing.types if one.tier in knowing.options.tier_ttl]
+    candidates = [
+        gate.candidate(one, recalled=recalled_by(one, knowing), expiring=expiring)
+        for one in memories
+    ]
     found = yield from looked_up(memories, candidates, gate.policy, knowing)
     reviews = yield from _reviews([one.candidate for one in found], gate)
+    verdicts = yield from apart(
+        lambda: [gate.of(known.candidate, reviews.get(at)) for at, known in enumerate(found)],
+        _characters(candidates),
+    )
     return [
         Judged(
             replace(one, echoes=[(place.namespace, key) for place, key in known.sources]),
-            gate.of(known.candidate, reviews.get(at)),
+            verdict,
             known.repeats,
         )
-        for at, (one, known) in enumerate(zip(memories, found, strict=True))
+        for one, known, verdict in zip(memories, found, verdicts, strict=True)
     ]
+
+
+def _characters(candidates: Sequence[Candidate]) -> int:
+    """How much is to be read to judge these."""
+    return sum(len(one.content) + sum(map(len, one.beside)) for one in candidates)
 
 
 def _reviews(candidates: Sequence[Candidate], gate: Gate) -> Flow[Mapping[int, ReviewResult]]:
     """What chat models say of those that they are asked about, by place; all at once."""
     if gate.panel is None:
         return {}
-    needed = (needs_review(one, gate.policy, gate.detectors) for one in candidates)
+    needed = yield from apart(
+        lambda: [needs_review(one, gate.policy, gate.detectors) for one in candidates],
+        _characters(candidates),
+    )
     asked = [at for at, one in enumerate(needed) if one]
     if not asked:
         return {}

@@ -108,7 +108,7 @@ def _index(*, open_ended: bool) -> dict[str, frozenset[str]]:
 
 _EXACT: Final = _index(open_ended=False)
 _BEGINNINGS: Final = _index(open_ended=True)
-_SHORTEST: Final = min(map(len, _BEGINNINGS))
+_SHORTEST, _LONGEST = min(map(len, _BEGINNINGS)), max(map(len, _BEGINNINGS))
 _MATCHED: Final = tuple(
     (concept, anchored(re.compile("|".join(several), re.IGNORECASE)))
     for concept, several in {**PEOPLE, **ACTS, **ERRANDS, **FACTS}.items()
@@ -125,7 +125,7 @@ _NAME: Final = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]+(?:[A-Z][a-z]+)*\b|\b[A-Z][
 @lru_cache(maxsize=20_000)
 def _of_word(word: str) -> frozenset[str]:
     found = _EXACT.get(word, frozenset())
-    for length in range(_SHORTEST, len(word) + 1):
+    for length in range(_SHORTEST, min(len(word), _LONGEST) + 1):
         found |= _BEGINNINGS.get(word[:length], frozenset())
     parts = _JOINT.split(word)
     return found.union(*map(_of_word, parts)) if len(parts) > 1 else found

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from langmem_tiers.config import StoreOptions
+from langmem_tiers.config import StoreOptions, lexical_text
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
-from langmem_tiers.namespaces import Place, encode
+from langmem_tiers.namespaces import Place, elsewhere, encode
 from langmem_tiers.remember.candidate import Candidate, Known, Source
 from langmem_tiers.remember.echo import bare, echo_of
 from langmem_tiers.remember.flow import Write
@@ -154,6 +154,7 @@ def _repeated(sought: _Sought, knowing: Knowing) -> Call:
         "tenant": knowing.context.root,
         "namespaces": [None if one is None else encode(one).namespace for one in places],
         "keys": [one.key for one in sought.echoes.values()],
+        **elsewhere(knowing.context.namespace(Tier.WORKING)),
         "alive_at": knowing.moment.alive_at,
         "true_at": knowing.moment.now,
         "known_at": None,
@@ -167,7 +168,7 @@ def _copies(sought: _Sought, knowing: Knowing) -> Call:
     params = {
         "tenant": knowing.context.root,
         "namespaces": [place.namespace for place in sought.copies.values()],
-        "texts": [bare(sought.found[at].content) for at in sought.copies],
+        "texts": [lexical_text(bare(sought.found[at].content)) for at in sought.copies],
         "language": index.language if index else "simple",
         "alive_at": knowing.moment.alive_at,
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from langmem_tiers.remember.reading import ends_of
 from langmem_tiers.remember.routing import route
 from langmem_tiers.remember.trivial import triviality
 
@@ -164,7 +165,7 @@ def not_lasting(text: str) -> str | None:
     """
     if kind := triviality(text):
         return f"it is {kind}"
-    told = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    told = ends_of(text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     whys = [_why_not(one) for one in _SENTENCE.findall(told)]
     if None in whys:
         return None

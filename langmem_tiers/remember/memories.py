@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from langmem_tiers.bounds import Bounds
 from langmem_tiers.config import MAX_NAMESPACE_BYTES, IndexOptions
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory import ROLES, MemoryContext, Tier
@@ -72,6 +73,7 @@ def to_write(
     types: MemoryTypes,
     index: IndexOptions | None,
     default_ttl: float | None,
+    bounds: Bounds | None = None,
 ) -> Write:
     """Check a memory and turn it into the write that stores it.
 
@@ -95,6 +97,7 @@ def to_write(
         index=index,
         tier=tier,
         ttl=kind.ttl if default_ttl is None else default_ttl,
+        bounds=bounds,
     )
     echoes = tuple((write.place._replace(namespace=at), key) for at, key in one.echoes)
     return replace(
@@ -105,6 +108,8 @@ def to_write(
         threshold=one.threshold,
         awaits_review=one.awaits_review,
         named=one.key is not None,
+        notes=encode(where.namespace(Tier.SHORT_TERM)) if write.told.session else None,
+        noted=kind.tier == Tier.SHORT_TERM,
     )
 
 
@@ -116,6 +121,7 @@ def write_of(
     index: IndexOptions | None,
     tier: Tier,
     ttl: float | None = None,
+    bounds: Bounds | None = None,
 ) -> Write:
     """The write of a value that has a `content`; `ttl` in minutes, the tier's own if None.
 
@@ -123,11 +129,10 @@ def write_of(
         InvalidInputError: if it is not JSON.
     """
     embedded = index is not None and index.vector is not None
-    encoded = encode_value(value)
     return Write(
         place=place,
         key=key,
-        value=encoded,
+        value=encode_value(value, bounds),
         texts=((FIELD, embedded_text(value)),) if embedded else (),
         lexical=str(value["content"]) if index is not None else "",
         ttl=ttl,
@@ -251,7 +256,9 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         **_times(one),
         "importance": share(one.importance, "importance"),
         "entities": _texts(one.entities, "entities"),
-        "context": _text_or_mapping(one.context, "context"),
+        "context": one.context
+        if isinstance(one.context, str)
+        else _mapping(one.context, "context"),
         "emotional_valence": _text(one.emotional_valence, "emotional_valence"),
         "platform_source": _text(one.platform_source, "platform_source"),
         "success_metrics": _mapping(one.success_metrics, "success_metrics"),
@@ -376,10 +383,6 @@ def _text(given: object, what: str) -> str | None:
     if given is not None and not isinstance(given, str):
         raise InvalidTypeError(f"{what} is a string, not {type(given).__name__}")
     return given
-
-
-def _text_or_mapping(given: object, what: str) -> str | dict[str, Any]:
-    return given if isinstance(given, str) else _mapping(given, what)
 
 
 def _mapping(given: object, what: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from langmem_tiers.errors import ConflictError, InvalidInputError, NotQuarantine
 from langmem_tiers.explain import LINE, plain, shortened
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
-from langmem_tiers.namespaces import Place, decode, scope
+from langmem_tiers.namespaces import Place, decode, elsewhere, scope
 from langmem_tiers.remember.flow import LOCK, Write, delete_calls, lock_call
 from langmem_tiers.remember.room import Held, gone_call
 from langmem_tiers.remember.trust import TrustPolicy, released_trust
@@ -70,33 +70,36 @@ class Ruling(NamedTuple):
 
 
 def quarantined(
-    tenant: str,
+    context: MemoryContext,
     moment: Moment,
     limit: int,
     *,
     after: Quarantined | None = None,
-    within: MemoryContext | None = None,
+    own: bool = False,
 ) -> Flow[list[Quarantined]]:
-    """What of a tenant is quarantined, oldest first; after another, and where a recall looks."""
-    (rows,) = yield Query((_call(tenant, moment, limit, after=after, within=within),), commit=True)
-    return [_quarantined(row, tenant) for row in rows]
+    """What is quarantined of what a context looks after, oldest first; after another.
+
+    With `own` it is what a recall there would see, were it released.
+    """
+    (rows,) = yield Query((_call(context, moment, limit, after=after, own=own),), commit=True)
+    return [_quarantined(row, context.root) for row in rows]
 
 
-def named(tenant: str, key: str, moment: Moment) -> Flow[Held]:
-    """The quarantined memory of that key.
+def named(context: MemoryContext, key: str, moment: Moment) -> Flow[Held]:
+    """The quarantined memory of that key, of what a context looks after.
 
     Raises:
         NotQuarantinedError: if none has it.
         InvalidInputError: if several have.
     """
-    (rows,) = yield Query((_call(tenant, moment, 2, key=key),), commit=True)
+    (rows,) = yield Query((_call(context, moment, 2, key=key),), commit=True)
     _checked(rows, key)
     if len(rows) > 1:
         raise InvalidInputError(
             f"several quarantined memories have the key {key!r}: use a coordinator whose context "
             "names the project and the session"
         )
-    return Held(Place(tenant, rows[0][1]), key, rows[0][0])
+    return Held(Place(context.root, rows[0][1]), key, rows[0][0])
 
 
 def release(
@@ -156,25 +159,34 @@ def reject(
     return str(event)
 
 
-def decisions(tenant: str, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
-    """What was decided first of each of these memories since that moment, by their ids."""
-    params = {"tenant": tenant, "ids": list(since), "since": list(since.values())}
+def decisions(context: MemoryContext, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
+    """What was decided first of each of these memories since that moment, by their ids.
+
+    What another project keeps is left out.
+    """
+    params = {
+        "tenant": context.root,
+        "ids": list(since),
+        "since": list(since.values()),
+        **elsewhere(context.looks_after),
+    }
     (rows,) = yield Query((Call("decisions", params),), commit=True)
     return {number: Ruling(kind, "; ".join(map(str, why or ()))) for number, kind, why in rows}
 
 
 def _call(
-    tenant: str,
+    context: MemoryContext,
     moment: Moment,
     limit: int,
     *,
     key: str | None = None,
     after: Quarantined | None = None,
-    within: MemoryContext | None = None,
+    own: bool = False,
 ) -> Call:
-    places = [] if within is None else [scope(within.namespace(tier)) for tier in TIERS]
+    places = [scope(context.namespace(tier)) for tier in TIERS] if own else []
     params = {
-        "tenant": tenant,
+        "tenant": context.root,
+        **elsewhere(context.looks_after),
         "key": key,
         "tiers": [tier.value for tier in TIERS] if places else None,
         "lows": [one.low for one in places],

@@ -22,6 +22,19 @@ _INVISIBLE: Final = frozenset("\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\
 _SELECTORS: Final = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
 
+LOOKED_AT: Final = 20_000
+"""Characters that the rules look at which say what a text is worth and where it goes, and not
+whether it may be trusted: what a text tells, it tells by then."""
+
+
+def ends_of(text: str, longest: int = LOOKED_AT) -> str:
+    """A text, or the beginning and the end of one that is longer, so many characters in all."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}\n{text[1 - half :]}"
+
+
 def visible(text: str) -> str:
     """The text in its plain form (NFKC), without characters that are not seen."""
     if text.isascii() and not _CONTROL.search(text):

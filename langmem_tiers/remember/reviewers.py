@@ -21,7 +21,7 @@ from langmem_tiers.prompts import (
 )
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.injection import instructions_in
-from langmem_tiers.remember.reading import listed, words
+from langmem_tiers.remember.reading import ends_of, listed, words
 from langmem_tiers.remember.review import BEST, INJECTION, Reviewer, Reviewers
 from langmem_tiers.remember.trivial import triviality
 
@@ -31,7 +31,7 @@ a user's own, such as the specified `security`, gives it 5."""
 _SIGN: Final = 0.75
 """What each sign of worth adds."""
 
-_EXACT: Final = re.compile(r"\d|[A-Z]{2,}|\w+[._/]\w+|`[^`]+`")
+_EXACT: Final = re.compile(r"\d|[A-Z]{2}|\w[._/]\w|`[^`]+`")
 _NAMED: Final = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+")
 _CAUSE: Final = re.compile(
     r"\b(?:because|since|due to|so that|therefore|reason|caused?|instead|in order to|weil|porque"
@@ -84,7 +84,7 @@ def _graded(candidate: Candidate, signs: Sequence[tuple[str, bool]]) -> tuple[fl
 
 def analyzer_storage(candidate: Candidate) -> tuple[float, str]:
     """How much it tells: exact values, names, reasons, decisions."""
-    text = candidate.content
+    text = ends_of(candidate.content)
     return _graded(
         candidate,
         (
@@ -98,7 +98,7 @@ def analyzer_storage(candidate: Candidate) -> tuple[float, str]:
 
 def patterns_storage(candidate: Candidate) -> tuple[float, str]:
     """How well it can be used again: rules, steps, code, causes."""
-    text = candidate.content
+    text = ends_of(candidate.content)
     reusable = candidate.memory_type in ("pattern", "procedural", "reflexion", "skill", "learning")
     return _graded(
         candidate,
@@ -113,7 +113,7 @@ def patterns_storage(candidate: Candidate) -> tuple[float, str]:
 
 def archaeologist_storage(candidate: Candidate) -> tuple[float, str]:
     """How long it will be worth knowing: lasting facts, decisions, dates, what was marked."""
-    text = candidate.content
+    text = ends_of(candidate.content)
     marked = bool(candidate.tags) or (candidate.importance or 0.0) >= 0.5  # noqa: PLR2004 - half
     return _graded(
         candidate,
@@ -140,13 +140,14 @@ def analyzer_relevance(content: str, query: str) -> tuple[float, str]:
     asked = _telling(query)
     if not asked:
         return 0.0, "the query names nothing"
-    found = asked & _telling(content)
+    found = asked & _telling(ends_of(content))
     return len(found) / len(asked), f"{len(found)} of {len(asked)} words of the query"
 
 
 def patterns_relevance(content: str, query: str) -> tuple[float, str]:
     """How much of the query's wording stands in the memory: pairs of words, or their beginnings."""
-    asked, told = [_stem(one) for one in words(query)], [_stem(one) for one in words(content)]
+    asked = [_stem(one) for one in words(query)]
+    told = [_stem(one) for one in words(ends_of(content))]
     pairs, known = set(itertools.pairwise(asked)), set(itertools.pairwise(told))
     parts = {one[:5] for one in _telling(query)}
     near = len(parts & {one[:5] for one in told}) / len(parts) if parts else 0.0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from langmem_tiers.memory import Destination
 from langmem_tiers.remember.candidate import Source
+from langmem_tiers.remember.reading import ends_of
 
 _INTENDED: Final = re.compile(
     r"\b(?:to-?do|later|need(?:s)? to|plan(?:s|ned|ning)? to|remind(?:er)?|don't forget|must not forget"
@@ -41,12 +43,17 @@ _NOW: Final = re.compile(
 
 
 def route(
-    content: str, memory_type: str | None = None, *, source: str = Source.USER
+    content: str,
+    memory_type: str | None = None,
+    *,
+    source: str = Source.USER,
+    avoiding: Collection[str] = (),
 ) -> tuple[Destination, ...]:
     """Where a text goes: to the type that is named, or to each that it is of by its words.
 
-    What a tool says is something that happened. A text of which nothing can be said is episodic;
-    there is always one destination, the best first.
+    Words lead to none of the types that are to be avoided, as what is stored there expires. What a
+    tool says is something that happened. A text of which nothing can be said is episodic; there is
+    always one destination, the best first.
 
     Example:
         ```python
@@ -61,22 +68,21 @@ def route(
         return (Destination(memory_type, "its type was named"),)
     if source == Source.TOOL:
         return (Destination("episodic", "a tool said it"),)
-    found = [
-        Destination(name, reason)
+    content = ends_of(content)
+    found = {
+        name: Destination(name, reason)
         for name, reason, pattern in (
             ("prospective", "it is intended", _INTENDED),
             ("procedural", "it says how something is done", _WAYS),
             ("learning", "it is a lesson", _LESSON),
-            ("working", "it is going on", _NOW),
             ("episodic", "it happened", _HAPPENED),
+            ("episodic", "it is going on", _NOW),
             ("semantic", "it holds in general", _HOLDS),
         )
         if pattern.search(content)
-    ]
-    names = {one.memory_type for one in found}
-    if names & {"prospective", "procedural", "working"}:
-        # What is going to be done, or how, is not a general truth as well.
-        found = [one for one in found if one.memory_type != "semantic"]
-    if "episodic" in names:
-        found = [one for one in found if one.memory_type != "semantic"]
-    return tuple(found) or (Destination("episodic", "nothing says otherwise"),)
+    }
+    if found.keys() & {"prospective", "procedural", "episodic"}:
+        # What is going to be done, how, or only now, is not a general truth as well.
+        found.pop("semantic", None)
+    kept = tuple(one for name, one in found.items() if name not in avoiding)
+    return kept or (Destination("episodic", "nothing says otherwise"),)

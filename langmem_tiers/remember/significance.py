@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from langmem_tiers.remember.reading import ends_of
+
 _EVENTS: Final = (
     (
         "decision",
@@ -71,7 +73,7 @@ def decision_type(text: str) -> str | None:
         assert decision_type("We have not decided yet.") is None
         ```
     """
-    for sentence in _SENTENCE.findall(text):
+    for sentence in _SENTENCE.findall(ends_of(text)):
         for kind, pattern in _EVENTS:
             found = pattern.search(sentence)
             if found and not _UNREAL.search(sentence[: found.start()]) and sentence[-1] != "?":
@@ -81,6 +83,7 @@ def decision_type(text: str) -> str | None:
 
 def category(text: str) -> str:
     """What kind of concept a text tells: `preference`, `rule` or `fact`."""
+    text = ends_of(text)
     if _PREFERENCE.search(text):
         return "preference"
     return "rule" if _RULE.search(text) else "fact"

@@ -30,14 +30,15 @@ _TAG: Final = re.compile(r"</?[a-z_]+(?: [a-z_]+=\"[^\"]*\")*>")
 _HEADING: Final = re.compile(r"^[ \t]*#+[ \t]*([^\n]+?):?$", re.MULTILINE)
 _NUMBERED: Final = re.compile(r"(?<=[.!?;:] )\d{1,2}[.)] (?=[A-Z])")
 _BULLET: Final = re.compile(r"^[ \t]*(?:[-*•#>]+|\d{1,2}[.)])\s+", re.MULTILINE)
-_FIELD: Final = re.compile(r"[{,]?\s*[\"']([A-Za-z][\w -]*)[\"']\s*:\s*")
-_QUOTED: Final = re.compile(r"[\"“«]([^\"”»\n]+)[\"”»]")
+_FIELD: Final = re.compile(r"(?:[{,]\s*+|(?<!\s)\s++)?+[\"']([A-Za-z][\w -]*+)[\"']\s*+:\s*+")
+_QUOTED: Final = re.compile(r"[\"“«]([^\"”»\n]{1,1000}+)[\"”»]")
 _SPACES: Final = re.compile(r"[^\S\n]+")
-_MARKS: Final = re.compile(r"[*`~\"“”«»{}|]+|(?<!\w)_+|_+(?!\w)")
-_BRACKETS: Final = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*:?\s*")
+_MARKS: Final = re.compile(r"[*`~\"“”«»{}|]+|(?<!\w)_+|(?<!_)_++(?!\w)")
+_BRACKETS: Final = re.compile(r"(?:(?<!\s)\s++)?+[(\[]([^()\[\]]*+)[)\]]\s*+:?\s*+")
 _SENTENCE: Final = re.compile(r"(?<=[.!?\u3002\uff01\uff1f;])\s+|\n+")
 _CLAUSE: Final = re.compile(
-    rf"(\s*(?:[,;](?=\s|$)|:(?=\s|$)|\s[—–-]\s)\s*|\s+(?=(?:{'|'.join(sorted(CLAUSES))})\b))"
+    r"([,;:](?=\s|$)\s*+|(?<!\s)\s++(?:[,;:](?=\s|$)\s*+|[—–-]\s++"
+    rf"|(?=(?:{'|'.join(sorted(CLAUSES))})\b)))"
 )
 _CAPITAL: Final = re.compile(r"(?:(?<=[\w,;:] )|\b)[A-Z]\w+")
 _ASIDE: Final = "\x02"

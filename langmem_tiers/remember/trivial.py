@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from langmem_tiers.remember.reading import visible, words
+from langmem_tiers.remember.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.remember.trivial_words import BESIDE, KINDS, LONGEST
 
 MOST_WORDS: Final = 24
@@ -32,6 +32,9 @@ def triviality(content: str) -> str | None:
     It is trivial if it is made of nothing else than such phrases, and the names that they are
     said to. What is short is not trivial for that: "Paris", "42" and "No sugar" are answers.
     """
+    if len(content) > LOOKED_AT:
+        ends = ends_of(content)  # what is between them says no more, if it is in no other letters
+        return triviality(ends) if set(content) <= set(ends) else None
     text = _EMOTICON.sub(" ", visible(content))
     said = words(text)
     if not said:

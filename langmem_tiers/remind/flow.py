@@ -16,7 +16,7 @@ from langmem_tiers.config import StoreOptions
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
-from langmem_tiers.namespaces import decode, scope
+from langmem_tiers.namespaces import decode, elsewhere, scope
 from langmem_tiers.remember.admission import Applied
 from langmem_tiers.remember.flow import Write, Writing, apply, embed, lock_writes
 from langmem_tiers.remind.cue import features
@@ -270,6 +270,7 @@ def acknowledge(tokens: Collection[tuple[int, int]], here: Remembering) -> Flow[
         "tenant": here.context.root,
         "ids": list(ids),
         "fences": list(fences),
+        **elsewhere(here.context.namespace(Tier.WORKING)),
         "now": here.moment.now,
     }
     (rows,) = yield Query((Call("acknowledge", params),), commit=True)

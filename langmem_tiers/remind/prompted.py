@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.remember.reading import ends_of
 from langmem_tiers.remember.routing import route
 from langmem_tiers.remind.intentions import Priority
 from langmem_tiers.remind.moments import moment_in
@@ -108,6 +109,7 @@ def intended_in(
         assert (found.priority, str(found.trigger)) == ("high", "at 2026-03-03T17:00:00+00:00")
         ```
     """
+    prompt = ends_of(prompt)
     found = [one for one in _SENTENCE.findall(prompt) if _intends(one, now)]
     if asked:
         found = [one for one in found if _ASKED.search(_NOT_SO.sub(" ", _straight(one)))]

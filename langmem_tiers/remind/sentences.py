@@ -8,9 +8,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
+from langmem_tiers.remember.reading import ends_of
 from langmem_tiers.remind.cue_words import DETERMINERS
 from langmem_tiers.remind.forms import BEFORE_STATES, CONTRACTED, IRREGULAR, PHRASES, UNBENT
 
+_LOOKED_AT: Final = 50_000
+"""Characters of a text that are read."""
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W_]+(?:['-][^\W_]+)*|[,;:()]|[.!?…]+|\n+")
 _END = re.compile(r"[.!?…\n]+")
 _BREAK = re.compile(r"[,;:()]")
@@ -140,7 +143,8 @@ def _bare(word: str) -> str:
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> tuple[Sentence, ...]:
-    """The sentences of a text, those that say something."""
+    """The sentences of a text, those that say something; of a long one, of both its ends."""
+    text = ends_of(text, _LOOKED_AT)
     text = _UNSPACED.sub(
         r" \g<0> ", normalize("NFKC", text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     )

@@ -255,7 +255,11 @@ def _sections() -> tuple[dict[str, str], dict[str, str]]:
         name: _PARTS.sub(lambda match: shared[match[1]], body)
         for name, body in found["name"].items()
     }
-    return names, found["leg"]
+    legs = {
+        name: _PARTS.sub(lambda match: shared[match[1]], body)
+        for name, body in found["leg"].items()
+    }
+    return names, legs
 
 
 @cache

@@ -1,25 +1,28 @@
 -- The statements of archival: what leaves for a file, and what comes back. The rules of
 -- queries.sql hold here too.
 
--- name: archive_candidates
--- Old, hardly read and unimportant, between two ids. What is not current stays, as questions about
--- the past read it; what has a lineage stays, as deletions, rollbacks and retractions reach along
--- it; and so does what a session may still clear, and what is intended still.
-SELECT m.id, m.namespace, m.key, m.updated_at
+-- part: archivable
+-- Old, hardly read and unimportant. What was made or changed lately is not old. What is not current
+-- stays, as questions about the past read it; what has a lineage stays, as deletions, rollbacks and
+-- retractions reach along it; and so does what a session may still clear, and what is intended still.
 FROM {memory}.memories m
 LEFT JOIN LATERAL (
-    SELECT u.access_count FROM {memory}.usage u
+    SELECT u.access_count, u.last_accessed_at FROM {memory}.usage u
     WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
-WHERE m.tenant = %(tenant)s AND m.id > %(after)s AND m.id <= %(until)s
-  AND m.created_at < %(before)s::timestamptz
+CROSS JOIN LATERAL (
+    SELECT greatest(m.created_at, m.updated_at, u.last_accessed_at) AS touched_at,
+           coalesce(u.access_count, 0) AS reads,
+           CASE jsonb_typeof(m.value -> 'importance')
+               WHEN 'number' THEN (m.value ->> 'importance')::numeric ELSE 0.5 END AS importance
+) w
+WHERE m.tenant = %(tenant)s
+  AND greatest(m.created_at, m.updated_at) < %(before)s::timestamptz
   AND m.state IS NULL
   AND (m.expires_at IS NULL OR m.expires_at > %(now)s::timestamptz)
   AND (%(agent_id)s::text IS NULL OR m.value ->> 'agent_id' = %(agent_id)s::text)
-  AND coalesce(u.access_count, 0) < %(accesses)s
-  AND CASE jsonb_typeof(m.value -> 'importance')
-      WHEN 'number' THEN (m.value ->> 'importance')::numeric ELSE 0.5 END
-      < %(importance)s::float8::numeric
+  AND w.reads < %(accesses)s
+  AND w.importance < %(importance)s::float8::numeric
   AND (m.session IS NULL OR coalesce(m.value ->> 'memory_type', 'episodic') <> 'working')
   AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.id = m.id)
   AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.source = m.id)
@@ -27,8 +30,45 @@ WHERE m.tenant = %(tenant)s AND m.id > %(after)s AND m.id <= %(until)s
       SELECT FROM {memory}.intentions i
       WHERE i.tenant = %(tenant)s AND i.id = m.id AND i.status IN ('pending', 'delivered')
   )
+
+-- name: archive_candidates
+-- What may be archived, between two ids.
+SELECT m.id, m.namespace, m.key, m.updated_at
+{part archivable}
+  AND m.id > %(after)s AND m.id <= %(until)s
 ORDER BY m.id
 LIMIT %(limit)s;
+
+-- name: archive_least
+-- Of what may be archived, the least valuable, up to a share of what is current, by id: the least
+-- important, then the least read, then what was longest left alone. What was archived at this moment
+-- counts as current and as taken, so that a cycle that goes on takes no more than one that was not
+-- broken off.
+SELECT l.id
+FROM (
+    SELECT m.id
+    {part archivable}
+    ORDER BY w.importance, w.reads, w.touched_at, m.id
+    LIMIT (
+        SELECT greatest(floor(%(share)s::float8::numeric * (c.current + t.taken)) - t.taken, 0)
+        FROM (
+            SELECT count(*) AS current FROM {memory}.memories m
+            WHERE m.tenant = %(tenant)s AND m.state IS NULL
+              AND (m.expires_at IS NULL OR m.expires_at > %(now)s::timestamptz)
+        ) c, (
+            SELECT coalesce(sum(a.memories), 0) AS taken FROM {memory}.archives a
+            WHERE a.tenant = %(tenant)s AND a.archived_at = %(now)s::timestamptz
+        ) t
+    )::bigint
+) l
+WHERE l.id > %(after)s
+ORDER BY l.id
+LIMIT %(limit)s;
+
+-- name: archive_waiting
+-- How many may be archived still.
+SELECT count(*)
+{part archivable};
 
 -- name: archive_rows
 -- Whole memories with their vectors and counters. Times are microseconds since 1970; the ends of

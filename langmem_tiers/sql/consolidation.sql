@@ -69,14 +69,19 @@ ORDER BY m.id
 LIMIT %(limit)s;
 
 -- name: select_rising
--- What of short_term may belong to the project: the rule decides on fewer.
+-- What of short_term may belong to the project: the rule decides on fewer. What has just expired may
+-- as well, unless somebody chose how long it lives: that it was noted in a session is not enough then.
 SELECT m.id FROM {memory}.memories m
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = m.tenant AND u.id = m.id LIMIT 1
 ) u ON true
 WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.id > %(after)s::bigint
-  AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
-  AND (m.namespace = ANY (%(ended)s::text[]) OR coalesce(u.access_count, 0) >= %(accesses)s::int
+  AND m.state IS NULL
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz
+       OR m.ttl_minutes = ANY (%(lives)s::float8[]))
+  AND (m.namespace = ANY (%(ended)s::text[])
+           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+       OR coalesce(u.access_count, 0) >= %(accesses)s::int
        OR CASE jsonb_typeof(m.value -> 'importance')
           WHEN 'number' THEN (m.value ->> 'importance')::numeric >= %(importance)s::float8::numeric
           ELSE false END)
@@ -597,23 +602,27 @@ WHERE u.tenant = %(tenant)s AND u.id = ANY (%(ids)s::bigint[])
   AND u.strength_at = %(now)s::timestamptz;
 
 -- name: session_memories
--- What a session noted (type `working`, in whatever tier), and what else of it is in short_term. What
--- is quarantined stays until somebody has looked at it.
+-- What a session noted (type `working`, in whatever tier), and what else of it is in short_term;
+-- whether each has expired, and whether somebody has read it. What is quarantined stays until somebody
+-- has looked at it.
 -- Its project is the empty name where none is told.
-SELECT m.id FROM {memory}.memories m
-WHERE m.tenant = %(tenant)s AND m.session = %(session)s
-  AND (%(projects)s::text[] IS NULL
-       OR coalesce(m.value ->> 'project_id', '') = ANY (%(projects)s::text[]))
-  AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
-  AND m.state IS DISTINCT FROM 'quarantined'
-  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
-UNION
-SELECT m.id FROM {memory}.memories m
-WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s
-  AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
-  AND m.state IS DISTINCT FROM 'quarantined'
-  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
-ORDER BY 1;
+SELECT m.id, coalesce(m.expires_at <= %(alive_at)s::timestamptz, false),
+       EXISTS (SELECT FROM {memory}.usage u
+               WHERE u.tenant = m.tenant AND u.id = m.id AND u.access_count > 0)
+FROM (
+    SELECT m.tenant, m.id, m.expires_at FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.session = %(session)s
+      AND (%(projects)s::text[] IS NULL
+           OR coalesce(m.value ->> 'project_id', '') = ANY (%(projects)s::text[]))
+      AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
+      AND m.state IS DISTINCT FROM 'quarantined'
+    UNION
+    SELECT m.tenant, m.id, m.expires_at FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s
+      AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
+      AND m.state IS DISTINCT FROM 'quarantined'
+) m
+ORDER BY m.id;
 
 -- name: select_ended
 -- The first note of each of these sessions that has any.

@@ -40,6 +40,25 @@ CROSS JOIN LATERAL (
 ) m
 WHERE {few};
 
+-- name: standing_under_keys
+-- Once the keys are locked: what stands under them, in which tier, and whether a recall shows it.
+SELECT m.value, m.tier::text, {visible} AS shown
+FROM {places}
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    LIMIT 1
+) m
+WHERE {few};
+
+-- name: shown_by_recall
+-- Which of these memories a recall shows.
+SELECT m.tenant, m.id
+FROM unnest(%(tenants)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (tenant, id, ord)
+JOIN {memory}.memories m ON m.tenant = w.tenant AND m.id = w.id
+WHERE {few} AND {visible};
+
 -- name: quarantine
 -- Quarantine memories that were just put, each with its reason. What is retracted stays so.
 WITH held AS MATERIALIZED (
@@ -63,14 +82,15 @@ FROM held h;
 
 -- name: repeated
 -- What memories say that were recalled lately and are repeated now, in which tier and for how long,
--- and whether that is current. Without a namespace a memory is sought in the tenant.
+-- and whether that is current. Without a namespace a memory is sought in the tenant, but for
+-- other projects.
 SELECT w.ord, m.namespace, m.key, m.tier::text, m.value, m.ttl_minutes, m.valid_to,
        {visible} AS current
 FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.key = w.key
-      AND (w.namespace IS NULL OR m.namespace = w.namespace)
+      AND (m.namespace = w.namespace OR w.namespace IS NULL AND NOT {part elsewhere})
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
     ORDER BY m.tier DESC LIMIT 1
 ) m
@@ -101,8 +121,8 @@ WHERE {few} AND q.words IS NOT NULL
 ORDER BY w.ord, m.id;
 
 -- name: quarantined
--- What of a tenant is quarantined, oldest first, and why: of one key, in these places of each tier,
--- and after another, if that is given.
+-- What of a tenant, but for other projects, is quarantined, oldest first, and why: of one key, in
+-- these places of each tier, and after another, if that is given.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.value, m.created_at, m.state_at, (
            SELECT e.detail -> 'reasons' FROM {memory}.events e
            WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.kind = 'quarantined'
@@ -114,7 +134,7 @@ WHERE m.tenant = %(tenant)s AND m.state = 'quarantined'
   AND (m.created_at, m.id) > (
       coalesce(%(since)s::timestamptz, '-infinity'), coalesce(%(after)s::bigint, 0)
   )
-  AND (%(key)s::text IS NULL OR m.key = %(key)s::text)
+  AND (%(key)s::text IS NULL OR m.key = %(key)s::text) AND NOT {part elsewhere}
   AND (%(tiers)s::text[] IS NULL OR EXISTS (
       SELECT FROM unnest(%(tiers)s::text[], %(lows)s::text[], %(highs)s::text[])
           AS w (tier, low, high)
@@ -130,13 +150,23 @@ SELECT m.value, m.updated_at FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'quarantined' LIMIT 1;
 
 -- name: decisions
--- What was decided first of each of these memories since a moment, and why.
+-- What was decided first of each of these memories since a moment, and why; but for those of other
+-- projects, and for what was deleted since, but by that decision.
 SELECT w.id, e.kind, e.detail -> 'reasons'
 FROM unnest(%(ids)s::bigint[], %(since)s::timestamptz[]) WITH ORDINALITY AS w (id, since, ord)
 CROSS JOIN LATERAL (
     SELECT e.kind, e.detail FROM {memory}.events e
     WHERE e.tenant = %(tenant)s AND e.id = w.id AND e.kind IN ('released', 'rejected')
-      AND e.at >= w.since
+      AND e.at >= w.since AND EXISTS (
+          SELECT FROM (
+              SELECT k.tier::text, k.namespace FROM {memory}.memories k
+              WHERE k.tenant = %(tenant)s AND k.id = w.id
+              UNION ALL
+              SELECT coalesce(e.detail ->> 'tier', 'working'), e.detail ->> 'namespace'
+              WHERE e.kind = 'rejected'
+          ) AS m (tier, namespace)
+          WHERE NOT {part elsewhere}
+      )
     ORDER BY e.number LIMIT 1
 ) e
 WHERE {few};
@@ -165,13 +195,16 @@ FROM released r;
 -- Say why memories are deleted, which follows; the event keeps the place that each had.
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
 SELECT %(tenant)s, w.event, %(kind)s, w.id, %(now)s::timestamptz,
-       w.detail::jsonb || jsonb_build_object('namespace', w.namespace, 'key', w.key)
+       w.detail::jsonb || jsonb_build_object('namespace', w.namespace, 'key', w.key, 'tier', (
+           SELECT m.tier::text FROM {memory}.memories m
+           WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+       ))
 FROM unnest(%(ids)s::bigint[], %(namespaces)s::text[], %(keys)s::text[], %(details)s::text[],
             %(events)s::text[]) AS w (id, namespace, key, detail, event);
 
 -- name: history_of_gone
 -- What was done in the tenant to what had this key and made room or was rejected.
-SELECT e.detail ->> 'namespace', o.event, o.kind, o.at, o.detail, o.undone_at
+SELECT e.detail ->> 'namespace', e.detail ->> 'tier', o.event, o.kind, o.at, o.detail, o.undone_at
 FROM {memory}.events e
 JOIN {memory}.events o ON o.tenant = e.tenant AND o.id = e.id
 WHERE e.tenant = %(tenant)s AND e.kind IN ('rejected', 'evicted')

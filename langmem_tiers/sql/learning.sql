@@ -22,12 +22,21 @@ RETURNING set_config('synchronous_commit', 'off', true);
 SELECT pg_advisory_xact_lock(hashtextextended(%(run)s::text, hashtext(%(tenant)s::text)));
 
 -- part: attempts
--- What was shown to a run, or to one of its attempts.
+-- What was shown to a run of this project, or to one of its attempts, and what of this project was
+-- shown to any run of that name; all of it, if no project is named.
 attempts AS MATERIALIZED (
-    SELECT e.* FROM {memory}.exposures e WHERE e.tenant = %(tenant)s AND e.run = %(run)s
-    UNION ALL
-    SELECT e.* FROM {memory}.exposures e
-    WHERE e.tenant = %(tenant)s AND e.root = %(run)s AND e.run <> %(run)s
+    SELECT a.*
+    FROM (
+        SELECT e.* FROM {memory}.exposures e WHERE e.tenant = %(tenant)s AND e.run = %(run)s
+        UNION ALL
+        SELECT e.* FROM {memory}.exposures e
+        WHERE e.tenant = %(tenant)s AND e.root = %(run)s AND e.run <> %(run)s
+    ) a
+    WHERE %(project)s::text IS NULL OR a.project = %(project)s::text OR EXISTS (
+        SELECT FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.id = a.id
+          AND m.namespace >= %(project_low)s AND m.namespace < %(project_high)s
+    )
 )
 
 -- part: ranked
@@ -257,6 +266,10 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
                'project_id', n.value ->> 'project_id', 'updated_at', n.updated_at,
                'expires_at', n.expires_at, 'memory_type', coalesce(n.value ->> 'memory_type', 'episodic'),
                'trust', n.value -> 'trust',
+               'content', CASE WHEN jsonb_typeof(n.value -> 'content') = 'string'
+                               THEN n.value ->> 'content'
+                               WHEN jsonb_typeof(n.value -> 'text') = 'string'
+                               THEN n.value ->> 'text' END,
                'success_count', coalesce(n.success_count, 0),
                'failure_count', coalesce(n.failure_count, 0)
            ) ORDER BY n.distance, n.id)
@@ -338,19 +351,19 @@ CROSS JOIN LATERAL (
 ) m;
 
 -- name: promotion_targets
--- What teaches the same already: the memory of the successor's key, then the nearest in long_term
+-- What may teach the same already: the memory of the successor's key, then the nearest in long_term
 -- that is true at the same time, by the cosine of that field, nearest first.
 SELECT m.key, m.tier::text, m.state, NULL::float8 AS distance,
-       coalesce(m.value ->> 'memory_type', 'episodic'), m.value -> 'trust'
+       coalesce(m.value ->> 'memory_type', 'episodic'), m.value -> 'trust', m.value
 FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.key = %(key)s AND m.namespace = ''
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 UNION ALL
-SELECT n.key, n.tier, n.state, n.distance, n.memory_type, n.trust
+SELECT n.key, n.tier, n.state, n.distance, n.memory_type, n.trust, n.value
 FROM (
     SELECT m.key, m.tier::text, m.state, n.distance,
            coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type,
-           m.value -> 'trust' AS trust
+           m.value -> 'trust' AS trust, m.value
     FROM (
         SELECT v.id, (v.embedding <=> %(query)s::{vector_type}) + 0 AS distance
         FROM {memory}.vectors v
@@ -494,8 +507,8 @@ FROM marked k
 RETURNING event;
 
 -- name: event
--- One event, whether a later one stands on the same memories, and whether any that it moved lives
--- and says what it said then: it lives on in the target, or was not put since, whatever the clocks
+-- One event, whether a later one stands on the same memories, where what it made or changed is, and
+-- whether any that it moved lives and says what it said then: it lives on in the target, or was not put since, whatever the clocks
 -- of those who put say.
 SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
        (SELECT l.event FROM {memory}.events l
@@ -522,7 +535,11 @@ SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
                      WHERE l.tenant = e.tenant AND l.id = e.target AND l.source = m.id
                  )) LIMIT 1
            ) m
-       ) AS source_left
+       ) AS source_left,
+       (SELECT m.tier::text FROM {memory}.memories m
+        WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS tier,
+       (SELECT m.namespace FROM {memory}.memories m
+        WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS namespace
 FROM {memory}.events e
 CROSS JOIN LATERAL (
     -- What the move made or changed. A supersession changed the older memory alone.

@@ -53,15 +53,33 @@ ORDER BY a.tenant, a.id
 RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: extend
--- Slide the expiry of memories that were just read. A row that another writer holds is left
--- to that writer.
-WITH due AS MATERIALIZED (
-    SELECT m.tenant, m.id, m.tier
+-- Slide the expiry of memories that were just read, and of all that the sessions noted whose notes
+-- were among them. A row that another writer holds is left to that writer.
+WITH given AS MATERIALIZED (
+    SELECT m.tenant, m.id, m.tier, m.namespace, m.session, m.ttl_minutes
     FROM unnest(%(tenants)s::text[], %(ids)s::bigint[])
              WITH ORDINALITY AS w (tenant, id, ord)
     JOIN {memory}.memories m ON m.tenant = w.tenant AND m.id = w.id
     WHERE {few} AND m.ttl_minutes IS NOT NULL
-    FOR NO KEY UPDATE OF m SKIP LOCKED
+), beside AS MATERIALIZED (
+    SELECT m.tenant, m.id
+    FROM (
+        SELECT DISTINCT g.tenant, g.namespace, g.session FROM given g
+        WHERE g.tier = 'short_term' AND g.ttl_minutes = %(minutes)s::float8
+    ) w
+    CROSS JOIN LATERAL (
+        SELECT m.tenant, m.id FROM {memory}.memories m
+        WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.session = w.session
+          AND m.tier = 'short_term' AND {part sliding} OFFSET 0
+    ) m
+), due AS MATERIALIZED (
+    SELECT m.tenant, m.id, m.tier
+    FROM (SELECT g.tenant, g.id FROM given g UNION SELECT b.tenant, b.id FROM beside b) w
+    CROSS JOIN LATERAL (
+        SELECT m.tenant, m.id, m.tier FROM {memory}.memories m
+        WHERE m.tenant = w.tenant AND m.id = w.id LIMIT 1
+        FOR NO KEY UPDATE OF m SKIP LOCKED
+    ) m
 )
 UPDATE {memory}.memories m
 SET expires_at = %(now)s::timestamptz + m.ttl_minutes * interval '1 minute'
@@ -83,12 +101,21 @@ WHERE {few} AND m.tier <> %(tier)s::{memory}.tier
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 LIMIT 1;
 
+-- part: elsewhere
+-- Whether the memory m is another project's: what is in long_term, or in no project, is everybody's.
+(m.tier::text <> 'long_term' AND m.namespace <> ''
+ AND NOT (m.namespace >= %(project_low)s AND m.namespace < %(project_high)s))
+
+-- part: tier_life
+-- The minutes that i lives by its tier; what is noted in a session lives with it.
+CASE WHEN i.noted AND life.tier = 'short_term' THEN %(session_ttl)s::float8 ELSE life.minutes END
+
 -- part: new_life
 -- The minutes that the memory m lives once it is put as i: as told, else as its tier says; what is
 -- intended by it keeps it as long as it is.
 nullif(coalesce(i.ttl, CASE WHEN NOT EXISTS (
     SELECT FROM {memory}.intentions o WHERE o.tenant = m.tenant AND o.id = m.id
-) THEN life.minutes END), 'Infinity')
+) THEN {part tier_life} END), 'Infinity')
 
 -- part: says
 -- What a memory says: its `content`, else its `text`, else all of it.
@@ -108,7 +135,8 @@ CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content
 -- so that ties of one batch are broken by key. What somebody said in a session has a turn there:
 -- one that was not numbered follows the last, in the order of the batch. What lives on in another
 -- memory and now says something else (its `content`, else its `text`, else all of it) does so no
--- longer: it is a memory of its own again, and recalled. What was superseded and says something else
+-- longer: it is a memory of its own again, and recalled; so is, whatever it says, what lived on in one
+-- that was deleted. What was superseded and says something else
 -- begins anew, and is true from now unless told; that it was superseded is history. So does what was
 -- quarantined and says something else that is trusted from the `threshold` on. What is quarantined or
 -- came from others and says the same again is trusted no further than before.
@@ -118,15 +146,15 @@ WITH given AS MATERIALIZED (
                 %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[], %(into)s::text[],
                 %(sessions)s::text[], %(turns)s::int[], %(speakers)s::text[],
                 %(occurred)s::timestamptz[], %(signatures)s::text[], %(tools)s::text[],
-                %(valid_from)s::timestamptz[], %(valid_to)s::timestamptz[])
+                %(valid_from)s::timestamptz[], %(valid_to)s::timestamptz[], %(noted)s::bool[])
              WITH ORDINALITY AS i
              (tenant, namespace, key, value, text, ttl, tier, session, turn, speaker, occurred_at,
-              signature, tool, valid_from, valid_to, ord)
+              signature, tool, valid_from, valid_to, noted, ord)
     WHERE i.ord > 0 AND i.ord < 1000000000
 ), input AS MATERIALIZED (
     SELECT i.tenant, i.namespace, i.key, i.value::jsonb AS value, i.ttl,
            i.tier::{memory}.tier AS tier, i.session, i.turn, i.speaker, i.occurred_at,
-           i.signature, i.tool, i.valid_from, i.valid_to,
+           i.signature, i.tool, i.valid_from, i.valid_to, i.noted,
            CASE WHEN i.session IS NOT NULL AND i.speaker IS NOT NULL AND i.turn IS NULL
            THEN greatest(i.last_given, 0, (
                SELECT m.turn FROM {memory}.memories m
@@ -144,14 +172,19 @@ WITH given AS MATERIALIZED (
     SELECT t.tier, t.minutes
     FROM unnest(%(tiers)s::{memory}.tier[], %(tier_ttls)s::float8[]) AS t (tier, minutes)
 ), changing AS MATERIALIZED (
-    SELECT m.tenant, m.id, m.state
+    SELECT m.tenant, m.id, m.state, m.alone
     FROM input i
     CROSS JOIN LATERAL (
-        SELECT m.tenant, m.id, m.value, m.state FROM {memory}.memories m
+        SELECT m.tenant, m.id, m.value, m.state,
+               m.state IS NOT DISTINCT FROM 'consolidated' AND NOT EXISTS (
+                   SELECT FROM {memory}.lineage l
+                   WHERE l.tenant = m.tenant AND l.source = m.id AND NOT l.derived
+               ) AS alone
+        FROM {memory}.memories m
         WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key LIMIT 1
     ) m
     WHERE m.state IS DISTINCT FROM 'retracted' AND m.state IS DISTINCT FROM 'suspect'
-      AND {part says} <> {part says_given}
+      AND ({part says} <> {part says_given} OR m.alone)
       AND (m.state IS DISTINCT FROM 'quarantined'
            OR {part trust_given} >= %(threshold)s::float8)
 ), parted AS (
@@ -162,12 +195,14 @@ WITH given AS MATERIALIZED (
     UPDATE {memory}.events e
     SET undone_at = %(now)s::timestamptz, detail = e.detail || '{"anew": true}'
     FROM changing c
-    WHERE c.state IN ('superseded', 'quarantined') AND e.tenant = c.tenant AND e.id = c.id
-      AND e.kind = c.state AND e.undone_at IS NULL
+    WHERE (c.state IN ('superseded', 'quarantined') OR c.alone) AND e.tenant = c.tenant
+      AND e.id = c.id AND e.kind = CASE WHEN c.alone THEN 'deleted' ELSE c.state END
+      AND e.undone_at IS NULL
 ), anew AS (
     SELECT p.tenant, p.source AS id, 'consolidated' AS state FROM parted p
     UNION ALL
-    SELECT c.tenant, c.id, c.state FROM changing c WHERE c.state IN ('superseded', 'quarantined')
+    SELECT c.tenant, c.id, c.state FROM changing c
+    WHERE c.state IN ('superseded', 'quarantined') OR c.alone
 ), updated AS (
     UPDATE {memory}.memories m
     SET value = CASE
@@ -216,9 +251,9 @@ INSERT INTO {memory}.memories
      session, turn, speaker, occurred_at, signature, tool, valid_from, valid_to)
 SELECT i.tenant, i.tier, i.namespace, i.key, i.value, i.lexemes,
        %(now)s::timestamptz, %(now)s::timestamptz,
-       nullif(coalesce(i.ttl, life.minutes), 'Infinity'),
+       nullif(coalesce(i.ttl, {part tier_life}), 'Infinity'),
        %(now)s::timestamptz
-           + nullif(coalesce(i.ttl, life.minutes), 'Infinity') * interval '1 minute',
+           + nullif(coalesce(i.ttl, {part tier_life}), 'Infinity') * interval '1 minute',
        i.session, coalesce(i.turn, i.next_turn), i.speaker, i.occurred_at, i.signature, i.tool,
        i.valid_from, i.valid_to
 FROM input i
@@ -228,6 +263,31 @@ WHERE NOT EXISTS (
     WHERE u.tenant = i.tenant AND u.namespace = i.namespace AND u.key = i.key
 )
 ORDER BY i.tenant, i.namespace, i.key;
+
+-- name: renew_sessions
+-- Whoever writes in a session keeps all that it noted. A row that another writer holds is left to
+-- that writer.
+WITH due AS MATERIALIZED (
+    SELECT m.tenant, m.id, m.tier
+    FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(sessions)s::text[])
+             WITH ORDINALITY AS w (tenant, namespace, session, ord)
+    CROSS JOIN LATERAL (
+        SELECT m.tenant, m.id, m.tier FROM {memory}.memories m
+        WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.session = w.session
+          AND m.tier = 'short_term' AND {part sliding}
+        FOR NO KEY UPDATE OF m SKIP LOCKED
+    ) m
+    WHERE {few}
+)
+UPDATE {memory}.memories m
+SET expires_at = %(now)s::timestamptz + m.ttl_minutes * interval '1 minute'
+FROM due d
+WHERE m.tenant = d.tenant AND m.id = d.id AND m.tier = d.tier;
+
+-- part: sliding
+-- Whether m lives as long as its session does, and a tenth of that has passed.
+m.ttl_minutes = %(minutes)s::float8 AND m.expires_at > %(now)s::timestamptz
+AND m.expires_at < %(now)s::timestamptz + 0.9 * m.ttl_minutes * interval '1 minute'
 
 -- name: delete_vectors
 -- Forget the vectors of these memories, before their new ones are written.
@@ -254,7 +314,8 @@ CROSS JOIN LATERAL (
 WHERE i.ord > 0 AND i.ord < 1000000000;
 
 -- part: hanging
--- What hangs on memories that are `gone` goes with them, but for their counters, which are locked.
+-- What hangs on memories that are `gone` goes with them, but for their counters, which are locked. Where
+-- it is `wanted` that twins 'stay', what was merged into one stays out of recall, which an event says.
 vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
@@ -284,12 +345,30 @@ vectors AS (
     FROM orphans o
 ), edges AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.id = g.id
-    RETURNING l.tenant, l.source, l.derived
+    RETURNING l.tenant, l.source, l.derived, l.event, g.key
+), merged AS MATERIALIZED (
+    SELECT l.tenant, l.source, l.key, w.now
+    FROM wanted w
+    CROSS JOIN edges l
+    CROSS JOIN LATERAL (
+        SELECT e.kind FROM {memory}.events e
+        WHERE e.tenant = l.tenant AND e.event = l.event LIMIT 1
+    ) e
+    WHERE w.twins = 'stay' AND e.kind = 'merged'
+      AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
+), alone AS (
+    INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+    SELECT l.tenant, 'deleted-' || l.source || '-' || nextval('{memory}.memory_ids'), 'deleted',
+           l.source, l.now,
+           jsonb_build_object('reasons', jsonb_build_array(
+               'it lived on in ' || l.key || ', which was deleted'))
+    FROM merged l
 ), sources AS (
     -- What lived on in a memory that is gone is current again, unless it is gone as well.
     UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
     WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND NOT l.derived
       AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
+      AND NOT EXISTS (SELECT FROM merged t WHERE t.tenant = l.tenant AND t.source = l.source)
 ), intended AS MATERIALIZED (
     SELECT i.tenant, i.id
     FROM {memory}.intentions i JOIN gone g ON i.tenant = g.tenant AND i.id = g.id
@@ -307,8 +386,61 @@ vectors AS (
 -- name: delete
 -- Remove memories with everything that hangs on them; with `expired_by`, only those dead then. What
 -- was archived under these keys is forgotten with them, so that no restore brings it back. The tier
--- is compared as text: else the planner goes by tenant and tier where it knows no better yet.
-WITH removed AS (
+-- is compared as text: else the planner goes by tenant and tier where it knows no better yet. With
+-- `twins` 'go' their twins go as well: what was merged with one, either way, or with such a one, and what
+-- lives on in the same memory and says the same in the same place. A twin that was put again since the
+-- statement began is current again instead. With 'stay' they are left, and stay out of recall.
+WITH RECURSIVE twins AS (
+    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, true AS meant
+    FROM {places}
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m
+        WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+          AND m.tier::text = ANY (%(tiers)s::text[]) LIMIT 1
+    ) m
+    WHERE {few} AND %(twins)s::text = 'go'
+    UNION
+    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, false
+    FROM twins t
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN l.id = t.id THEN l.source ELSE l.id END AS id
+        FROM (
+            SELECT l.* FROM {memory}.lineage l
+            WHERE l.tenant = t.tenant AND l.id = t.id AND NOT l.derived
+            UNION ALL
+            SELECT l.* FROM {memory}.lineage l
+            WHERE l.tenant = t.tenant AND l.source = t.id AND NOT l.derived
+        ) l
+        CROSS JOIN LATERAL (
+            SELECT e.kind FROM {memory}.events e
+            WHERE e.tenant = l.tenant AND e.event = l.event LIMIT 1
+        ) e
+        WHERE e.kind = 'merged'
+        UNION ALL
+        SELECT s.source
+        FROM {memory}.lineage l
+        CROSS JOIN LATERAL (
+            SELECT s.source FROM {memory}.lineage s
+            WHERE s.tenant = l.tenant AND s.id = l.id AND NOT s.derived OFFSET 0
+        ) s
+        CROSS JOIN LATERAL (
+            SELECT {part says} AS said FROM {memory}.memories m
+            WHERE m.tenant = l.tenant AND m.id = l.source LIMIT 1
+        ) own
+        CROSS JOIN LATERAL (
+            SELECT {part says} AS said FROM {memory}.memories m
+            WHERE m.tenant = l.tenant AND m.id = s.source AND m.namespace = t.namespace
+              AND m.state = 'consolidated' LIMIT 1
+        ) other
+        WHERE l.tenant = t.tenant AND l.source = t.id AND NOT l.derived AND own.said = other.said
+    ) o
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories m WHERE m.tenant = t.tenant AND m.id = o.id LIMIT 1
+    ) m
+), others AS MATERIALIZED (
+    SELECT t.* FROM twins t
+    WHERE NOT t.meant AND NOT EXISTS (SELECT FROM twins o WHERE o.meant AND o.id = t.id)
+), removed AS (
     DELETE FROM {memory}.memories m
     USING {places}
     WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
@@ -321,17 +453,31 @@ WITH removed AS (
     WHERE {few} AND a.tenant = w.tenant AND a.namespace = w.namespace AND a.key = w.key
       AND a.tier::text = ANY (%(tiers)s::text[]) AND %(expired_by)s::timestamptz IS NULL
     RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
+), along AS (
+    DELETE FROM {memory}.memories m USING others t
+    WHERE m.tenant = t.tenant AND m.id = t.id AND m.updated_at = t.updated_at
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
+), unlisted AS (
+    DELETE FROM {memory}.archived a USING others t
+    WHERE a.tenant = t.tenant AND a.namespace = t.namespace AND a.key = t.key
+    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
+), wanted AS (
+    SELECT %(twins)s::text AS twins, %(now)s::timestamptz AS now
 ), gone AS (
     SELECT * FROM removed UNION ALL SELECT * FROM forgotten
+    UNION ALL SELECT * FROM along UNION ALL SELECT * FROM unlisted
 ), {part hanging}
 DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id;
 
 -- name: sweep
--- Remove a batch of expired memories with everything that hangs on them. Answers the count.
+-- Remove a batch of expired memories with everything that hangs on them. Answers the count, and how
+-- many of them nobody had read.
 -- The size of a batch is written out, so that the planner knows how few rows it is about. A memory
 -- that was put again since the statement began is left to the next one, however soon it expired:
 -- its new vectors are not seen here.
-WITH expired AS MATERIALIZED (
+WITH wanted AS (
+    SELECT 'free' AS twins, %(now)s::timestamptz AS now
+), expired AS MATERIALIZED (
     SELECT m.tenant, m.tier, m.id
     FROM {memory}.memories m
     CROSS JOIN LATERAL (
@@ -349,7 +495,10 @@ WITH expired AS MATERIALIZED (
 ), {part hanging}, uncounted AS (
     DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id
 )
-SELECT count(*) FROM gone;
+SELECT count(*), count(*) FILTER (WHERE NOT EXISTS (
+    SELECT FROM {memory}.usage u WHERE u.tenant = g.tenant AND u.id = g.id AND u.access_count > 0
+))
+FROM gone g;
 
 -- part: life
 -- The minutes that the memory m lives in a new tier: what is intended by it keeps it for as long.
@@ -556,11 +705,35 @@ WHERE (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 ORDER BY n.distance, m.id
 LIMIT %(limit)s OFFSET %(offset)s;
 
+-- part: plain_question
+-- The question without case, marks and further spaces.
+btrim(regexp_replace(lower(translate(%(text)s::text, %(marks)s, '')), '\s+', ' ', 'g'))
+
+-- part: content
+-- What a memory says, as text; NULL where it is no text.
+CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value ->> 'content'
+     WHEN jsonb_typeof(m.value -> 'text') = 'string' THEN m.value ->> 'text' END
+
+-- part: plain_content
+-- The same without case, marks and further spaces.
+btrim(regexp_replace(lower(translate({part content}, %(marks)s, '')), '\s+', ' ', 'g'))
+
+-- part: asks_again
+-- Whether a memory is the question q, by itself or behind the name of who asked it, and says nothing
+-- else: it has no field beyond what is known of any memory, and none of notes unless it was said.
+CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
+     WHEN NOT (%(asks)s::boolean OR {part content} ~ '[?？؟]') THEN false
+     WHEN m.value - %(facts)s::text[] - CASE WHEN m.speaker IS NULL THEN '' ELSE 'metadata' END
+          <> '{}' THEN false
+     ELSE {part plain_content}
+          = ANY (q.forms || (coalesce(lower(m.speaker) || ' ', '') || q.plain)) END
+
 -- leg: recall_words
--- Memories of a tier's prefix that hold any of the words.
+-- Memories of a tier's prefix that hold any of the words. What has all of them may be the question.
 (
-    SELECT m.id, m.tier, m.namespace, m.session, m.turn, m.lexemes
-    FROM {memory}.memories m, terms
+    SELECT m.id, m.tier, m.namespace, m.session, m.turn, m.lexemes,
+           CASE WHEN m.lexemes @@ q.words THEN {part asks_again} ELSE false END AS asks_again
+    FROM {memory}.memories m, terms, question q
     WHERE m.tier = '{tier}' AND m.lexemes @@ terms.in_scope AND (m.tenant || '') = %(tenant)s
       AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
@@ -580,9 +753,10 @@ LIMIT %(limit)s OFFSET %(offset)s;
     ) c
     CROSS JOIN LATERAL (
         SELECT m.id, m.tier
-        FROM {memory}.memories m
+        FROM {memory}.memories m, question q
         WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+          AND NOT {part asks_again}
         LIMIT 1
     ) m
     ORDER BY c.distance, c.id
@@ -616,9 +790,10 @@ LIMIT %(limit)s OFFSET %(offset)s;
     ) c
     CROSS JOIN LATERAL (
         SELECT m.id, m.tier
-        FROM {memory}.memories m
+        FROM {memory}.memories m, question q
         WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+          AND NOT {part asks_again}
         LIMIT 1
     ) m
     ORDER BY c.distance, c.id
@@ -629,7 +804,9 @@ LIMIT %(limit)s OFFSET %(offset)s;
 -- The candidates for a query over three tiers, each tier under a prefix of its own, with the
 -- evidence for each: vector distance, BM25 (k1 1.2, b 0.75), BM25 of the five turns around it,
 -- and BM25 of the turn before. Words that name a speaker of the tenant are left out: they say
--- who, not what. Document frequencies and lengths are those of the scope at this moment.
+-- who, not what. Document frequencies and lengths are those of the scope at this moment. The question
+-- itself and earlier askings of it are no candidates and no evidence that anything is known; they
+-- speak for the turns that follow them alone, where the answer stands.
 WITH RECURSIVE names AS (
     (SELECT m.speaker FROM {memory}.memories m
      WHERE m.tenant = %(tenant)s AND m.speaker IS NOT NULL ORDER BY m.speaker LIMIT 1)
@@ -637,6 +814,12 @@ WITH RECURSIVE names AS (
     SELECT (SELECT m.speaker FROM {memory}.memories m
             WHERE m.tenant = %(tenant)s AND m.speaker > n.speaker ORDER BY m.speaker LIMIT 1)
     FROM names n WHERE n.speaker IS NOT NULL
+), question AS MATERIALIZED (
+    SELECT p.plain, plainto_tsquery(%(language)s::regconfig, %(text)s) AS words,
+           CASE WHEN p.plain = '' THEN -1 ELSE length(%(text)s) + 100 END AS longest,
+           ARRAY(SELECT r.role || ' ' || p.plain FROM unnest(%(roles)s::text[]) AS r (role))
+               || p.plain AS forms
+    FROM (SELECT {part plain_question} AS plain) p
 ), size AS MATERIALIZED (
     SELECT count(*)::float8 AS memories FROM (
         SELECT FROM {memory}.memories m WHERE m.tenant = %(tenant)s LIMIT %(exact_limit)s + 1
@@ -669,7 +852,8 @@ WITH RECURSIVE names AS (
     {legs recall_words}
 ), postings AS MATERIALIZED (
     -- ts_rank of one word is the sum of 1/i^2 over its occurrences, divided by pi^2/6.
-    SELECT h.id, h.tier, h.namespace, h.session, h.turn, w.n, length(h.lexemes) - 1 AS words,
+    SELECT h.id, h.tier, h.namespace, h.session, h.turn, h.asks_again, w.n,
+           length(h.lexemes) - 1 AS words,
            round(1 / (1.64493406685 * (1 - r.rank)) - 0.5) AS tf
     FROM hits h
     CROSS JOIN words w
@@ -688,15 +872,15 @@ WITH RECURSIVE names AS (
     -- A word that is not rare was not counted: it is taken to be in every fourth memory.
     CROSS JOIN LATERAL (
         SELECT CASE WHEN w.rare THEN count(*) ELSE s.memories / 4 END AS df
-        FROM postings p WHERE p.n = w.n
+        FROM postings p WHERE p.n = w.n AND NOT p.asks_again
     ) d
 ), own AS MATERIALIZED (
-    SELECT p.id, p.tier, p.namespace, p.session, p.turn,
+    SELECT p.id, p.tier, p.namespace, p.session, p.turn, p.asks_again,
            sum(f.idf * p.tf * 2.2 / (p.tf + 1.2 * (0.25 + 0.75 * p.words / s.words))) AS score
     FROM postings p
     JOIN idf f ON f.n = p.n
     CROSS JOIN scope s
-    GROUP BY p.id, p.tier, p.namespace, p.session, p.turn
+    GROUP BY p.id, p.tier, p.namespace, p.session, p.turn, p.asks_again
 ), windows AS MATERIALIZED (
     SELECT c.tier, c.namespace, c.session, c.turn, sum(c.idf * c.tf * 2.2 / (c.tf + 1.2)) AS score
     FROM (
@@ -704,7 +888,7 @@ WITH RECURSIVE names AS (
         FROM postings p
         JOIN idf f ON f.n = p.n
         CROSS JOIN generate_series(-2, 2) AS o (by)
-        WHERE p.turn IS NOT NULL
+        WHERE p.turn IS NOT NULL AND (o.by > 0 OR NOT p.asks_again)
         GROUP BY p.tier, p.namespace, p.session, p.turn + o.by, f.n, f.idf
     ) c
     GROUP BY c.tier, c.namespace, c.session, c.turn
@@ -734,7 +918,8 @@ WITH RECURSIVE names AS (
 ), pool AS MATERIALIZED (
     SELECT n.id, n.tier FROM near n
     UNION
-    (SELECT o.id, o.tier FROM own o ORDER BY o.score DESC, o.id LIMIT %(pool)s)
+    (SELECT o.id, o.tier FROM own o WHERE NOT o.asks_again
+     ORDER BY o.score DESC, o.id LIMIT %(pool)s)
     UNION
     SELECT m.id, m.tier
     FROM (
@@ -742,10 +927,11 @@ WITH RECURSIVE names AS (
         ORDER BY w.score DESC, w.namespace, w.session, w.turn LIMIT %(pool)s
     ) w
     CROSS JOIN LATERAL (
-        SELECT m.id, m.tier FROM {memory}.memories m
+        SELECT m.id, m.tier FROM {memory}.memories m, question q
         WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.session = w.session
           AND m.turn = w.turn AND m.tier = w.tier
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+          AND NOT {part asks_again}
     ) m
 ), found AS MATERIALIZED (
     SELECT m.*,
@@ -869,6 +1055,10 @@ GROUP BY 1, 2;
 -- name: limit_time
 -- The server breaks off whatever of this transaction takes longer, in milliseconds.
 SELECT set_config('statement_timeout', %(milliseconds)s, true);
+
+-- name: no_hurry
+-- What of this transaction takes long may take as long as it takes.
+SELECT set_config('statement_timeout', '0', true);
 
 -- name: list_namespaces
 -- Namespaces that hold items, in the order of their labels. Each condition is a prefix or a

@@ -155,8 +155,8 @@ WHERE i.tenant = %(tenant)s AND i.holder = %(holder)s
        OR i.status = 'pending' AND i.leased_until > %(now)s::timestamptz);
 
 -- name: acknowledge
--- Leases become deliveries, each if nobody else has raised it since; what has expired was delivered
--- then. They are locked in the order of ids; what is delivered already is neither locked nor written.
+-- Leases become deliveries, each if nobody else has raised it since and it is no other project's; what
+-- has expired was delivered then. They are locked in the order of ids; what is delivered already is neither locked nor written.
 -- Answers how many are delivered now.
 WITH known AS MATERIALIZED (
     SELECT i.id, i.fence, i.delivered_at
@@ -166,6 +166,10 @@ WITH known AS MATERIALIZED (
         WHERE i.tenant = %(tenant)s AND i.id = t.id LIMIT 1
     ) i
     WHERE i.fence = t.fence AND i.status IN ('pending', 'expired', 'delivered')
+      AND NOT EXISTS (
+          SELECT FROM {memory}.memories m
+          WHERE m.tenant = %(tenant)s AND m.id = t.id AND {part elsewhere}
+      )
 ), held AS MATERIALIZED (
     SELECT i.id
     FROM {memory}.intentions i

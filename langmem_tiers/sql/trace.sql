@@ -56,14 +56,19 @@ e.event, e.at, e.kind, e.detail ->> 'turn', e.detail ->> 'began', e.detail -> 'r
       ))
 
 -- name: turns_ended
--- How turns ended, the latest first: those of a tenant, or of a session. Of the two halves one is
--- never run; each reads the end of an index.
+-- How turns ended, the latest first: those of a tenant, or of a session; of one project, or of all.
+-- Of the three parts one alone is run; each reads the end of an index.
 SELECT * FROM (
-    (SELECT {part told} AND %(session)s::text IS NULL
+    (SELECT {part told} AND %(session)s::text IS NULL AND %(project)s::text IS NULL
+     ORDER BY e.at DESC, e.event DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT {part told} AND %(session)s::text IS NULL AND e.detail ? 'project_id'
+       AND e.detail ->> 'project_id' = %(project)s::text
      ORDER BY e.at DESC, e.event DESC LIMIT %(limit)s)
     UNION ALL
     (SELECT {part told} AND e.detail ? 'session_id'
        AND e.detail ->> 'session_id' = %(session)s::text
+       AND (%(project)s::text IS NULL OR e.detail ->> 'project_id' = %(project)s::text)
      ORDER BY e.at DESC, e.event DESC LIMIT %(limit)s)
 ) AS t
 ORDER BY t.at DESC, t.event DESC;

@@ -180,6 +180,9 @@ WITH RECURSIVE seeds AS MATERIALIZED (
         WHERE e.tenant = %(tenant)s AND e.id = c.id AND e.kind IN ('demoted', 'superseded', 'quarantined')
           AND e.undone_at IS NULL
         UNION ALL
+        SELECT 'consolidated', e.at FROM {memory}.events e
+        WHERE e.tenant = %(tenant)s AND e.id = c.id AND e.kind = 'deleted' AND e.undone_at IS NULL
+        UNION ALL
         SELECT 'consolidated', e.at
         FROM {memory}.lineage l
         JOIN {memory}.events e ON e.tenant = l.tenant AND e.event = l.event

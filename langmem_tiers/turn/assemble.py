@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.memory import Recollection
-from langmem_tiers.prompts import (
-    DIALOGUE_HEAD,
-    DIALOGUE_TAIL,
-    RECALLED_FROM,
-    RECALLED_HEAD,
-    RECALLED_TAIL,
-)
+from langmem_tiers.prompts import RECALLED_HEAD
 from langmem_tiers.recall.budget import TokenCounter, choose, counted
-from langmem_tiers.turn.fence import indented, labelled, quoted
 from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.layout import FIELDS, VERBATIM, Layout, Stage
+from langmem_tiers.turn.layout import Layout, Stage
+from langmem_tiers.turn.writing import fence_of, written
 
 _BETWEEN_SECTIONS: Final = "\n\n"
 _HEAD_AGAIN: Final = RECALLED_HEAD.partition("\n")[0]
@@ -110,6 +104,7 @@ def assemble(
     budget: int,
     count_tokens: TokenCounter,
     query: str = "",
+    spent: int = 0,
 ) -> Assembled:
     """Put sections into one text that fits.
 
@@ -117,17 +112,20 @@ def assemble(
     ranks; memories share the rest by how useful they are together (`recall.budget.choose`). What
     does not fit is left out whole. The count of the text never exceeds `budget`, whatever the
     counter: it is what is counted in the end, and pieces go, the last one taken first, until it
-    fits. What an earlier stage shows is left out of the later ones: the same memory, or one of the
-    same words. So is a memory that says what `query`, the prompt, says.
+    fits. What stands in any case, as a persona's name and rules do, gets room before all, and is
+    cut where it may be. What an earlier stage shows is left out of the later ones: the same memory,
+    or one of the same words. So is a memory that says what `query`, the prompt, says. `spent` is
+    what earlier contexts of the turn took.
 
     Raises:
-        InvalidInputError: if the budget is negative, or the counter returned no whole number of 0
-            or more.
+        InvalidInputError: if the budget is negative or too small for what has to stand, or the
+            counter returned no whole number of 0 or more.
+        BudgetExceededError: if it is too small by what was spent.
     """
     if budget < 0:
         raise InvalidInputError(f"the budget is {budget} tokens: give 0 or more")
     fitting = _Fitting(filled, layout, count_tokens, query)
-    fitting.fill(budget)
+    fitting.fill(budget, spent)
     return fitting.whole(budget)
 
 
@@ -151,17 +149,17 @@ class _Fitting:
         self._reasons: dict[_Piece, str] = {}
         self._repeated: dict[_Piece, _Piece] = {}
 
-    def fill(self, budget: int) -> None:
+    def fill(self, budget: int, spent: int) -> None:
         """Take what fits by what each piece costs alone."""
         originals = self._originals()
-        left = budget
+        left = budget - sum(self._standing(one, budget, spent) for one in self._required())
         for rank in sorted({stage.rank for stage in self._stages}):
             members = [n for n, stage in enumerate(self._stages) if stage.rank == rank]
             pieces = [
                 one
                 for n in members
                 for one in self._pieces(n)
-                if not self._superfluous(one, originals.get(one))
+                if one not in self._taken and not self._superfluous(one, originals.get(one))
             ]
             recalled = [one for one in pieces if self._fragment(one).memory is not None]
             left -= self._by_rank([one for one in pieces if one not in recalled], left)
@@ -186,6 +184,40 @@ class _Fitting:
             fragments=tuple(map(self._fragment, shown)),
             decisions=tuple(self._decisions()),
         )
+
+    def _required(self) -> list[_Piece]:
+        """What stands in any case."""
+        pieces = (one for n, _ in enumerate(self._stages) for one in self._pieces(n))
+        return [one for one in pieces if self._fragment(one).least]
+
+    def _standing(self, one: _Piece, budget: int, spent: int) -> int:
+        """Take what stands in any case, cut if need be; what it costs.
+
+        Together with all else that does, it fits as a whole; else there is no context.
+        """
+        self._taken.append(one)
+        self._reasons[one] = f"stands in any case: {self._cost(one):,} tokens"
+        whole = self._fragment(one)
+
+        def fits(text: str) -> bool:
+            self._put(one, replace(whole, text=text))
+            return self._count(self._text()) <= budget
+
+        if not fits(whole.text):
+            self._put(one, whole.shortened(fits))
+            self._reasons[one] = f"cut to {self._cost(one):,} tokens, to fit into {budget:,}"
+        if (tokens := self._count(self._text())) > budget:
+            raise (BudgetExceededError if spent else InvalidInputError)(
+                f"the name and the rules of the source {whole.source!r} come to {tokens:,} tokens, "
+                f"and there are {budget:,}: give the turn a larger budget, or fewer rules"
+            )
+        return self._cost(one) + self._frame(one.stage)
+
+    def _put(self, one: _Piece, fragment: Fragment) -> None:
+        """Let another fragment take its place."""
+        section = self._sections[one.stage]
+        self._sections[one.stage] = (*section[: one.place], fragment, *section[one.place + 1 :])
+        self._costs.pop(one, None)
 
     def _by_rank(self, pieces: Sequence[_Piece], left: int) -> int:
         """Take pieces in the order of their ranks while they fit; what they cost."""
@@ -297,7 +329,7 @@ class _Fitting:
         """What a section costs beside its fragments."""
         stage = self._stages[n]
         data = any(one.data for one in self._sections[n])
-        head, tail = _fence(stage)
+        head, tail = fence_of(stage)
         fence = f"{head}\n{tail}\n" if data else ""
         return self._count(f"{stage.title}{self._gap}{fence}{_BETWEEN_SECTIONS}")
 
@@ -328,7 +360,7 @@ class _Fitting:
         if [self._fragment(one) for one in pieces] == [_nothing(stage)]:
             return stage.empty
         runs = []
-        whole, tail = _fence(stage)
+        whole, tail = fence_of(stage)
         for data, run in groupby(pieces, key=lambda one: self._fragment(one).data):
             text = stage.between.join(map(self._written, run))
             head = _HEAD_AGAIN if explained and not stage.dialogue else whole
@@ -347,30 +379,6 @@ class _Fitting:
                     tokens=self._cost(one),
                     reason=self._reasons[one],
                 )
-
-
-def written(fragment: Fragment, stage: Stage) -> str:
-    """A fragment as its stage writes it; data cannot end its fence, nor begin another entry."""
-    if not fragment.data:
-        return fragment.text
-    content = quoted(fragment.text)
-    if not fragment.fields and stage.item == VERBATIM:
-        label = {"source": labelled(fragment.source), "version": labelled(fragment.version)}
-        return RECALLED_FROM.format_map({**label, "content": content})
-    item = stage.item
-    alone = item == VERBATIM or "\n{content}\n" in item
-    said = {**dict.fromkeys(_ITEM_FIELDS, ""), "source": labelled(fragment.source)}
-    said["key"] = labelled(fragment.key or "")
-    told = {name: quoted(one) for name, one in fragment.fields.items()}
-    return item.format_map({**said, **told, "content": content if alone else indented(content)})
-
-
-_ITEM_FIELDS: Final = FIELDS - {"content", "source"}
-
-
-def _fence(stage: Stage) -> tuple[str, str]:
-    """What begins and ends the data of a stage."""
-    return (DIALOGUE_HEAD, DIALOGUE_TAIL) if stage.dialogue else (RECALLED_HEAD, RECALLED_TAIL)
 
 
 def _said(text: str) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
 from langmem_tiers.memory import Recollection
 from langmem_tiers.turn.fence import fields_of
 from langmem_tiers.values import storable
+
+CUT: Final = "[…]"
+"""Stands where a text was cut."""
+_LONG_WORD: Final = 40
+"""Characters from which on a word is cut within: some scripts have no spaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +38,10 @@ class Fragment:
     """What a layout can say of it beside its text: `when`, `speaker`, …"""
     seen: bool = False
     """Whether the model sees it elsewhere: then it informs the later stages, and is not shown."""
+    cut: tuple[int, int] = (0, 0)
+    """From where to where the text may be cut, from its end on, if there is no room for all."""
+    least: str = ""
+    """What stands in any case; nothing of what may be left out whole."""
 
     @classmethod
     def of_memory(cls, one: Recollection, source: str, *, rank: float = 0.0) -> Fragment:
@@ -72,6 +81,22 @@ class Fragment:
             data=False,
         )
 
+    def shortened(self, fits: Callable[[str], bool]) -> Fragment:
+        """As much of it as fits: what may be cut goes first, then all but what stands in any case.
+
+        What is cut ends with a mark.
+        """
+        begin, end = self.cut
+        if begin == end:
+            return replace(self, text=self.least)
+        head, body, tail = self.text[:begin], self.text[begin:end], self.text[end:]
+        few, many = 0, len(body)  # so many characters fit, and so many are too many
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (middle, many) if fits(_cut(head, body[:middle], tail)) else (few, middle)
+        text = _cut(head, body[:few], tail)
+        return replace(self, text=text if fits(text) else self.least, cut=(0, 0))
+
     def provenance(self) -> dict[str, Any]:
         """Where it comes from and why it is there, as JSON."""
         named = {"key": storable(self.key)} if self.key is not None else {}
@@ -81,6 +106,14 @@ class Fragment:
             "rationale": storable(self.rationale),
             **named,
         }
+
+
+def _cut(head: str, body: str, tail: str) -> str:
+    """A text whose body goes on: it ends with a word, unless that is a long one, and a mark."""
+    short = body.rstrip()
+    if short == body and len(words := body.rsplit(maxsplit=1)) > 1 and len(words[1]) < _LONG_WORD:
+        short = words[0]
+    return f"{head}{short} {CUT}{tail}" if short else f"{head}{CUT}{tail}"
 
 
 @dataclass(frozen=True, slots=True)

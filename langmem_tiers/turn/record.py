@@ -11,6 +11,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.traces import trace_memory
 from langmem_tiers.memory import MemoryContext
@@ -111,10 +112,10 @@ class TurnRecord:
         self.events.append(TurnEvent(kind="refused", at=at, reasons=(why,), detail=refused))
 
     def lessons(self, context: MemoryContext) -> list[Lesson]:
-        """What was learned: of each failed call, the next call of its tool that worked."""
+        """What was learned: of each failed call, the next try of it that worked."""
         found, kept = [], {one.key: one for one in self.pending}
         for place, one in enumerate(self.calls):
-            worked = next((o for o in self.calls[place + 1 :] if _instead(one, o)), None)
+            worked = _instead(one, self.calls[place + 1 :])
             if one.error is None or worked is None or not {one.key, worked.key} <= kept.keys():
                 continue
             attempt = FailedAttempt(
@@ -208,8 +209,13 @@ def as_json(one: NewMemory) -> dict[str, Any]:
     return {"content": one.content, **_plain(given)}
 
 
-def _instead(failed: Invocation, later: Invocation) -> bool:
-    return later.tool == failed.tool and later.error is None and later.approach != failed.approach
+def _instead(failed: Invocation, later: Sequence[Invocation]) -> Invocation | None:
+    """The next try of a call that worked; None if the same call worked as well."""
+    worked = [one for one in later if one.tool == failed.tool and one.error is None]
+    if any(one.approach == failed.approach for one in worked):
+        return None
+    tries = (one for one in worked if teaches(failed.parameters, one.parameters))
+    return next(tries, None)
 
 
 def _derived(one: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, TypeVar
 
+from langmem_tiers.bounds import Bounds
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.memory import MemoryContext, Tier
@@ -49,9 +50,11 @@ class Whose:
     tenant: str
     session: str
     agent: str
+    bounds: Bounds | None = None
+    """What a state may take, where a caller gives it."""
 
     @classmethod
-    def of(cls, context: MemoryContext) -> Whose:
+    def of(cls, context: MemoryContext, bounds: Bounds | None = None) -> Whose:
         """The agent and the session of a context, `_` where none is named.
 
         Raises:
@@ -62,6 +65,7 @@ class Whose:
             tenant=context.root,
             session=encode(context.namespace(Tier.SHORT_TERM)).namespace,
             agent=encode(agent.namespace(Tier.WORKING)).namespace,
+            bounds=bounds,
         )
 
 
@@ -95,7 +99,7 @@ def add_message(whose: Whose, said: Message) -> Flow[Message]:
     value = {"role": said.role, "content": said.content, "metadata": said.metadata}
     params = {
         "name": said.message_id,
-        "value": encode_value(value),
+        "value": encode_value(value, whose.bounds),
         "now": said.at,
         "expires_at": said.at + WINDOW,
         "most": MOST_MESSAGES,
@@ -289,7 +293,7 @@ def _put(
     life: dt.timedelta | None = None,
 ) -> Call:
     ends = None if life is None else now + life
-    fields = {"kind": kind, "name": name, "value": encode_value(value)}
+    fields = {"kind": kind, "name": name, "value": encode_value(value, whose.bounds)}
     return _call("put_state", whose, now=now, expires_at=ends, **fields)
 
 

@@ -108,17 +108,21 @@ class EndedTurn:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {plain(self.turn)} {self.kind}: {why}"
 
 
-def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:
+def event_names(turn: str, events: Sequence[TurnEvent], project: str | None = None) -> list[str]:
     """The name of each event: the same for the same turn, in the order of its events."""
-    return [f"{bounds(turn)[0]}{number:06}" for number, _ in enumerate(events)]
+    begin, _ = bounds(turn, project)
+    return [f"{begin}{number:06}" for number, _ in enumerate(events)]
 
 
-def failure_name(turn: str, events: Sequence[TurnEvent], at: datetime) -> str:
+def failure_name(
+    turn: str, events: Sequence[TurnEvent], at: datetime, project: str | None = None
+) -> str:
     """The name of a failure that a turn may go on after: between its events so far and the next."""
-    return f"{bounds(turn)[0]}{max(0, len(events) - 1):06}-{at.isoformat()}"
+    return f"{bounds(turn, project)[0]}{max(0, len(events) - 1):06}-{at.isoformat()}"
 
 
-def bounds(turn: str) -> tuple[str, str]:
-    """Between which names the events of a turn are."""
-    begin = f"{_PREFIX}{quote(turn, safe='')}"
+def bounds(turn: str, project: str | None = None) -> tuple[str, str]:
+    """Between which names the events of a turn are; that of another project is another turn."""
+    of = "" if project is None else f"{quote(project, safe='', errors='surrogatepass')}:"
+    begin = f"{_PREFIX}{of}{quote(turn, safe='')}"
     return f"{begin}/", f"{begin}0"  # '0' follows '/'

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.memory import MemoryContext
-from langmem_tiers.turn.trace import EndedTurn, TurnEvent, TurnTrace, bounds, event_names
+from langmem_tiers.turn.trace import (
+    EndedTurn,
+    Ending,
+    TurnEvent,
+    TurnTrace,
+    bounds,
+    event_names,
+)
+from langmem_tiers.values import storable
 
 
 def record_call(
@@ -50,12 +59,12 @@ def history(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
     """What was decided in a turn.
 
     Raises:
-        InvalidInputError: if the tenant has no such turn.
+        InvalidInputError: if the context's project has no such turn.
     """
     low, high = bounds(turn)
     params = {"tenant": context.root, "low": low, "high": high}
     (rows,) = yield Query((Call("turn_events", params),), commit=True)
-    if not rows:
+    if not rows or not all(is_of(context, row[2]) for row in rows if row[0] in get_args(Ending)):
         raise InvalidInputError(
             f"there is no turn {turn!r} in tenant {context.tenant!r}: one is written when it is "
             "committed, or left, and kept for as many days as the store's trace_days"
@@ -63,9 +72,21 @@ def history(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
     return TurnTrace(turn=turn, events=tuple(map(_event, rows)))
 
 
+def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
+    """Whether a turn that ended so is one that the context looks after."""
+    project = context.project_id
+    return project is None or ended.get("project_id") == storable(project)
+
+
 def turns(context: MemoryContext, limit: int, session_id: str | None) -> Flow[list[EndedTurn]]:
-    """How the tenant's latest turns ended, or those of a session."""
-    params = {"tenant": context.root, "limit": limit, "session": session_id}
+    """How the latest turns of the context's project ended, or of all, if it names none."""
+    project = None if context.project_id is None else storable(context.project_id)
+    params = {
+        "tenant": context.root,
+        "limit": limit,
+        "session": session_id,
+        "project": project,
+    }
     (rows,) = yield Query((Call("turns_ended", params),), commit=True)
     return [_ended(row) for row in rows]
 

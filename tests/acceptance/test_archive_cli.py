@@ -21,6 +21,7 @@ from tests.support.archives import count, execute, files_in, fill, hashes
 from tests.support.opening import empty, text_index
 
 NUMBER = 30
+ALL = ("--max-share", "1")
 
 
 def run(*arguments: str) -> Any:
@@ -70,7 +71,7 @@ def cold(tmp_path: Path) -> str:
 
 
 def archived(cold: str) -> str:
-    (name,) = document("archive", "--tenant", "acme", "--to", cold)["archives"]
+    (name,) = document("archive", "--tenant", "acme", "--to", cold, *ALL)["archives"]
     return str(name)
 
 
@@ -93,7 +94,7 @@ def test_an_archive_comes_back_bit_by_bit(url: str, cold: str) -> None:
 
 
 def test_a_dry_run_writes_nothing(url: str, cold: str) -> None:
-    report = document("archive", "--tenant", "acme", "--to", cold, "--dry-run")
+    report = document("archive", "--tenant", "acme", "--to", cold, "--dry-run", *ALL)
 
     assert report == {
         "tenant": "acme",
@@ -101,17 +102,21 @@ def test_a_dry_run_writes_nothing(url: str, cold: str) -> None:
         "left": 0,
         "archives": [],
         "dry_run": True,
+        "waiting": 0,
     }
     assert (count(url, "memories"), files_in(Path(cold))) == (NUMBER, [])
 
 
 def test_options_narrow_what_is_archived(url: str, cold: str) -> None:
-    mine = ("archive", "--tenant", "acme", "--to", cold, "--dry-run")
+    mine = ("archive", "--tenant", "acme", "--to", cold, "--dry-run", *ALL)
 
     assert document(*mine, "--older-than-days", "30000")["memories"] == 0
     assert document(*mine, "--agent", "coder")["memories"] == NUMBER // 2
     assert document(*mine, "--max-access-count", "1")["memories"] == NUMBER // 3
     assert document(*mine, "--max-importance", "0.5")["memories"] == 0
+    assert document(*mine[:-2])["memories"] == NUMBER // 10
+    assert document(*mine[:-2])["waiting"] == NUMBER - NUMBER // 10
+    assert document(*mine, "--max-share", "0.5")["memories"] == NUMBER // 2
     assert document("archive", "--tenant", "no", "--to", cold, "--dry-run")["memories"] == 0
     assert url
 
@@ -130,7 +135,7 @@ def test_some_keys_of_an_archive_come_back_and_then_all(url: str, cold: str) -> 
 
 def test_for_people_there_are_lines_and_a_table(url: str, cold: str) -> None:
     assert "Nothing of 'acme' is archived." in run("restore", "--tenant", "acme").stderr
-    told = run("archive", "--tenant", "acme", "--to", cold)
+    told = run("archive", "--tenant", "acme", "--to", cold, *ALL)
     name = told.stdout.splitlines()[1].strip()
     assert told.stdout.splitlines()[0] == f"{NUMBER} memories archived in 1 file"
     listed = run("restore", "--tenant", "acme").stdout.splitlines()
@@ -164,7 +169,7 @@ def test_names_and_urls_of_archives_stay_on_one_line_each_however_narrow_the_ter
         assert result.exit_code == 0, result.output
         return [line.strip() for line in result.stdout.splitlines()]
 
-    told = lines("archive", "--to", cold)
+    told = lines("archive", "--to", cold, *ALL)
     (one,) = document("restore", "--tenant", "acme")["archives"]
 
     assert told[-1] == one["archive"]
@@ -238,7 +243,18 @@ def test_on_a_terminal_a_bar_shows_how_far_it_is(url: str, cold: str) -> None:
     program = "from langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
     terminal, screen = pty.openpty()
     done = subprocess.run(
-        [sys.executable, "-c", program, "archive", "--tenant", "acme", "--to", cold, "--json"],
+        [
+            sys.executable,
+            "-c",
+            program,
+            "archive",
+            "--tenant",
+            "acme",
+            "--to",
+            cold,
+            *ALL,
+            "--json",
+        ],
         stdout=subprocess.PIPE,
         stderr=screen,
         text=True,

@@ -69,6 +69,35 @@ async def test_what_is_told_decided_and_intended_in_one_session_is_known_in_the_
     assert ConsolidationReport.of(first[-1]).tenant == tenant  # due at a session's end
 
 
+def thread(tenant: str, name: str) -> dict[str, Any]:
+    """A thread, in a context that names no session."""
+    context = MemoryContext(tenant=tenant, project_id="home")
+    return {"context": context, "config": {"configurable": {"thread_id": name}}}
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_the_thread_is_the_session_where_the_context_names_none(
+    directory: Path, opened: Opened, how: How
+) -> None:
+    tenant = f"threads-{opened}-{how}"
+    async with opened_store(TieredStore.embedded(directory), opened) as store:
+        agent = make_agent(store=store, checkpointer=InMemorySaver())
+        monday, tuesday = thread(tenant, "monday"), thread(tenant, "tuesday")
+        first = [await says(agent, how, one, monday) for one in (BIKE, SOLD, "Bye")]
+        memory = MemoryCoordinator(store, context=chat(tenant, "monday")["context"])
+        working = await memory.aget_context("", memory_types=["working"], limit=100)
+        kept = await memory.aget_context("", memory_types=["episodic"], limit=100)
+        asked = await says(agent, how, "Where is my bike?", tuesday)
+
+    assert last(first[-1]) == GOODBYE
+    assert (first[-1]["session"]["session_id"], first[-1]["session"]["cleared"]) == ("monday", 2)
+    assert ConsolidationReport.of(first[-1]).tenant == tenant
+    assert first[-1]["session_ended"] is False
+    assert working == []
+    assert {one.session_id for one in kept} == {"monday"}
+    assert last(asked) == f'You told me: "{BIKE}"'
+
+
 def test_a_turn_with_tools_is_planned_tracked_committed_and_remembered_as_a_workflow(
     directory: Path,
 ) -> None:

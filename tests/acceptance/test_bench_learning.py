@@ -102,24 +102,14 @@ def test_replayed_trials_count_what_a_plain_count_of_the_files_does(
         assert replay.shown > 0
 
 
-def test_a_success_that_the_log_repeats_promotes_and_one_that_was_run_does_not(
+def test_what_households_taught_in_other_words_promotes_nothing_however_often_it_succeeded(
     replays: list[Replay],
 ) -> None:
     by_name = {one.name: one for one in replays}
 
-    assert len(by_name[AS_LOGGED].promoted) > 0
-    assert by_name[AS_RUN].promoted == []
+    assert max(good for good, _ in by_name[AS_LOGGED].counts.values()) > 1
     assert max(good for good, _ in by_name[AS_RUN].counts.values()) == 1
-
-
-def test_what_is_promoted_is_explained_by_the_households_that_taught_the_same(
-    replays: list[Replay],
-) -> None:
-    (logged,) = [one for one in replays if one.name == AS_LOGGED]
-
-    for one in logged.promoted:
-        assert "projects" in str(one.history[-1].reasons)
-        assert len(one.sources) > 1
+    assert [one.promoted for one in replays] == [[], []]
 
 
 @pytest.mark.proof
@@ -130,7 +120,7 @@ def test_all_replayed_trials_count_what_a_plain_count_of_the_files_does(
     for replay in learning_alfworld.measure(server_url, everything):
         assert (replay.successes, replay.counts) == plain_counts(everything, replay.name)
         assert replay.shown_wrong == 0
-        assert (len(replay.promoted) == 0) == (replay.name == AS_RUN)
+        assert replay.promoted == []
 
 
 def test_a_reflexion_is_cut_where_it_says_what_should_have_been_done() -> None:

@@ -139,18 +139,33 @@ def test_a_model_finds_a_contradiction_that_the_rules_could_not(
     assert len(server.asked) == 2
 
 
-def test_what_the_rules_are_sure_of_is_not_asked(
-    memory: MemoryCoordinator, clock: Clock, url: str
+@pytest.mark.parametrize("yes", [True, False])
+def test_what_the_rules_find_is_asked_as_well_and_the_model_has_the_word(
+    memory: MemoryCoordinator,
+    clock: Clock,
+    url: str,
+    yes: bool,  # noqa: FBT001 - a parameter of pytest
 ) -> None:
     remembered(memory, clock, LIKED, LIKED.upper())
     for text in ("The port of the mailer is 25", "The port of the mailer is 587"):
         memory.store(text, "prospective", key=text)
         clock.advance(hours=1)
+    with wayward(*[YES if yes else NO] * 2) as server:
+        cycle(memory, model_of(server), "sync")({})
+    ended = ["consolidated", "superseded"] if yes else ["None", "None"]
+    assert sorted(str(state) for state in states(url).values()) == ["None", "None", *ended]
+    assert len(server.asked) == 2
+
+
+def test_what_was_said_twice_in_a_row_is_merged_and_not_asked(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    for key, text in (("one", LIKED), ("two", f"{LIKED.upper()}!")):
+        memory.store(text, "semantic", key=key)
+        clock.advance(minutes=5)
     with wayward() as server:
         cycle(memory, model_of(server), "sync")({})
-    assert sorted(str(state) for state in states(url).values()) == [
-        "None", "None", "consolidated", "superseded",
-    ]  # fmt: skip
+    assert states(url) == {"one": None, "two": "consolidated"}
     assert server.asked == []
 
 

@@ -36,13 +36,13 @@ SHOWN = {
     ),
     "04_consolidation": (
         "merge      apply    1 memories  1 done",
-        "<td>supersede</td><td>done</td><td>1</td><td>another value</td>",
+        "<li>supersede  proposed: port, new port: another value</li>",
         "consolidated",
         "now: ['The deployment port is 8443.']",
-        "at noon: ['The deployment port is 80.']",
+        "at ten past nine: ['The deployment port is 80.']",
         "rolled back: 3 moves",
         "launch     short_term current",
-        "in two weeks: 18 rise, 8 merge, 4 supersede",
+        "in two weeks: 18 rose; proposed: {'merge': 8, 'supersede': 12}",
     ),
     "05_a_turn": (
         "trivial: thanks or a courtesy",

@@ -248,7 +248,8 @@ def test_add_memory_keeps_every_property_of_the_four_categories(
     assert isinstance(added.key, str)
     item = memory.get(added.key)
     assert item is not None
-    assert (item.memory_type, item.tier) == (given["memory_type"], "long_term")
+    tier = "working" if given["memory_type"] == "relationship" else "long_term"
+    assert (item.memory_type, item.tier) == (given["memory_type"], tier)
     assert (item.agent_id, item.created_at) == (AGENT, clock.now)
     for name in ("content", "context", "importance", "emotional_valence", "success_metrics"):
         assert getattr(item, name) == given[name], name
@@ -462,7 +463,7 @@ def test_what_is_older_than_180_days_read_less_than_3_times_and_less_important_t
         memory.get("read")
     memory.get("leaves")
     memory.stats()  # what was read is written down
-    policy = ArchivalPolicy(url=str(tmp_path / "cold"), agent_id=AGENT)
+    policy = ArchivalPolicy(url=str(tmp_path / "cold"), agent_id=AGENT, max_share=1)
 
     assert memory.archive(policy, dry_run=True).memories == 0  # of exactly 180 days
     clock.now += timedelta(minutes=1)

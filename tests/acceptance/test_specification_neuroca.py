@@ -61,7 +61,7 @@ def test_operation_1_without_an_initial_tier_goes_by_the_memory_type(
 ) -> None:
     assert memory.store("Looking at the staging server", "working").tier == "short_term"
     assert memory.store(FACTS["working"], "semantic").tier == "working"
-    assert memory.store("Ann runs the staging server.", "relationship").tier == "long_term"
+    assert memory.store("Ann runs the staging server.", "relationship").tier == "working"
 
 
 def test_operation_1_adds_what_belongs_to_the_tier(memory: MemoryCoordinator, clock: Clock) -> None:

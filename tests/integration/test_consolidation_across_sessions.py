@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from benchmarks.ruling import Ruling
 from langmem_tiers import ConsolidationReport, MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.stored import read
 from langmem_tiers.consolidation import create_consolidation_graph
@@ -105,7 +106,7 @@ def test_a_cycle_merges_and_supersedes_what_two_sessions_told(
         note(memory, f"port {session}", f"The port is {port}.")
         clock.advance(minutes=20)
     if mode == "invoke":
-        state = create_consolidation_graph(store=store).invoke({}, context=ACME)
+        state = create_consolidation_graph(Ruling(), store=store).invoke({}, context=ACME)
     else:
         state = asyncio.run(_cycle(url, clock))
     report = ConsolidationReport.of(state)
@@ -118,7 +119,7 @@ def test_a_cycle_merges_and_supersedes_what_two_sessions_told(
 
 async def _cycle(url: str, clock: Clock) -> Any:
     async with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        return await create_consolidation_graph(store=store).ainvoke({}, context=ACME)
+        return await create_consolidation_graph(Ruling(), store=store).ainvoke({}, context=ACME)
 
 
 def test_what_the_project_knows_is_compared_with_what_a_session_told(

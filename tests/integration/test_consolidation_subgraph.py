@@ -160,6 +160,31 @@ async def test_when_a_session_ends_all_of_it_and_nothing_else_rises_once(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("kept", "opened", "how"), WAYS)
+async def test_the_session_that_ends_is_the_thread_where_the_context_names_none(
+    new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
+) -> None:
+    url, context = new_url(), MemoryContext(tenant="acme", project_id="billing")
+    async with opened_store(opened_world(url, clock), opened) as store, saver(kept, url) as keeping:
+        for session in ("1", "2"):
+            key = f"of thread {session}"
+            await asyncio.to_thread(noted, store, project="billing", session=session, key=key)
+        graph = agent(store, ConsolidationSchedule(on_session_end=True), keeping)
+        state = await run(
+            graph, how, says("Bye", session_ended=True), config=THREAD, context=context
+        )
+
+    assert ConsolidationReport.of(state).count("rise") == 1
+    tiers = {key: tier_of(url, key)[0] for key in ("of thread 1", "of thread 2")}
+    assert tiers == {"of thread 1": "working", "of thread 2": "short_term"}
+
+
+def test_a_session_that_ends_and_has_no_name_is_refused(store: TieredStore) -> None:
+    graph = agent(store, ConsolidationSchedule(on_session_end=True))
+    with pytest.raises(InvalidInputError, match="does not say which session"):
+        graph.invoke(says(session_ended=True), context=MemoryContext(tenant="acme"))
+
+
 def test_turns_are_counted_anew_where_older_messages_were_removed(store: TieredStore) -> None:
     graph = agent(store, ConsolidationSchedule(every_turns=3), InMemorySaver())
     states = [graph.invoke(says(), THREAD, context=ACME) for _ in range(3)]

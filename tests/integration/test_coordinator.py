@@ -23,7 +23,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.errors import InvalidTypeError
-from tests.support.coordinating import Caller, calling, keys
+from tests.support.coordinating import Caller, beside, calling, keys
 from tests.support.opening import Opener, tables, text_index, tier_of
 
 Open = Callable[..., AbstractAsyncContextManager[Caller]]
@@ -79,7 +79,7 @@ async def test_every_field_comes_back(call: Caller) -> None:
     }
     asked = {"project_id": "other", "session_id": "talk"}
     (recalled,) = await call("get_context", "Lisbon", **asked)
-    got = await call("get", result.key)
+    got = await beside(call, project_id="other")("get", result.key)
     assert (result.stored, result.tier, result.reason) == (True, Tier.WORKING, "stored")
     for one in (recalled, got):
         assert facts(one) == expected

@@ -57,7 +57,7 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 
 def test_steps_come_in_the_order_of_a_cycle_without_those_that_are_off() -> None:
     names = tuple(one.name for one in steps(ConsolidationPolicy()))
-    assert names == ("expire", "session_end", *STEPS[1:])
+    assert names == ("session_end", "rise", "expire", *STEPS[2:])
     nothing = ConsolidationPolicy(
         expiry=False, rise=None, merge=None, supersede=None, promotion=None, decay=False
     )
@@ -198,7 +198,8 @@ def test_a_batch_takes_as_many_statements_as_one_memory(
     assert len(ids) >= 20
     few = calls_of(store, lambda: store.run(one.propose(at, ids[:2])))
     many = calls_of(store, lambda: store.run(one.propose(at, ids)))
-    assert len(few) == len(many) <= 4
+    cosines = name in ("merge", "supersede")  # which a judge is asked by
+    assert len(few) == len(many) <= 4 + cosines
     decisions = store.run(one.propose(at, ids))["decisions"]
     assert len(decisions) >= 20
     assert len(calls_of(store, lambda: store.run(one.apply(at, decisions)))) <= 6

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import TodoListMiddleware
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -251,6 +252,46 @@ async def test_an_interrupt_passes_and_what_is_not_ours_is_told_with_its_traceba
     told = await careful_of("tell")("hook", raises(OSError("no embeddings")))
     assert told == {"error": "OSError: no embeddings"}
     assert caplog.records[-1].exc_info is not None
+
+
+def agent_with_hooks(store: TieredStore) -> Any:
+    return create_agent(
+        scripted("Fine."), middleware=[MemoryHooksMiddleware()], context_schema=MemoryContext,
+        store=store,
+    )  # fmt: skip
+
+
+def test_a_defect_of_our_own_is_raised_and_not_told_as_something_that_was_refused(
+    ready: TieredStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(MemoryHooks, "_prompted")
+    for each in (hooked(ready), agent_with_hooks(ready)):
+        with pytest.raises(AttributeError, match="_prompted"):
+            each.invoke(said(RENEW), context=CHAT)
+
+
+class Broken(Embeddings):
+    """An embedding model whose client is broken."""
+
+    def embed_documents(self, _: list[str]) -> list[list[float]]:
+        raise AttributeError("the answer has no 'data'")
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+def test_whatever_an_embedding_model_raises_is_told_and_the_answer_is_not_lost(
+    url: str, clock: Clock
+) -> None:
+    index = {**text_index(), "embed": Broken()}
+    with TieredStore(url, index=index, clock=clock) as store:
+        states = [
+            each.invoke(said("The port is 8443."), context=CHAT)
+            for each in (hooked(store), agent_with_hooks(store))
+        ]
+    for state in states:
+        assert state["hooks"]["user_prompt"]["error"] == "AttributeError: the answer has no 'data'"
+    assert [one["messages"][-1].text for one in states] == ["Noted: The port is 8443.", "Fine."]
 
 
 def test_a_mistake_is_raised_before_anything_runs() -> None:

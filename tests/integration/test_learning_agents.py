@@ -269,8 +269,8 @@ def test_memories_in_hand_are_shown_to_a_run_by_their_name(ready: TieredStore) -
 
     assert list(memory.expose(found, run_id=Run("1"))) == list(found)
     assert list(memory.expose(found, run_id="2", holdout=1.0)) == []
-    assert memory.record_outcome(run_id="1").credited == 1
-    report = memory.record_outcome(run_id="2")
+    assert memory.record_outcome(run_id="1", success=True).credited == 1
+    report = memory.record_outcome(run_id="2", success=True)
     assert (report.credited, report.held_out) == (0, 1)
     assert counts(ready, key)[1:] == (1, 0)
     with pytest.raises(InvalidInputError, match="which run"):

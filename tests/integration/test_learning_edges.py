@@ -458,7 +458,7 @@ USES: list[Callable[[MemoryCoordinator], object]] = [
     lambda one: one.get_context("kiwi"),
     lambda one: one.get_context(""),
     lambda one: one.get_lessons(tools="add"),
-    lambda one: one.record_outcome(run_id="r"),
+    lambda one: one.record_outcome(run_id="r", success=True),
     lambda one: one.store("kiwi"),
     lambda one: one.promote(),
     lambda one: one.tiered_store.put(("acme",), "k", {"text": "kiwi"}),

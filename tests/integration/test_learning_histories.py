@@ -18,7 +18,7 @@ from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import BILLING, SHIPPING, broken
-from tests.support.learning_oracle import DEMOTE_AFTER, DEMOTE_WITHIN, MIN_RATE, World
+from tests.support.learning_oracle import DEMOTE_AFTER, DEMOTE_WITHIN, MIN_RATE, Stored, World
 from tests.support.opening import Clock, Opened, Opener, empty, text_index, tiered
 
 FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
@@ -46,6 +46,7 @@ LESSONS = (
     "retry a throttled request after the header says so",
 )
 PROJECTS = (BILLING, SHIPPING)
+EVERYBODY = "everybody"
 
 projects = st.sampled_from(PROJECTS)
 lessons = st.integers(0, len(LESSONS) - 1)
@@ -99,8 +100,13 @@ class Living(NamedTuple):
         assert rows(self.url) == expected(self.world)
 
     @property
-    def any(self) -> Caller:
-        return self.callers[BILLING]
+    def operator(self) -> Caller:
+        """Who looks after the whole tenant."""
+        return self.callers[EVERYBODY]
+
+    def owner(self, one: Stored) -> Caller:
+        """Who reaches a memory: its project, or anybody."""
+        return self.callers[one.project or BILLING]
 
     async def learn(self, project: str, lesson: int) -> None:
         key = f"{project}-{lesson}"
@@ -119,7 +125,7 @@ class Living(NamedTuple):
 
     async def settle(self, run: str, end: str) -> None:
         success = end == "succeeded"
-        report = await self.any("record_outcome", success=success, run_id=run)
+        report = await self.operator("record_outcome", success=success, run_id=run)
         assert report.credited == self.world.settle(run, self.clock.now, success=success)
 
     def some(self, number: int) -> Any:
@@ -130,10 +136,10 @@ class Living(NamedTuple):
         if (one := self.some(number)) is None:
             return
         run = run or f"own-{self.clock.now.timestamp()}"
-        found = await self.any("get", one.key)
+        found = await self.owner(one)("get", one.key)
         one.accesses += 1
         success = end == "succeeded"
-        report = await self.any("record_outcome", [found], success=success, run_id=run)
+        report = await self.callers[BILLING]("record_outcome", [found], success=success, run_id=run)
         now = self.clock.now
         credited = self.world.settle_shown(one, run, now, BILLING, success=success)
         assert report.credited == credited
@@ -154,12 +160,12 @@ class Living(NamedTuple):
             await self.in_hand(list(self.world.memories).index(one.number), "", "failed")
 
     async def promote(self) -> None:
-        self.world.promote(await self.any("promote"))
-        assert not [one for one in await self.any("promote") if one.promoted]
+        self.world.promote(await self.operator("promote"))
+        assert not [one for one in await self.operator("promote") if one.promoted]
 
     async def demote(self) -> None:
-        self.world.demote(await self.any("demote"))
-        assert not [one for one in await self.any("demote") if one.demoted]
+        self.world.demote(await self.operator("demote"))
+        assert not [one for one in await self.operator("demote") if one.demoted]
 
     async def rollback(self, number: int) -> None:
         if not self.world.moves:
@@ -168,15 +174,15 @@ class Living(NamedTuple):
         wanted = self.world.refusal(move)
         if wanted is None:
             with pytest.raises(RollbackError):
-                await self.any("rollback", move)
+                await self.operator("rollback", move)
             return
-        assert await self.any("rollback", move) is wanted
+        assert await self.operator("rollback", move) is wanted
         if wanted:
             self.world.roll_back(move, self.clock.now)
 
     async def delete(self, number: int) -> None:
         if (one := self.some(number)) is not None:
-            assert await self.any("delete_memory", one.key)
+            assert await self.owner(one)("delete_memory", one.key)
             self.world.delete(one.number)
 
     async def put_over(self, number: int, lesson: int) -> None:
@@ -184,7 +190,7 @@ class Living(NamedTuple):
             return
         lesson = one.lesson if one.project is None else lesson
         value = {"content": LESSONS[lesson], "memory_type": "pattern", "project_id": one.project}
-        store = self.any.memory.tiered_store
+        store = self.operator.memory.tiered_store
         space = ("acme", one.project) if one.project else ("acme",)
         await store.aput(space, one.key, value, ["content"])
         self.world.put(one.key, one.project, lesson)
@@ -192,7 +198,7 @@ class Living(NamedTuple):
     async def move(self, number: int, tier: str) -> None:
         if (one := self.some(number)) is None:
             return
-        store = self.any.memory.tiered_store
+        store = self.operator.memory.tiered_store
         space = ("acme", one.project) if one.project else ("acme",)
         assert await store.amove(space, one.key, tier) is (one.tier != tier)
         self.world.move(one, tier)
@@ -241,8 +247,10 @@ async def live(history: list[Any], opened: Opened, mode: Mode, url: str) -> None
     opener = Opener(opened=opened, mode=mode, new_url=lambda: url, clock=clock)
     async with opener(url=url, index=text_index()) as driver:
         callers = {
-            one: Caller(coordinator(tiered(driver), project_id=one, policy=POLICY, gate=GATE), mode)
-            for one in PROJECTS
+            name: Caller(
+                coordinator(tiered(driver), project_id=one, policy=POLICY, gate=GATE), mode
+            )
+            for name, one in ((BILLING, BILLING), (SHIPPING, SHIPPING), (EVERYBODY, None))
         }
         living = Living(callers, World(), clock, url)
         for verb, *args in [*BEGINNING, *history]:

@@ -185,7 +185,7 @@ def test_the_way_back_reads_a_few_rows_of_its_tenant(
         ).fetchone()
     assert row is not None
     params = {"tenant": "tenant9", "event": row[0], "id": row[1], "now": NOON, "detail": "{}"}
-    params["alive_at"] = NOON
+    params |= {"alive_at": NOON, "project_low": "", "project_high": ""}
     if name == "record_demotion":
         params["event"] = "new"
     root = plan(store, Call(name, params), mode)

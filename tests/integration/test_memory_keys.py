@@ -32,22 +32,31 @@ def test_projects_that_share_a_key_keep_their_own_memories(store: TieredStore) -
     assert found.content == "of one"
 
 
-def test_a_key_is_found_from_elsewhere_in_the_tenant_while_it_is_one_memorys(
+def test_a_key_is_found_from_other_sessions_of_the_project_while_it_is_one_memorys(
     store: TieredStore,
 ) -> None:
-    stored = project(store, "one").store("of one")
+    stored = project(store, "one", "s").store("of one", "working")
     assert stored.key is not None
-    assert project(store, None).get(stored.key) is not None
-    assert project(store, "other").delete_memory(stored.key)
+    assert project(store, "one").get(stored.key) is not None
+    assert project(store, "one", "t").delete_memory(stored.key)
 
 
 def test_a_key_of_several_memories_elsewhere_is_refused(store: TieredStore) -> None:
-    for name in ("one", "other"):
-        project(store, name).store(f"of {name}", key="k")
+    for name in ("s", "t"):
+        project(store, "one", name).store(f"of {name}", "working", key="k")
     for verb in ("get", "delete_memory"):
         with pytest.raises(InvalidInputError, match="several memories"):
-            getattr(project(store, "third"), verb)("k")
-    assert project(store, "one").get("k") is not None
+            getattr(project(store, "one"), verb)("k")
+    assert project(store, "one", "s").get("k") is not None
+
+
+def test_a_key_of_another_project_is_none(store: TieredStore) -> None:
+    stored = project(store, "one").store("of one")
+    assert stored.key is not None
+    for name in ("other", None):
+        assert project(store, name).get(stored.key) is None
+        assert not project(store, name).delete_memory(stored.key)
+    assert project(store, "one").get(stored.key) is not None
 
 
 def test_clearing_a_session_leaves_the_same_session_of_another_project(store: TieredStore) -> None:

@@ -261,7 +261,7 @@ def test_what_stands_among_the_messages_is_not_recalled_as_well(ready: TieredSto
     assert VAULT in system_of(model.seen[1])
 
     other = {"configurable": {"thread_id": "2"}}
-    made.invoke({"messages": [HumanMessage("Is the vault safe?")]}, other, context=ACME)
+    made.invoke({"messages": [HumanMessage("Is the vault safe now?")]}, other, context=ACME)
     assert "Is the vault safe?" in system_of(model.seen[2])
 
 

@@ -88,6 +88,22 @@ def test_what_was_recalled_is_json_and_survives_a_checkpointer(ready: TieredStor
     assert state["recalled"][0].keys() >= {"key", "tier", "score", "explanation", "created_at"}
 
 
+def test_the_thread_is_the_session_where_the_context_names_none(ready: TieredStore) -> None:
+    for session in ("monday", "tuesday", None):
+        context = MemoryContext(tenant="acme", project_id="billing", session_id=session)
+        MemoryCoordinator(ready, context=context).store(f"A note of {session}", "working")
+    graph = graph_of(create_recall_node(tiers=["short_term"]), ready)
+    mine = MemoryContext(tenant="acme", project_id="billing", session_id="monday")
+
+    def recalled(thread: Any, context: MemoryContext = ACME) -> list[str]:
+        return said(graph.invoke(ASKED, {"configurable": {"thread_id": thread}}, context=context))
+
+    assert recalled("tuesday") == ["A note of tuesday"]
+    assert recalled("tuesday", mine) == ["A note of monday"]
+    assert recalled("") == recalled(None) == ["A note of None"]
+    assert said(graph.invoke(ASKED, context=ACME)) == ["A note of None"]
+
+
 class Context(NamedTuple):
     tenant: str
     project_id: str | None = None

@@ -14,7 +14,7 @@ import pytest
 from langmem_tiers import TieredStore
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.learn.outcome import Run
-from tests.support.coordinating import coordinator
+from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import LESSON, OTHER_LESSON, Team, broken, team, tried
 from tests.support.opening import Clock, Opener, tables
 
@@ -29,9 +29,9 @@ async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
     assert broken(url) == {}
 
 
-async def credits_of(ours: Team, key: str) -> tuple[int, int]:
+async def credits_of(ours: Team, key: str, by: Caller | None = None) -> tuple[int, int]:
     """Successes and failures of a memory."""
-    found = await ours.billing("explain", key)
+    found = await (by or ours.billing)("explain", key)
     return found.success_count, found.failure_count
 
 
@@ -41,7 +41,7 @@ async def test_an_outcome_credits_what_was_recalled_for_its_run(ours: Team) -> N
     report = await ours.billing("record_outcome", success=True, run_id="r1")
     assert (report.success, report.credited, report.held_out) == (True, 1, 0)
     assert await credits_of(ours, shown) == (1, 0)
-    assert await credits_of(ours, unasked) == (0, 0)
+    assert await credits_of(ours, unasked, ours.shipping) == (0, 0)
 
 
 async def test_lessons_shown_to_a_run_are_credited_with_it(ours: Team) -> None:
@@ -376,3 +376,16 @@ async def test_time_of_exposure_and_outcome_are_the_stores(ours: Team, clock: Cl
     with psycopg.connect(ours.url) as conn:
         rows = conn.execute("SELECT exposed_at, settled_at FROM memory.exposures").fetchall()
     assert rows == [(shown, clock.now)]
+
+
+async def test_an_outcome_that_is_not_told_credits_nobody(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    found = await ours.billing("get_context", QUERY, run_id="r1")
+
+    untold: list[tuple[list[Any], dict[str, Any]]]
+    untold = [([], {"run_id": "r1"}), ([found], {}), ([found], {"success": None})]
+    for given in untold:
+        with pytest.raises(TypeError, match="success is True or False, not None: say how"):
+            await ours.billing("record_outcome", *given[0], **given[1])
+    assert await credits_of(ours, key) == (0, 0)
+    assert (await ours.billing("record_outcome", success=False, run_id="r1")).credited == 1

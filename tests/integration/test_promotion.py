@@ -44,7 +44,7 @@ async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
 
 async def test_a_proven_lesson_is_promoted_for_everybody(ours: Team) -> None:
     key = await ours.proven()
-    promotion = await ours.shipping("promote_to_long_term", key)
+    promotion = await ours.billing("promote_to_long_term", key)
     assert promotion.promoted, promotion
     assert (promotion.key, promotion.sources, promotion.reinforced) == (key, (key,), False)
     found = await ours.shipping("get", promotion.successor)
@@ -338,7 +338,7 @@ async def test_tenants_do_not_see_each_others_lessons(ours: Team) -> None:
     assert not (await rivals[0]("promote_to_long_term", theirs)).promoted
     with pytest.raises(InvalidInputError, match="no memory"):
         await rivals[0]("promote_to_long_term", key)
-    await tried(rivals[1], theirs, successes=1)
+    await tried(rivals[1], theirs, of=rivals[0], successes=1)
     move = await rivals[0]("promote_to_long_term", theirs)
     assert move.promoted
     assert not move.reinforced
@@ -357,13 +357,12 @@ def test_many_workers_promote_each_memory_once(store: TieredStore, database_url:
     words = ["kiwi", "retry", "mutex", "index", "vector", "quota"]
     for i, word in enumerate(words):
         for project in (BILLING, SHIPPING):
+            own = coordinator(store, project_id=project)
             content = f"{word} " * 8 + ("!" if project == SHIPPING else "")
-            memory.store(
-                content, "pattern", tier="working", key=f"{project}-{i}", project_id=project
-            )
-            one = memory.get(f"{project}-{i}")
+            own.store(content, "pattern", tier="working", key=f"{project}-{i}")
+            one = own.get(f"{project}-{i}")
             assert one is not None
-            memory.record_outcome([one], success=True)
+            own.record_outcome([one], success=True)
     with ThreadPoolExecutor(8) as pool:
         moves = [
             one

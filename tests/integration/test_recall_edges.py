@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers import InvalidInputError, MemoryCoordinator, TieredStore
+from langmem_tiers import Bounds, InvalidInputError, MemoryCoordinator, TieredStore
 from tests.support.coordinating import Many, coordinator, keys, remember_many
 from tests.support.opening import Clock, text_index
 from tests.support.plans import calls_of
@@ -47,7 +47,8 @@ def many(store: TieredStore, clock: Clock) -> Many:
 @pytest.fixture(scope="module")
 def words_alone(shared_url: str) -> Iterator[MemoryCoordinator]:
     """A coordinator of one memory on a store that has no vectors."""
-    with TieredStore(shared_url, index={}) as opened:
+    bounds = Bounds(query_characters=2_000_000)
+    with TieredStore(shared_url, index={}, bounds=bounds) as opened:
         memory = coordinator(opened, next(_tenants))
         memory.store("a kiwi")
         yield memory

@@ -122,6 +122,18 @@ async def test_as_many_are_returned_as_the_settings_say_where_no_limit_is_given(
         assert len(await call("get_context", "kiwi", limit=100)) == 6
 
 
+@pytest.mark.parametrize("settings", [None, CoordinatorSettings()])
+def test_default_settings_change_nothing_of_how_many_are_returned(
+    url: str, settings: CoordinatorSettings | None
+) -> None:
+    with TieredStore(url, index=text_index()) as store:
+        memory = coordinator(store, settings=settings)
+        memory.store_many(f"kiwi number {n}" for n in range(12))
+
+        assert len(memory.get_context("")) == 10
+        assert len(memory.get_context("kiwi number")) == 10
+
+
 # Time limits
 
 

@@ -552,7 +552,7 @@ async def test_what_is_intended_still_is_not_archived(
             await ours.call("intend", "Renew it", at=ours.at(days=400), importance=0.1, key=key)
         await ours.call("cancel", "closed")
         ours.clock.advance(days=400)
-        old = ArchivalPolicy(url=str(tmp_path))
+        old = ArchivalPolicy(url=str(tmp_path), max_share=1)
         report = await ours.call("archive", old)
         assert report.memories == 1
         assert await ours.raised() == ["open"]

@@ -80,7 +80,7 @@ async def test_what_was_earned_goes_to_a_source_that_is_still_there(ours: Team) 
     await tried(ours.shipping, move.successor, successes=2)
     await ours.billing("delete_memory", move.key)
     await ours.billing("rollback", move.move)
-    assert (await ours.billing("explain", same)).success_count == 2
+    assert (await ours.shipping("explain", same)).success_count == 2
 
 
 async def test_a_reinforcement_that_is_rolled_back_leaves_what_was_earned_since(ours: Team) -> None:
@@ -238,7 +238,7 @@ async def value_of(ours: Team, key: str) -> dict[str, Any]:
 async def test_outcomes_before_the_promotion_do_not_demote(ours: Team) -> None:
     key = await ours.learn(ours.billing)
     await tried(ours.billing, key, successes=50, failures=11)
-    await tried(ours.shipping, key, successes=1)
+    await tried(ours.shipping, key, of=ours.billing, successes=1)
     ours.clock.advance(days=8)
     assert (await ours.billing("promote_to_long_term", key)).promoted
     assert await ours.billing("demote") == []

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
-from langmem_tiers import TieredMemoryError, TieredStore
+from langmem_tiers import Bounds, TieredMemoryError, TieredStore
 from tests.support.coordinating import coordinator, keys
 from tests.support.opening import DIMS, empty, tables, text_index
 
@@ -261,14 +261,16 @@ def test_deep_values_come_back_equal_or_are_refused(
         opened.delete(NS, "k")
 
 
-def test_pages_of_extreme_size_work(opened: TieredStore) -> None:
+def test_pages_of_extreme_size_work(url: str) -> None:
     most = 2**31 - 1
-    for query in (None, "old"):
-        assert len(opened.search(NS, query=query, limit=most)) == 1
-        assert opened.search(NS, query=query, limit=most, offset=most) == []
-        assert opened.search(NS, query=query, limit=0) == []
-    assert opened.list_namespaces(limit=most, max_depth=most) == [NS]
-    assert opened.list_namespaces(offset=most) == []
+    with TieredStore(url, index=text_index(), bounds=Bounds(limit=most)) as opened:
+        opened.put(NS, "old", {"text": "old"})
+        for query in (None, "old"):
+            assert len(opened.search(NS, query=query, limit=most)) == 1
+            assert opened.search(NS, query=query, limit=most, offset=most) == []
+            assert opened.search(NS, query=query, limit=0) == []
+        assert opened.list_namespaces(limit=most, max_depth=most) == [NS]
+        assert opened.list_namespaces(offset=most) == []
 
 
 def test_ten_thousand_operations_are_one_batch(opened: TieredStore) -> None:

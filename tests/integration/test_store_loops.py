@@ -14,8 +14,9 @@ import pytest
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import GetOp, PutOp
 
-from langmem_tiers import DatabaseUnavailableError, NotSetUpError, TieredStore
+from langmem_tiers import DatabaseUnavailableError, MemoryOrchestrator, NotSetUpError, TieredStore
 from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, text_index
 from tests.support.servers import blocked, sessions, wait_until
 
@@ -28,24 +29,36 @@ def on_another_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
     return asyncio.to_thread(lambda: asyncio.run(work()))
 
 
-async def test_blocking_calls_on_the_stores_own_loop_are_invalid(url: str) -> None:
+async def test_blocking_calls_on_the_stores_own_loop_name_what_to_await(url: str) -> None:
     async with TieredStore(url, index=text_index()) as store:
-        calls: list[Callable[[], object]] = [
-            lambda: store.put(NS, "k", {"v": 1}),
-            lambda: store.get(NS, "k"),
-            lambda: store.delete(NS, "k"),
-            lambda: store.search(NS),
-            lambda: store.list_namespaces(prefix=("acme",)),
-            lambda: store.batch([PutOp(NS, "k", {"v": 1})]),
-            lambda: store.tier("working").put(NS, "k", {"v": 1}),
-            lambda: store.move(NS, "k", "long_term"),
-            store.stats,
-            store.sweep_ttl,
-            store.setup,
-            store.close,
+        memory = coordinator(store)
+        turn = MemoryOrchestrator(memory)
+        turn.begin()
+        calls: list[tuple[str, Callable[[], object]]] = [
+            ("aput", lambda: store.put(NS, "k", {"v": 1})),
+            ("aget", lambda: store.get(NS, "k")),
+            ("adelete", lambda: store.delete(NS, "k")),
+            ("asearch", lambda: store.search(NS)),
+            ("alist_namespaces", lambda: store.list_namespaces(prefix=("acme",))),
+            ("abatch", lambda: store.batch([PutOp(NS, "k", {"v": 1})])),
+            ("aput", lambda: store.tier("working").put(NS, "k", {"v": 1})),
+            ("abatch", lambda: store.tier("working").batch([GetOp(NS, "k")])),
+            ("amove", lambda: store.move(NS, "k", "long_term")),
+            ("astats", store.stats),
+            ("asizes", store.sizes),
+            ("aoptimize", store.optimize),
+            ("asweep_ttl", store.sweep_ttl),
+            ("astop_ttl_sweeper", store.stop_ttl_sweeper),
+            ("asetup", store.setup),
+            ("aclose", store.close),
+            ("aget_context", lambda: memory.get_context("x")),
+            ("astore", lambda: memory.store("x")),
+            ("aget", lambda: memory.get("k")),
+            ("asnapshot", memory.state.snapshot),
+            ("aassemble_context", lambda: turn.assemble_context("x")),
         ]
-        for call in calls:
-            with pytest.raises(asyncio.InvalidStateError):
+        for name, call in calls:
+            with pytest.raises(asyncio.InvalidStateError, match=rf"await {name}\("):
                 call()
         assert await store.asearch(()) == []
 

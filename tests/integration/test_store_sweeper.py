@@ -14,6 +14,7 @@ from langgraph.store.base import TTLConfig
 
 from langmem_tiers import ConfigurationError, InvalidInputError, TieredStore
 from tests.support.opening import Clock, text_index
+from tests.support.servers import blocked, wait_until
 
 NS = ("acme", "sweep")
 OFTEN = 0.02 / 60
@@ -119,3 +120,32 @@ def test_the_interval_is_the_arguments_else_the_mappings_else_five_minutes(url: 
     with TieredStore(url) as store:
         store.start_ttl_sweeper()
         assert store.stop_ttl_sweeper(5)
+
+
+async def test_stopping_on_the_stores_own_loop_names_the_way_and_never_waits(
+    url: str, clock: Clock
+) -> None:
+    async with TieredStore(url, index=text_index(), clock=clock) as store:
+        await asyncio.to_thread(expired, store, clock)
+        with psycopg.connect(url) as conn:
+            conn.execute("LOCK TABLE memory.memories IN ACCESS EXCLUSIVE MODE")
+            future = store.start_ttl_sweeper(OFTEN)
+            await asyncio.to_thread(wait_until, lambda: blocked(url))  # a sweep is under way
+            for timeout in (None, 60):
+                with pytest.raises(asyncio.InvalidStateError, match=r"await astop_ttl_sweeper\("):
+                    store.stop_ttl_sweeper(timeout)
+            assert not future.done()
+            assert not await store.astop_ttl_sweeper(timeout=0.01)
+            conn.rollback()
+        assert await store.astop_ttl_sweeper()
+        assert future.done()
+        assert rows(url) == 0
+
+
+async def test_a_task_is_not_taken_for_stopped_by_the_blocking_form(url: str) -> None:
+    async with TieredStore(url, index=text_index()) as store:
+        task = await store.astart_ttl_sweeper(OFTEN)
+        with pytest.raises(asyncio.InvalidStateError, match="astop_ttl_sweeper"):
+            store.stop_ttl_sweeper()
+        assert not task.done()
+        assert await store.astop_ttl_sweeper()

@@ -21,7 +21,8 @@ from langgraph.store.base import InvalidNamespaceError
 from langgraph.store.memory import InMemoryStore
 from pydantic import BaseModel
 
-from langmem_tiers import ConfigurationError, InvalidInputError, TieredStore
+from langmem_tiers import ConfigurationError, InvalidInputError, MemoryContext, TieredStore
+from langmem_tiers.nodes import create_recall_node
 from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.opening import Opened, opened_store, text_index
@@ -30,6 +31,8 @@ NOTES = ("memories", "{user_id}")
 ANN: RunnableConfig = {"configurable": {"user_id": "ann"}}
 PLACE = ("memories", "ann")
 SOME_ID = "6f1c3f1e-8c2b-4f0e-9a53-0d6f3b1d2c4e"
+AGENTS = {"source": "agent", "trust": 0.8}
+"""What stands beside the content that a model gave, in a store of ours."""
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ class OnAStore:
 
     @pytest.fixture(autouse=True)
     def _stand_on(self, tiered: TieredStore) -> None:
-        tiered.put(("memories",), SOME_ID, {"content": "The vault is in the cellar"})
+        tiered.put(("memories",), SOME_ID, {"content": "The vault is in the cellar", **AGENTS})
         self.tiered = tiered
 
 
@@ -102,13 +105,13 @@ async def test_an_agent_keeps_and_finds_memories_however_it_is_run(
         state = await run(made, how, asked, config=ANN)
         (item,) = await store.asearch(PLACE)
 
-    assert item.value == {"content": "Likes tea"}
+    assert item.value == {"content": "Likes tea", **AGENTS}
     created, found = (one.text for one in state["messages"] if isinstance(one, ToolMessage))
     assert created == f"created memory {item.key}"
     (shown,) = json.loads(found)
     assert shown["key"] == item.key
     assert shown["namespace"] == list(PLACE)
-    assert shown["value"] == {"content": "Likes tea"}
+    assert shown["value"] == {"content": "Likes tea", **AGENTS}
 
 
 @pytest.mark.parametrize("how", ["invoke", "ainvoke"])
@@ -136,6 +139,7 @@ async def test_a_memory_is_created_updated_and_deleted_on_any_store(
     kind: str, tiered: TieredStore
 ) -> None:
     store = tiered if kind == "tiered" else InMemoryStore()
+    beside = AGENTS if kind == "tiered" else {}
     manage = create_manage_memory_tool(NOTES, store=store)
     created = manage.invoke({"content": "Likes tea"}, ANN)
     (item,) = store.search(PLACE)
@@ -145,7 +149,7 @@ async def test_a_memory_is_created_updated_and_deleted_on_any_store(
         {"content": "Likes coffee", "action": "update", "id": item.key}, ANN
     )
     assert updated == f"updated memory {item.key}"
-    assert [one.value for one in store.search(PLACE)] == [{"content": "Likes coffee"}]
+    assert [one.value for one in store.search(PLACE)] == [{"content": "Likes coffee", **beside}]
 
     deleted = manage.invoke({"action": "delete", "id": item.key}, ANN)
     assert deleted == f"Deleted memory {item.key}"
@@ -223,7 +227,10 @@ def test_a_memory_may_have_a_schema(tiered: TieredStore) -> None:
     manage = create_manage_memory_tool(PLACE, store=tiered, schema=Taste)
     manage.invoke({"content": {"drink": "tea"}})
 
-    assert tiered.search(PLACE)[0].value == {"content": {"drink": "tea", "strength": 1}}
+    assert tiered.search(PLACE)[0].value == {
+        "content": {"drink": "tea", "strength": 1},
+        **AGENTS,
+    }
     with pytest.raises(ValueError, match="drink"):
         manage.invoke({"content": {"strength": 2}})
 
@@ -310,3 +317,55 @@ def parameters(tool: BaseTool) -> dict[str, Any]:
         name: {key: one for key, one in about.items() if key not in {"minimum", "title"}}
         for name, about in shown["properties"].items()
     }
+
+
+@pytest.mark.parametrize("namespace", [(), "", ("",), ("memories", "")])
+def test_a_tool_without_a_namespace_which_would_reach_every_tenant_is_refused(
+    namespace: tuple[str, ...] | str,
+) -> None:
+    for create in (create_search_memory_tool, create_manage_memory_tool):
+        with pytest.raises(InvalidInputError, match="one label at least"):
+            create(namespace)
+
+
+@pytest.mark.parametrize(
+    "template", ["{org}{user_id}", "{org}x{user_id}", "a{org}-{team}{user_id}"]
+)
+def test_placeholders_that_cannot_be_told_apart_are_refused(template: str) -> None:
+    for create in (create_search_memory_tool, create_manage_memory_tool):
+        with pytest.raises(InvalidInputError, match="sign between them"):
+            create(("memories", template))
+    with pytest.raises(InvalidInputError, match="sign between them"):
+        create_recall_node(tenant=template)
+    with pytest.raises(InvalidInputError, match="sign between them"):
+        create_recall_node(project_id=template)
+
+
+NAMES = ["a", "b", "-", "a-", "-b", "a-b", "%", "%2D", "a%2Db", "a%2Eb", "_", "%5F", "ä"]
+
+
+@pytest.mark.parametrize(
+    "labels", [("{org}", "{user_id}"), ("{org}-{user_id}",), ("{org}_/{user_id}x",)]
+)
+def test_two_users_never_share_a_place(tiered: TieredStore, labels: tuple[str, ...]) -> None:
+    manage = create_manage_memory_tool(("memories", *labels), store=tiered)
+    search = create_search_memory_tool(("memories", *labels), store=tiered)
+    users: list[RunnableConfig] = [
+        {"configurable": {"org": org, "user_id": user}} for org in NAMES for user in NAMES
+    ]
+    for number, config in enumerate(users):
+        manage.invoke({"content": f"Tea {number}"}, config)
+    for number, config in enumerate(users):
+        (found,) = json.loads(search.invoke({"query": "tea", "limit": 100}, config))
+        assert found["value"] == {"content": f"Tea {number}"}
+
+
+def test_a_name_in_a_tool_is_the_place_of_that_name_and_of_no_other(tiered: TieredStore) -> None:
+    tiered.put((MemoryContext(tenant="a.b").root,), "1", {"content": "of a.b"})
+    manage = create_manage_memory_tool(("{user_id}",), store=tiered)
+    names = [name for name in NAMES if name not in {"_", "."}]
+    for name in names:
+        manage.invoke({"content": f"of {name}"}, {"configurable": {"user_id": name}})
+    for name in ("a.b", *names):
+        place = (MemoryContext(tenant=name).root,)
+        assert [one.value for one in tiered.search(place)] == [{"content": f"of {name}"}]

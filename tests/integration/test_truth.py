@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.ruling import Ruling
 from langmem_tiers import (
     ConsolidationReport,
     InvalidInputError,
@@ -59,7 +60,7 @@ async def chain(call: Caller, *names: str) -> None:
 
 async def consolidated(call: Caller) -> Any:
     """What a cycle over the tenant leaves."""
-    graph = create_consolidation_graph(store=call.memory.tiered_store)
+    graph = create_consolidation_graph(Ruling(), store=call.memory.tiered_store)
     context = MemoryContext(tenant="acme")
     if call.mode == "abatch":
         return await graph.ainvoke({}, context=context)

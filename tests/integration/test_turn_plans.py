@@ -20,7 +20,7 @@ SELECT 'tenant' || t, 'turn/t' || n || '/' || lpad(e::text, 6, '0'),
        CASE WHEN e < 3 THEN 'memorized' WHEN n % 50 = 0 THEN 'failed' ELSE 'committed' END,
        timestamptz '2026-01-01' + n * interval '1 minute',
        jsonb_build_object('turn', 't' || n, 'reasons', '["why"]'::jsonb,
-                          'session_id', 's' || n % 40)
+                          'session_id', 's' || n % 40, 'project_id', 'p' || n % 25)
 FROM generate_series(1, 10) t, generate_series(1, 1000) n, generate_series(0, 3) e;
 """
 
@@ -51,4 +51,18 @@ def test_the_latest_turns_are_read_off_an_index(store: TieredStore, session: str
     assert sequential(root) == []
     assert ("events_ended" if session is None else "events_ended_session") in indexes(root)
     assert root["Actual Rows"] == (0 if session == "nobody's" else 20)
+    assert rows_read(root) <= 30
+
+
+@pytest.mark.parametrize("project", ["p7", "nobody's"])
+def test_the_latest_turns_of_a_project_are_read_off_an_index(
+    store: TieredStore, project: str
+) -> None:
+    listing = MemoryOrchestrator(coordinator(store, "tenant7", project_id=project))
+    call = named(calls_of(store, lambda: listing.turns(20)), "turns_ended")
+    root = plan(store, call, "force_generic_plan")
+
+    assert sequential(root) == []
+    assert "events_ended_project" in indexes(root)
+    assert root["Actual Rows"] == (20 if project == "p7" else 0)
     assert rows_read(root) <= 30

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from benchmarks.ruling import Ruling
 from benchmarks.year import Year
 from benchmarks.year_held_out import HELD_OUT
 from benchmarks.year_replay import Clock, Replay, Size, Story, open_year
@@ -93,7 +94,7 @@ def live(url: str, year: Year) -> Story:
     clock = Clock()
     with open_year(url, clock) as store:
         store.setup()
-        return Replay(store, clock).live(year)
+        return Replay(store, clock, model=Ruling()).live(year)
 
 
 def copied(server_url: str, url: str, copy: str) -> None:
@@ -121,9 +122,9 @@ def archive(url: str, story: Story, folders: pytest.TempPathFactory) -> tuple[Si
     """Archive all that is due in one more cycle of each tenant; what is held before and after."""
     clock = Clock()
     clock.now = story.sizes[-1].at
-    policy = ArchivalPolicy(url=str(folders.mktemp("archive")))
+    policy = ArchivalPolicy(url=str(folders.mktemp("archive")), max_share=1)
     with open_year(url, clock) as store:
-        replay = Replay(store, clock, ConsolidationPolicy(archive=policy))
+        replay = Replay(store, clock, ConsolidationPolicy(archive=policy), Ruling())
         whole = tidied(url, replay)
         for tenant in sorted({one.stored.tenant for one in story.memories.values()}):
             story.cycles.append(replay.cycle(tenant))

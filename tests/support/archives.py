@@ -111,8 +111,8 @@ def execute(url: str, query: str, *params: Any) -> None:
 
 
 def policy(directory: Path | str, **options: Any) -> ArchivalPolicy:
-    """A policy that archives into a directory."""
-    return ArchivalPolicy(url=str(directory), **options)
+    """A policy that archives into a directory, all that it means."""
+    return ArchivalPolicy(**{"url": str(directory), "max_share": 1, **options})
 
 
 def files_in(directory: Path) -> list[Path]:

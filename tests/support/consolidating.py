@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from benchmarks.ruling import Ruling
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, consolidation
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
@@ -88,10 +89,9 @@ def everything(url: str) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def cycle(store: TieredStore, checkpointer: Any = None, **options: Any) -> Any:
-    """The graph on a store."""
-    return create_consolidation_graph(
-        **{"policy": POLICY, "store": store, "checkpointer": checkpointer, **options}
-    )
+    """The graph on a store; what rules find is done."""
+    given = {"model": Ruling(), "policy": POLICY, "store": store, "checkpointer": checkpointer}
+    return create_consolidation_graph(**{**given, **options})
 
 
 def by_key(url: str) -> list[tuple[Any, ...]]:

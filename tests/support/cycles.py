@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from langgraph.checkpoint.postgres import PostgresSaver
 
+from benchmarks.ruling import Ruling
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.database import checkpointer_pool
@@ -129,7 +130,7 @@ def _turn(
     """A memory that was promoted and has failed since."""
     memory.store(_words(rng), "pattern", tier="working", key=key)
     _serve(memory, key, 5, success=True)
-    _serve(shipping, key, 1, success=True)
+    _serve(shipping, key, 1, success=True, of=memory)
     clock.advance(days=8)
     promotion = memory.promote_to_long_term(key)
     assert promotion.successor is not None, promotion
@@ -137,10 +138,17 @@ def _turn(
     _serve(memory, promotion.successor, 12, success=False)
 
 
-def _serve(memory: MemoryCoordinator, key: str, runs: int, *, success: bool) -> None:
-    """Let runs read a memory, and say what came of them."""
+def _serve(
+    memory: MemoryCoordinator,
+    key: str,
+    runs: int,
+    *,
+    success: bool,
+    of: MemoryCoordinator | None = None,
+) -> None:
+    """Let runs read a memory, of another project if one is named, and say what came of them."""
     for number in range(runs):
-        found = memory.get(key)
+        found = (of or memory).get(key)
         assert found is not None
         run = f"{memory.context.project_id}-{key}-{success}-{number}"
         assert memory.record_outcome([found], success, run_id=run).credited == 1
@@ -156,7 +164,7 @@ def _begin(url: str) -> None:
         saver = PostgresSaver(pool)
         saver.setup()
         graph = create_consolidation_graph(
-            store=store, checkpointer=saver, interrupt_before=["select"]
+            Ruling(), store=store, checkpointer=saver, interrupt_before=["select"]
         )
         graph.invoke({"session_ended": True}, config_of(ENDED), context=context)
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.ruling import RULES
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Step
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal, Step
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.memory import Moment
 from tests.support.opening import Clock, tables
@@ -37,8 +38,9 @@ def cycle(store: TieredStore, name: str = "first", **given: Any) -> Cycle:
 
 
 def step(name: str, policy: ConsolidationPolicy | None = None, **given: Any) -> Step:
-    """The step of that name."""
+    """The step of that name; what rules find is done, unless another judge, or None, is given."""
     policy = policy or ConsolidationPolicy(promotion=EASY)
+    given = {"judge": RULES, **given}
     (found,) = [one for one in steps(policy, **given) if one.name == name]
     return found
 
@@ -46,7 +48,8 @@ def step(name: str, policy: ConsolidationPolicy | None = None, **given: Any) -> 
 def proposed(store: TieredStore, one: Step, at: Cycle) -> dict[str, Any]:
     """What a step proposes of everything that it selects."""
     ids = store.run(one.select(at, 0, 100))
-    return dict(store.run(one.propose(at, ids))) if ids else {"decisions": [], "kept": {}}
+    found = store.run(one.propose(at, ids)) if ids else Proposal(decisions=[], kept={})
+    return {name: said for name, said in found.items() if said or name != "findings"}
 
 
 def judged(store: TieredStore, one: Step, at: Cycle) -> list[Decision]:

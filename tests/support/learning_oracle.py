@@ -159,6 +159,23 @@ class World:
         memory.failures += not success
 
     def delete(self, number: int) -> None:
+        """Remove a memory, with what says the same beside it and lives on in the same one."""
+        for each in [number, *self._twins(number)]:
+            self._remove(each)
+
+    def _twins(self, number: int) -> list[int]:
+        one, successor = self.memories[number], self.edges.get(number)
+        return [
+            other.number
+            for other in self.memories.values()
+            if successor is not None
+            and other.number != number
+            and self.edges.get(other.number) == successor
+            and (other.project, other.lesson) == (one.project, one.lesson)
+            and other.state == "consolidated"
+        ]
+
+    def _remove(self, number: int) -> None:
         """Remove a memory with all that hangs on it."""
         del self.memories[number]
         self.exposures = {p: one for p, one in self.exposures.items() if p[1] != number}

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import psycopg
 from langgraph.checkpoint.postgres import PostgresSaver
 
+from benchmarks.ruling import Ruling
 from langmem_tiers import ArchivalPolicy, ConsolidationPolicy, TieredStore, consolidation_nodes
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule
@@ -134,6 +135,7 @@ def _work(plan: Plan, tells: Connection) -> None:
             DAILY,
             checkpointer=PostgresSaver(connections),
             policy=ConsolidationPolicy(archive=ArchivalPolicy(url=plan.archives)),
+            model=Ruling(),
             told=reports.append,
         )
         while _is_more(worker):

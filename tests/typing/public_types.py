@@ -121,12 +121,13 @@ def learning(memory: MemoryCoordinator, attempt: FailedAttempt) -> None:
     assert_type(memory.learn_skills(Trace("r", (), True)), list[StoreResult])  # noqa: FBT003
     memory.store_reflexion("x")  # type: ignore[call-arg]
     memory.expose([])  # type: ignore[call-arg]
+    memory.record_outcome(run_id="r")  # type: ignore[call-overload]
     memory.evolve({"said": "x"})  # type: ignore[call-arg]
 
 
 async def learning_async(memory: MemoryCoordinator) -> None:
     assert_type(await memory.aget_lessons("x"), Recollections)
-    assert_type(await memory.arecord_outcome(run_id="r"), OutcomeReport)
+    assert_type(await memory.arecord_outcome(run_id="r", success=True), OutcomeReport)
     assert_type(await memory.apromote(), list[Promotion])
     assert_type(await memory.aevolve({"said": "x"}, {}, threshold=0.5), StoreResult)
     assert_type(await memory.alearn_skills(), list[StoreResult])

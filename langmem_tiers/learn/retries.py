@@ -1,0 +1,169 @@
+"""Whether a call that worked is another try of one that failed, and may speak for it.
+
+A tool that does everything, such as a shell, is called for something else next. A retry changes
+something and keeps the rest: that is asked of the arguments, and of nothing they mean.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, Final
+
+from langmem_tiers.learn.transience import is_transient
+from langmem_tiers.remember.candidate import Source
+from langmem_tiers.values import source_of
+
+CLOSE: Final = 0.6
+"""How like each other what is compared has to be, in 0…1: the cutoff of `difflib`'s own close
+matches, of which its documentation says that sequences above it are close. Nothing was fitted."""
+_LONGEST: Final = 8_000
+"""Characters of an argument that are compared."""
+_PARTS: Final = 30
+"""Parts that differ, and are compared with each other; further ones count as different."""
+
+_WORD: Final = re.compile(r"\d+(?:[.,_']\d+)*|[^\W\d_]+")
+_CALL: Final = re.compile(r"[^(]*\((\{.*\})\)", re.DOTALL)
+
+Part = tuple[str, ...]
+"""The words of what stands between two spaces: an option, a path, a piece of code."""
+
+
+def resembles(failed: Mapping[str, Any], retry: Mapping[str, Any]) -> bool:
+    """Whether these arguments are those that failed, corrected.
+
+    Texts that both calls name are alike on average, and none has become another one altogether;
+    numbers and switches may change, and arguments come and go. Where the calls name no text in
+    common, all that they say is compared.
+    """
+    return not failed or _are_alike(_alike_texts(failed, retry))
+
+
+def teaches(failed: Mapping[str, Any], retry: Mapping[str, Any]) -> bool:
+    """Whether a retry is a lesson: beside a text that is kept, names of one part may change too."""
+    texts = _alike_texts(failed, retry)
+    kept = {name: alike for name, alike in texts.items() if alike or not _is_name(failed, name)}
+    return not failed or _are_alike(kept or texts)
+
+
+def _alike_texts(failed: Mapping[str, Any], retry: Mapping[str, Any]) -> dict[str, float]:
+    """How alike the texts are that both calls name; all that they say, if they name none."""
+    texts = {
+        name: likeness(_text(failed[name]), _text(retry[name]))
+        for name in sorted(failed.keys() & retry.keys())
+        if _is_text(failed[name]) and _is_text(retry[name])
+    }
+    return texts or {"": likeness(_said(failed), _said(retry))}
+
+
+def _are_alike(texts: Mapping[str, float]) -> bool:
+    return min(texts.values()) > 0 and sum(texts.values()) / len(texts) >= CLOSE
+
+
+def _is_name(arguments: Mapping[str, Any], name: str) -> bool:
+    return name in arguments and len(_text(arguments[name]).split()) == 1
+
+
+def may_hold(lesson: Mapping[str, Any]) -> bool:
+    """Whether a lesson is reason enough not to run the call that failed.
+
+    What failed for the moment may work by now. What a person taught holds it, as does advice in
+    words; a call that was merely seen to work later, if it is another try of the one that failed.
+    """
+    told = (lesson.get(name) for name in ("failure_reason", "signature"))
+    if any(isinstance(one, str) and is_transient(one) for one in told):
+        return False
+    if source_of(lesson) in (Source.USER, Source.SYSTEM):
+        return True
+    tried, instead = (_arguments(lesson.get(f"{name}_approach")) for name in _APPROACHES)
+    return tried is None or instead is None or resembles(tried, instead)
+
+
+_APPROACHES: Final = ("original", "improved")
+
+
+def likeness(one: str, other: str) -> float:
+    """How much of one text the other keeps, in 0…1: part by part, in any order; all, if it adds."""
+    ours, theirs = Counter(_parts(one)), Counter(_parts(other))
+    if not ours or not theirs or _joined(ours) == _joined(theirs):
+        return float(_joined(ours) == _joined(theirs))
+    if ours <= theirs:
+        return 1.0
+    same = ours & theirs
+    shared, right = float(same.total()), [*(theirs - same).elements()][:_PARTS]
+    for part in [*(ours - same).elements()][:_PARTS]:
+        alike, place = max(
+            ((_alike(part, one), at) for at, one in enumerate(right)), default=(0, 0)
+        )
+        if alike >= CLOSE:
+            shared += alike
+            del right[place]
+    return 2 * shared / (ours.total() + theirs.total())
+
+
+def _alike(one: Part, other: Part) -> float:
+    """How much two parts have in common; nothing, if a word has become another one altogether."""
+    kept = 0.0
+    changes = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    for kind, begin, end, first, last in changes:
+        if kind == "equal":
+            kept += end - begin
+        elif kind == "replace":
+            near = sum(map(_near, one[begin:end], other[first:last]))
+            if not near:
+                return 0.0
+            kept += near
+    return 2 * kept / (len(one) + len(other))
+
+
+def _near(one: str, other: str) -> float:
+    """How near two words are in writing; another number is another thing."""
+    if one == other:
+        return 1.0
+    if one[0].isdigit() or other[0].isdigit():
+        return 0.0
+    near = SequenceMatcher(None, one, other, autojunk=False).ratio()
+    return near if near >= CLOSE else 0.0
+
+
+def _parts(text: str) -> Sequence[Part]:
+    """The parts of a text that have words; a number is one however it is grouped."""
+    found = (tuple(map(_plain, _WORD.findall(each))) for each in text[:_LONGEST].casefold().split())
+    return [one for one in found if one]
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[.,_']", "", word)
+
+
+def _joined(parts: Iterable[Part]) -> str:
+    return "".join("".join(part) for part in parts)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | list | Mapping)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _said(arguments: Mapping[str, Any]) -> str:
+    return " ".join(_text(arguments[name]) for name in sorted(arguments))
+
+
+def _arguments(approach: object) -> Mapping[str, Any] | None:
+    """The arguments of a call as lessons are kept of it; None of what is no call."""
+    found = _CALL.fullmatch(approach) if isinstance(approach, str) else None
+    if found is None:
+        return None
+    try:
+        read = json.loads(found[1])
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, dict) else None

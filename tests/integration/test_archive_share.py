@@ -1,0 +1,201 @@
+"""How much archival takes at once: the least valuable, and never more than a share of a tenant."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langmem_tiers import (
+    ArchivalPolicy,
+    ConsolidationPolicy,
+    ConsolidationReport,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    consolidation_nodes,
+    create_consolidation_graph,
+)
+from langmem_tiers.errors import ConfigurationError, DatabaseError
+from tests.support.archives import keys
+from tests.support.consolidating import crashing
+from tests.support.coordinating import coordinator
+from tests.support.opening import Clock, text_index
+
+ACME = MemoryContext(tenant="acme")
+STORED = 300
+ONE_BY_ONE: RunnableConfig = {"max_concurrency": 1, "configurable": {"thread_id": "acme"}}
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    """A store on an empty database."""
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+@pytest.fixture
+def memory(store: TieredStore, clock: Clock) -> MemoryCoordinator:
+    """Three hundred memories that nobody asked for in 200 days, of which 40 matter least."""
+    memory = coordinator(store, project_id="billing")
+    memory.store_many(
+        {
+            "content": f"Note {number} of the project",
+            "memory_type": "semantic",
+            "tier": "working",
+            "key": f"k{number:03}",
+            "importance": 0.1 if number % 7 == 0 and number < 280 else None,
+        }
+        for number in range(STORED)
+    )
+    clock.advance(days=200)
+    return memory
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cycles whose tenth is four batches, selected two by two."""
+    monkeypatch.setattr(consolidation_nodes, "BATCH", 8)
+    monkeypatch.setattr(consolidation_nodes, "FAN_OUT", 2)
+
+
+@pytest.fixture(params=["before", "after"])
+def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cycles that are broken off at the second of these batches, before or after it is archived."""
+    request.getfixturevalue("small_batches")
+    after = request.param == "after"
+    crashing(monkeypatch, "apply", after=after, error=DatabaseError("gone"), at=2)
+
+
+LEAST = {f"k{number:03}" for number in range(0, 280, 7)}
+
+
+def archiving(folder: Path, **options: Any) -> ConsolidationPolicy:
+    """A policy that archives, and does nothing else."""
+    return ConsolidationPolicy(
+        expiry=False,
+        rise=None,
+        merge=None,
+        supersede=None,
+        promotion=None,
+        decay=False,
+        archive=ArchivalPolicy(url=str(folder), **options),
+    )
+
+
+def cycle(store: TieredStore, folder: Path, **options: Any) -> ConsolidationReport:
+    """What a cycle that archives reports."""
+    graph = create_consolidation_graph(store=store, policy=archiving(folder, **options))
+    return ConsolidationReport.of(graph.invoke({}, context=ACME))
+
+
+def waiting(report: ConsolidationReport) -> int:
+    """How many memories the report says are left for another cycle."""
+    reason = "as old, and more than this cycle may take"
+    (found,) = [one.memories for one in report.lines if one.reason == reason]
+    return found
+
+
+def gone(url: str) -> set[str]:
+    """The keys that have left the database."""
+    return {f"k{number:03}" for number in range(STORED)} - set(keys(url))
+
+
+@pytest.mark.usefixtures("memory")
+def test_a_cycle_takes_a_tenth_of_the_tenant_the_least_important_first_and_counts_the_rest(
+    store: TieredStore, clock: Clock, url: str, tmp_path: Path
+) -> None:
+    first = cycle(store, tmp_path)
+    assert (first.count("archive"), waiting(first)) == (30, 270)
+    assert gone(url) < LEAST
+    clock.advance(days=1)
+    second = cycle(store, tmp_path)
+    assert (second.count("archive"), waiting(second)) == (27, 243)
+    assert gone(url) > LEAST
+    assert len(gone(url)) == 57
+
+
+@pytest.mark.usefixtures("memory")
+async def test_a_cycle_that_is_awaited_takes_the_very_same(
+    clock: Clock, url: str, tmp_path: Path
+) -> None:
+    async with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        graph = create_consolidation_graph(store=store, policy=archiving(tmp_path))
+        report = ConsolidationReport.of(await graph.ainvoke({}, context=ACME))
+    assert (report.count("archive"), waiting(report)) == (30, 270)
+    assert gone(url) == set(sorted(LEAST)[:30])
+
+
+def test_what_was_made_or_changed_lately_or_is_important_stays_however_much_may_go(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, tmp_path: Path
+) -> None:
+    memory.store("Note 1, said anew", "semantic", tier="working", key="k001")
+    memory.store("Never drop the ledger", "semantic", tier="working", key="new")
+    for number in range(3, 6):
+        key = f"k{number:03}"
+        memory.store(f"{key} matters", "semantic", tier="working", key=key, importance=0.6)
+    clock.advance(days=100)
+    report = cycle(store, tmp_path, max_share=1)
+    assert report.count("archive") == STORED - 4
+    assert keys(url) == ["k001", "k003", "k004", "k005", "new"]
+    clock.advance(days=81)
+    assert cycle(store, tmp_path, max_share=1).count("archive") == 2
+    assert keys(url) == ["k003", "k004", "k005"]
+
+
+@pytest.mark.usefixtures("memory", "broken")
+def test_a_cycle_that_is_broken_off_takes_no_more_when_it_goes_on(
+    store: TieredStore, clock: Clock, url: str, tmp_path: Path
+) -> None:
+    graph = create_consolidation_graph(
+        store=store, policy=archiving(tmp_path), checkpointer=InMemorySaver()
+    )
+    with pytest.raises(DatabaseError):
+        graph.invoke({}, ONE_BY_ONE, context=ACME)
+    assert 8 <= len(gone(url)) <= 16
+    clock.advance(days=3)
+    report = ConsolidationReport.of(graph.invoke(None, ONE_BY_ONE, context=ACME))
+    assert (report.count("archive"), waiting(report)) == (30, 270)
+    assert gone(url) == set(sorted(LEAST)[:30])
+
+
+@pytest.mark.usefixtures("memory", "small_batches")
+def test_a_cycle_that_is_run_again_from_its_past_takes_no_more(
+    store: TieredStore, url: str, tmp_path: Path
+) -> None:
+    graph = create_consolidation_graph(
+        store=store, policy=archiving(tmp_path), checkpointer=InMemorySaver()
+    )
+    graph.invoke({}, ONE_BY_ONE, context=ACME)
+    for past in list(graph.get_state_history(ONE_BY_ONE))[1:]:
+        if past.next == ("select",):
+            graph.invoke(None, past.config, context=ACME)
+    assert gone(url) == set(sorted(LEAST)[:30])
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_the_verb_takes_a_tenth_as_well_and_says_what_waits(
+    memory: MemoryCoordinator, clock: Clock, url: str, tmp_path: Path, mode: str
+) -> None:
+    policy = ArchivalPolicy(url=str(tmp_path))
+    async with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as opened:
+        awaited = coordinator(opened, project_id="billing")
+        for dry_run in (True, False):
+            if mode == "sync":
+                report = await asyncio.to_thread(memory.archive, policy, dry_run=dry_run)
+            else:
+                report = await awaited.aarchive(policy, dry_run=dry_run)
+            assert (report.memories, report.waiting) == (30, 270)
+            assert str(report).endswith("; 270 more wait, beyond max_share")
+    assert len(gone(url)) == 30
+
+
+def test_a_share_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    for wrong in (-0.1, 1.1, "a tenth", None):
+        with pytest.raises(ConfigurationError, match="max_share is a number from 0 to 1"):
+            ArchivalPolicy(url=str(tmp_path), max_share=wrong)  # type: ignore[arg-type]

@@ -1,0 +1,285 @@
+"""What a cycle does by itself with what may say the same or contradict: it proposes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from benchmarks.ruling import Ruling
+from langmem_tiers import (
+    ConsolidationPolicy,
+    ConsolidationReport,
+    MemoryContext,
+    MemoryCoordinator,
+    MergePolicy,
+    TieredStore,
+    create_consolidation_graph,
+)
+from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.judging import Judgement
+from tests.support.coordinating import coordinator
+from tests.support.cycling import column, without_events
+from tests.support.opening import Clock, text_index
+
+ACME = MemoryContext(tenant="acme")
+TRUE_STILL = {
+    "a country": ("Ines lives in Lisbon.", "Ines lives in Portugal."),
+    "a district": ("Ben lives in Berlin.", "Ben lives in Kreuzberg."),
+    "a second one": ("The deployment port is 80.", "The deployment port is 443."),
+    "a title": ("Mara is a doctor.", "Mara is not a doctor."),
+}
+"""What rules take for contradictions: in the first two both are true."""
+
+
+class Denying(Ruling):
+    """A chat model that says no whatever it is asked."""
+
+    def with_structured_output(self, schema: Any, **options: Any) -> Runnable[Any, Any]:
+        """Answers with no pair."""
+        if schema is not Judgement:
+            return super().with_structured_output(schema, **options)
+        said = {"raw": None, "parsed": Judgement(pairs=[]), "parsing_error": None}
+        return RunnableLambda(lambda _: said)
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    """A store on an empty database."""
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    """A project's coordinator."""
+    return coordinator(store, project_id="home")
+
+
+def cycle(
+    store: TieredStore, model: BaseChatModel | None = None, **merge: float
+) -> ConsolidationReport:
+    """What a cycle of the default policy reports."""
+    policy = ConsolidationPolicy(merge=MergePolicy(**merge))
+    graph = create_consolidation_graph(model, store=store, policy=policy)
+    return ConsolidationReport.of(graph.invoke({}, context=ACME))
+
+
+def said(memory: MemoryCoordinator, key: str, content: str, **given: Any) -> None:
+    """Remember in working that somebody said something."""
+    memory.store(content, given.pop("kind", "semantic"), tier="working", key=key, **given)
+
+
+def proposed(report: ConsolidationReport) -> set[tuple[str, str, str]]:
+    """What a report proposes: step and both keys."""
+    return {(one.step, one.key, one.other_key) for one in report.proposed}
+
+
+# What contradicts
+
+
+@pytest.mark.parametrize("texts", TRUE_STILL.values(), ids=TRUE_STILL.keys())
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
+def test_what_rules_find_contradicted_stays_true_and_is_proposed(
+    store: TieredStore, clock: Clock, url: str, texts: tuple[str, str], mode: str
+) -> None:
+    memory = coordinator(store, project_id="home")
+    for key, text in zip("ab", texts, strict=True):
+        said(memory, key, text)
+        clock.advance(days=1)
+    before = without_events(url)
+    report = cycle(store) if mode == "invoke" else asyncio.run(_cycle(url, clock))
+    assert without_events(url) == before
+    assert proposed(report) == {("supersede", "a", "b")}
+    assert report.moves == ()
+    (found,) = report.proposed
+    assert (found.namespace, found.other_namespace) == (("acme", "home"), ("acme", "home"))
+    assert f"supersede  proposed: a, b: {found.reason}" in str(report)
+    assert "<li>supersede" in report._repr_html_()
+    assert report.count("supersede", "kept") == 2
+    assert {one.key for one in memory.get_context("", limit=9)} == {"a", "b"}
+
+
+async def _cycle(url: str, clock: Clock) -> ConsolidationReport:
+    async with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        graph = create_consolidation_graph(store=store)
+        return ConsolidationReport.of(await graph.ainvoke({}, context=ACME))
+
+
+def test_what_was_proposed_is_not_proposed_again_until_it_changes(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock
+) -> None:
+    said(memory, "a", "Ines lives in Lisbon.")
+    clock.advance(days=1)
+    said(memory, "b", "Ines lives in Portugal.")
+    clock.advance(days=1)
+    assert proposed(cycle(store)) == {("supersede", "a", "b")}
+    clock.advance(days=1)
+    assert cycle(store).proposed == ()
+    said(memory, "b", "Ines lives in Portugal now.")
+    clock.advance(days=1)
+    assert proposed(cycle(store)) == {("supersede", "a", "b")}
+
+
+def test_a_proposal_is_carried_out_by_the_verb(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    said(memory, "a", "The deployment port is 80.")
+    clock.advance(days=1)
+    said(memory, "b", "The deployment port is 443.")
+    clock.advance(days=1)
+    (found,) = cycle(store).proposed
+    memory.supersede(found.key, by=found.other_key)
+    assert column(url, "state") == {"a": "superseded", "b": None}
+
+
+# What says the same
+
+
+def test_the_same_on_two_days_has_happened_twice(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    for key in ("monday", "tuesday"):
+        said(memory, key, "Ran five kilometres along the river.", kind="episodic", speaker="Ada")
+        clock.advance(days=1)
+    report = cycle(store)
+    assert column(url, "state") == {"monday": None, "tuesday": None}
+    assert proposed(report) == {("merge", "tuesday", "monday")}
+    assert report.count("merge", "kept") == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "merged"),
+    [
+        (({"speaker": "Ada"}, {"speaker": "Ada"}), True),
+        (({}, {}), True),
+        (({"speaker": "Ada"}, {"speaker": "Ben"}), False),
+        (({"speaker": "Ada"}, {}), False),
+        (({"session_id": "one"}, {"session_id": "one"}), True),
+        (({"session_id": "one"}, {"session_id": "two"}), False),
+        (({"session_id": "1", "speaker": "Ada"}, {"session_id": "2", "speaker": "Ada"}), True),
+    ],
+    ids=["one", "nobody", "two", "one and nobody", "a session", "two sessions", "one in two"],
+)
+def test_equal_texts_are_merged_where_one_speaker_said_them_minutes_apart(
+    store: TieredStore,
+    clock: Clock,
+    url: str,
+    told: tuple[dict[str, Any], dict[str, Any]],
+    merged: bool,  # noqa: FBT001 - a parameter of pytest
+) -> None:
+    memory = coordinator(store, project_id="home")
+    for key, text, given in zip(
+        "ab", ("The cat likes tuna.", "the cat likes  tuna!"), told, strict=True
+    ):
+        said(memory, key, text, **given)
+        clock.advance(minutes=9)
+    report = cycle(store)
+    assert column(url, "state") == {"a": None, "b": "consolidated" if merged else None}
+    assert proposed(report) == (set() if merged else {("merge", "b", "a")})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "The cat likes tuna, too.",
+        "The cat likes tuna?",
+        "Tuna is what the cat likes.",
+        "The cat does like tuna.",
+        "FYI: the cat likes tuna.",
+        "The cats like tuna.",
+    ],
+)
+def test_what_is_not_equal_is_never_merged(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, other: str
+) -> None:
+    said(memory, "a", "The cat likes tuna.")
+    said(memory, "b", other)
+    clock.advance(minutes=1)
+    cycle(store)
+    assert set(column(url, "state").values()) == {None}
+
+
+def test_how_far_apart_is_once_is_said_by_the_policy_and_told_by_when_it_happened(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    began = clock.now
+    for number, minutes in enumerate((0, 11, 60)):
+        clock.now = began
+        clock.advance(minutes=minutes)
+        said(memory, f"k{number}", "The cat likes tuna.")
+    clock.advance(days=1)
+    said(memory, "late", "The cat likes tuna.", occurred_at=began)
+    clock.advance(days=1)
+    cycle(store, within_minutes=0)
+    assert column(url, "state") == {"k0": None, "k1": None, "k2": None, "late": "consolidated"}
+    said(memory, "k1", "The cat likes tuna.", tags=["food"])
+    clock.advance(days=1)
+    cycle(store, within_minutes=11)
+    assert column(url, "state")["k1"] == "consolidated"
+    assert column(url, "state")["k2"] is None
+
+
+def test_what_happened_at_other_times_is_not_merged_however_soon_it_is_told(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    for number in range(2):
+        at = clock.now.replace(hour=number)
+        said(memory, f"k{number}", "Fed the cat.", kind="episodic", occurred_at=at)
+    clock.advance(minutes=1)
+    cycle(store)
+    assert set(column(url, "state").values()) == {None}
+
+
+def test_what_somebody_took_apart_stays_apart(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    for key in "abc":
+        said(memory, key, "The cat likes tuna.")
+        clock.advance(minutes=1)
+    (move,) = cycle(store).moves
+    memory.rollback(move)
+    clock.advance(days=1)
+    for key in "abc":
+        said(memory, key, "The cat likes tuna.", tags=["food"])
+    clock.advance(minutes=1)
+    assert cycle(store).moves == ()
+    assert set(column(url, "state").values()) == {None}
+
+
+def test_minutes_that_cannot_be_any_are_refused() -> None:
+    for wrong in (-1, "ten", None):
+        with pytest.raises(ConfigurationError, match="within_minutes is a number from 0"):
+            MergePolicy(within_minutes=wrong)  # type: ignore[arg-type]
+
+
+# A model that is named
+
+
+@pytest.mark.parametrize(
+    ("model", "states"),
+    [
+        (Ruling(), {"a": "superseded", "b": None, "c": None, "d": "consolidated"}),
+        (Denying(), {"a": None, "b": None, "c": None, "d": None}),
+    ],
+    ids=["yes", "no"],
+)
+def test_what_rules_find_is_done_where_the_model_that_is_named_says_so(
+    store: TieredStore, clock: Clock, url: str, model: BaseChatModel, states: dict[str, str | None]
+) -> None:
+    memory = coordinator(store, project_id="home")
+    for key, text in (
+        ("a", "Ines lives in Lisbon."),
+        ("b", "Ines lives in Portugal."),
+        ("c", "Anna likes green tea."),
+        ("d", "Green tea is what Anna likes."),
+    ):
+        said(memory, key, text.replace("Green tea is what Anna likes", "ANNA LIKES GREEN TEA"))
+        clock.advance(hours=1)
+    report = cycle(store, model)
+    assert column(url, "state") == states
+    assert report.proposed == ()

@@ -1,0 +1,257 @@
+"""What a failed call and a later one teach, from one day to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import StructuredTool, ToolException
+from langgraph.prebuilt import ToolNode
+
+from langmem_tiers import (
+    FailedAttempt,
+    MemoryContext,
+    MemoryCoordinator,
+    MemoryOrchestrator,
+    TieredMemoryMiddleware,
+    TieredStore,
+    ToolLessons,
+    create_reflexion_node,
+)
+from tests.support.agents import WAYS, How, calls, run, scripted
+from tests.support.graphs import ACME, asks, chain
+from tests.support.opening import Opened, opened_store, text_index
+
+INSTALL, LIST = "pip install foo", "ls -la"
+UNREACHABLE = (
+    "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(\"x: Failed "
+    "to establish a new connection: [Errno -3] Temporary failure in name resolution\")'\n"
+    "ERROR: No matching distribution found for foo"
+)
+UNKNOWN = "ERROR: No matching distribution found for foo"
+BAD_NUMBER = "ValueError: invalid literal for int() with base 10: '1,234'"
+
+
+class Shell:
+    """A shell that some commands fail in, and that keeps what was run."""
+
+    def __init__(self, **failing: str) -> None:
+        self.failing = failing
+        self.ran: list[str] = []
+        self.tool = StructuredTool.from_function(
+            self.run, name="shell", description="Run a command.", handle_tool_error=True
+        )
+
+    def run(self, command: str) -> str:
+        self.ran.append(command)
+        if command in self.failing:
+            raise ToolException(self.failing[command])
+        return f"{command}: done"
+
+
+def shell(*failing: tuple[str, str]) -> Shell:
+    return Shell(**dict(failing))
+
+
+async def a_day(store: TieredStore, shell: Shell, how: How, *commands: str) -> dict[str, Any]:
+    """An agent runs these commands in a thread of its own, and learns from what fails."""
+    model = scripted(*(calls("shell", command=one) for one in commands), "That is all")
+    agent = create_agent(
+        model,
+        tools=[shell.tool],
+        middleware=[TieredMemoryMiddleware(reflect=True)],
+        context_schema=MemoryContext,
+        store=store,
+    )
+    return await run(agent, how, {"messages": [HumanMessage("Set up the project")]}, context=ACME)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TieredStore]:
+    with TieredStore(url, index=text_index()) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("error", [UNREACHABLE, UNKNOWN])
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_call_is_run_the_next_day_whatever_else_worked_after_it_had_failed(
+    url: str, opened: Opened, how: How, error: str
+) -> None:
+    network = shell((INSTALL, error))
+    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
+        await a_day(store, network, how, INSTALL, LIST)
+        network.failing.clear()
+        await a_day(store, network, how, INSTALL)
+        memory = MemoryCoordinator(store, context=ACME)
+        lessons = await memory.aget_lessons(tools="shell")
+
+    assert network.ran == [INSTALL, LIST, INSTALL]
+    assert [one.memory_type for one in lessons] == ["episodic"]
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_call_that_failed_for_the_moment_is_run_though_its_retry_is_a_lesson(
+    url: str, opened: Opened, how: How
+) -> None:
+    patient = f"{INSTALL} --retries 9"
+    network = shell((INSTALL, UNREACHABLE))
+    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
+        await a_day(store, network, how, INSTALL, patient)
+        network.failing.clear()
+        await a_day(store, network, how, INSTALL)
+        memory = MemoryCoordinator(store, context=ACME)
+        (lesson,) = await memory.aget_lessons(UNREACHABLE, tools="shell")
+
+    assert network.ran == [INSTALL, patient, INSTALL]
+    assert "Do instead: shell" in lesson.content
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_near_retry_still_teaches_and_holds_the_call_the_next_day(
+    url: str, opened: Opened, how: How
+) -> None:
+    wrong, right = "add 1,234", "add 1234"
+    adding = shell((wrong, BAD_NUMBER))
+    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
+        await a_day(store, adding, how, wrong, LIST, right)
+        state = await a_day(store, adding, how, wrong, right)
+
+    assert adding.ran == [wrong, LIST, right, right]
+    assert 'Do instead: shell({"command": "add 1234"})' in state["messages"][2].text
+
+
+async def test_the_same_call_that_worked_later_leaves_no_lesson(store: TieredStore) -> None:
+    again = shell((INSTALL, UNKNOWN))
+
+    def once(command: str) -> str:
+        try:
+            return Shell.run(again, command)
+        finally:
+            again.failing.clear()
+
+    again.tool = StructuredTool.from_function(
+        once, name="shell", description="Run a command.", handle_tool_error=True
+    )
+    await a_day(store, again, "invoke", INSTALL, f"{INSTALL} --pre", INSTALL)
+    lessons = MemoryCoordinator(store, context=ACME).get_lessons(tools="shell")
+
+    assert [one.memory_type for one in lessons] == ["episodic"]
+
+
+# A turn
+
+
+async def committed(store: TieredStore, how: str, *called: tuple[str, str | None]) -> Any:
+    """A turn that tracked these commands and what they failed with."""
+    memory = MemoryCoordinator(store, context=ACME)
+    turn = MemoryOrchestrator(memory)
+    with turn:
+        for command, error in called:
+            turn.track_tool_invocation("shell", {"command": command}, result="done", error=error)
+        return turn.commit() if how == "commit" else await turn.acommit()
+
+
+@pytest.mark.parametrize("how", ["commit", "acommit"])
+@pytest.mark.parametrize("error", [UNREACHABLE, UNKNOWN])
+async def test_a_commit_learns_nothing_from_another_call_and_the_failed_one_runs(
+    url: str, how: str, error: str
+) -> None:
+    opened: Opened = "sync" if how == "commit" else "async"
+    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
+        report = await committed(store, how, (INSTALL, error), (LIST, None))
+        network = shell()
+        await a_day(store, network, "invoke", INSTALL)
+
+    assert report.lessons == ()
+    assert network.ran == [INSTALL]
+
+
+@pytest.mark.parametrize("how", ["commit", "acommit"])
+async def test_a_commit_learns_from_a_near_retry_and_the_failed_call_is_held(
+    url: str, how: str
+) -> None:
+    opened: Opened = "sync" if how == "commit" else "async"
+    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
+        report = await committed(
+            store, how, ("add 1,234", BAD_NUMBER), (LIST, None), ("add 1234", None)
+        )
+        adding = shell()
+        await a_day(store, adding, "invoke", "add 1,234", "add 1234")
+
+    assert len(report.lessons) == 1
+    assert adding.ran == ["add 1234"]
+
+
+# Around a tool node
+
+
+def lessons_node(shell: Shell) -> ToolNode:
+    lessons = ToolLessons()
+    return ToolNode(
+        [shell.tool],
+        wrap_tool_call=lessons.wrap_tool_call,
+        awrap_tool_call=lessons.awrap_tool_call,
+    )
+
+
+def says(command: str) -> Any:
+    """A node that calls the shell."""
+    return lambda _: {"messages": [calls("shell", command=command)]}
+
+
+@pytest.mark.parametrize(("opened", "how"), WAYS)
+async def test_a_tool_node_runs_what_failed_for_the_moment_or_before_another_call(
+    url: str, opened: Opened, how: How
+) -> None:
+    network = shell((INSTALL, UNREACHABLE))
+    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
+        node = lessons_node(network)
+        day = chain(store, says(INSTALL), node, says(LIST), node, create_reflexion_node())
+        first = await run(day, how, {"messages": [asks()]}, context=ACME)
+        network.failing.clear()
+        await run(chain(store, says(INSTALL), node), how, {"messages": [asks()]}, context=ACME)
+
+    assert first["reflexions"] == []
+    assert network.ran == [INSTALL, LIST, INSTALL]
+
+
+@pytest.mark.parametrize("error", [UNREACHABLE, UNKNOWN])
+async def test_a_lesson_of_another_call_that_is_stored_already_holds_nothing(
+    store: TieredStore, error: str
+) -> None:
+    attempt = FailedAttempt(
+        task_id="Set up the project",
+        approach='shell({"command": "pip install foo"})',
+        error=error,
+        tool="shell",
+        succeeded_with='shell({"command": "ls -la"})',
+    )
+    MemoryCoordinator(store, context=ACME).reflect([attempt])
+    network = shell()
+    chain(store, says(INSTALL), lessons_node(network)).invoke({"messages": [asks()]}, context=ACME)
+
+    assert network.ran == [INSTALL]
+
+
+def test_what_a_person_teaches_holds_a_call_unless_it_failed_for_the_moment(
+    store: TieredStore,
+) -> None:
+    memory = MemoryCoordinator(store, context=ACME)
+    for command, error in (("rm -r build", "it removed the sources"), (INSTALL, "TimeoutError: x")):
+        memory.store_reflexion(
+            task_id="Set up the project",
+            original_approach=f'shell({{"command": "{command}"}})',
+            failure_reason=error,
+            improved_approach='shell({"command": "make clean"})',
+            failure=error,
+            tool="shell",
+        )
+    careful = shell()
+    for command in ("rm -r build", INSTALL):
+        graph = chain(store, says(command), lessons_node(careful))
+        graph.invoke({"messages": [asks()]}, context=ACME)
+
+    assert careful.ran == [INSTALL]

@@ -1,0 +1,227 @@
+"""Notes live as long as their session; nothing is lost to a time to live that nobody chose."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from langgraph.store.base import TTLConfig
+
+from langmem_tiers import (
+    ConsolidationReport,
+    MemoryCoordinator,
+    MemoryHooks,
+    MemoryOrchestrator,
+    TieredStore,
+    create_consolidation_graph,
+)
+from langmem_tiers.config import SESSION_IDLE_MINUTES
+from langmem_tiers.memory import Tier
+from langmem_tiers.testing import Mode
+from langmem_tiers.types import MemoryType
+from tests.support.coordinating import Caller, calling, coordinator
+from tests.support.opening import Clock, Opener, text_index, tier_of
+from tests.support.sessions import there
+
+CHEMIST = "Dana is currently working at Novartis as a chemist."
+WHOSE: dict[str, Any] = {"project_id": "billing", "session_id": "chat"}
+PROMPTS = (
+    "The timeout of the invoice API is 30s",
+    "Reading the logs of last night",
+    "The ledger lives in the blue folder",
+    "Comparing two session stores",
+    "The mailer drops mails beyond 30 s",
+)
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
+        yield store
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    return coordinator(store, **WHOSE)
+
+
+def beside(whose: Any, mode: Mode) -> Caller:
+    """What stands on a coordinator, called in one way."""
+    return Caller(whose, mode)
+
+
+def cycle(store: TieredStore, memory: MemoryCoordinator) -> ConsolidationReport:
+    """A whole cycle, and what it tells."""
+    state = create_consolidation_graph(store=store).invoke({}, context=memory.context)
+    return ConsolidationReport.of(state["consolidated"])
+
+
+# Where a text goes by its wording
+
+
+async def test_what_is_going_on_is_kept_where_nothing_expires(
+    open_store: Opener, url: str, clock: Clock
+) -> None:
+    async with calling(open_store, url, project_id="billing") as call:
+        turn = beside(MemoryOrchestrator(call.memory).begin(), call.mode)
+        said = await turn("memorize", CHEMIST)
+        await turn("commit")
+        stored = await call("store", "Waiting for the vendor: next: call them", None)
+        clock.advance(days=365)
+        known = [await call("get", key) for key in (*said.keys, stored.key)]
+    assert [one.tier for one in said.destinations] == ["working"]
+    assert [there(one).tier for one in known] == ["working", "working"]
+
+
+def test_a_type_that_expires_is_the_callers_to_name_and_no_wording_leads_to_it(
+    memory: MemoryCoordinator,
+) -> None:
+    brief = MemoryType(name="prospective", tier=Tier.SHORT_TERM, title="Plans")
+    memory.types.register(brief, replace=True)
+    later = "I need to renew the certificate later"
+
+    assert memory.store(later, None).tier == "working"
+    assert memory.store(f"{later} today", "prospective").tier == "short_term"
+    assert memory.store(CHEMIST, "working").tier == "short_term"
+
+
+# A session of several hours
+
+
+@pytest.mark.parametrize("minutes", [45, 0], ids=["spread", "all at its beginning"])
+async def test_a_session_of_three_hours_loses_none_of_its_notes(
+    open_store: Opener, url: str, clock: Clock, minutes: int
+) -> None:
+    async with calling(open_store, url, **WHOSE) as call:
+        hooks = beside(MemoryHooks(call.memory), call.mode)
+        began = clock.now
+        await hooks("on_session_start")
+        for number, prompt in enumerate(PROMPTS):
+            clock.now = began + timedelta(minutes=minutes * number)
+            await hooks("on_user_prompt_submit", prompt)
+        clock.now = began + timedelta(hours=3)
+        noted = await call("session_notes")
+        stop = await hooks("on_session_stop")
+        (digest,) = [there(await call("get", key)) for key in stop.report.episodic]
+    assert [one.content for one in noted] == list(PROMPTS)
+    assert (stop.report.cleared, stop.report.expired_unread) == (len(PROMPTS), 0)
+    assert all(prompt in digest.content for prompt in PROMPTS)
+
+
+async def test_each_write_and_each_read_of_a_session_keeps_all_of_its_notes(
+    open_store: Opener, url: str, clock: Clock
+) -> None:
+    async with calling(open_store, url, **WHOSE) as call:
+        for number, prompt in enumerate(PROMPTS[:3]):
+            await call("store", prompt, "working", key=f"note{number}")
+        other = coordinator(call.memory.tiered_store, project_id="billing", session_id="another")
+        await Caller(other, call.mode)("store", PROMPTS[4], "working", key="other")
+        clock.advance(hours=20)
+        await call("store", "Order 7 was refunded", "episodic")  # in working, of the same session
+        clock.advance(hours=20)
+        assert await call("get", "note1") is not None
+        clock.advance(hours=20)
+        report = await call("consolidate_session")
+        lost = await call("consolidate_session", "another")
+    assert (report.cleared, report.expired_unread) == (3, 0)
+    assert (lost.cleared, lost.expired_unread) == (0, 1)
+
+
+def test_a_session_that_nobody_stops_ends_with_its_idle_time(
+    store: TieredStore,
+    memory: MemoryCoordinator,
+    clock: Clock,
+    url: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    memory.store(PROMPTS[0], "working", key="note")
+    clock.advance(minutes=SESSION_IDLE_MINUTES - 1)
+    assert [one.key for one in memory.session_notes()] == ["note"]
+    clock.advance(minutes=2)
+    assert memory.get("note") is None
+    with caplog.at_level(logging.INFO, logger="langmem_tiers"):
+        assert store.sweep_ttl() == 1
+    assert "nobody had read 1 of them" in caplog.text
+    assert tier_of(url, "note") == []
+
+
+def test_a_put_to_the_tier_itself_lives_for_an_hour_whatever_its_session_does(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock
+) -> None:
+    namespace = memory.context.namespace(Tier.SHORT_TERM)
+    memory.store(PROMPTS[0], "working", key="note")
+    store.tier("short_term").put(namespace, "mood", {"content": "busy", "session_id": "chat"})
+    clock.advance(minutes=40)
+    memory.store(PROMPTS[1], "working")
+    memory.get("note")
+    clock.advance(minutes=21)
+    assert store.get(namespace, "mood") is None
+    assert memory.get("note") is not None
+
+
+def test_a_life_that_was_chosen_holds_in_a_session_too(url: str, clock: Clock) -> None:
+    ttl = TTLConfig(default_ttl=5, omit_expired=True)
+    with TieredStore.from_conn_string(url, index=text_index(), clock=clock, ttl=ttl) as store:
+        memory = coordinator(store, **WHOSE)
+        memory.store(PROMPTS[0], "working", key="note", importance=0.95)
+        clock.advance(minutes=6)
+        assert memory.session_notes() == []
+        report = cycle(store, memory)
+    assert (report.count("rise"), report.count("expire")) == (0, 1)
+
+
+def test_a_note_that_was_moved_up_does_not_expire_when_it_is_told_again(
+    memory: MemoryCoordinator, store: TieredStore, clock: Clock
+) -> None:
+    memory.store(PROMPTS[0], "working", key="note")
+    store.move(memory.context.namespace(Tier.SHORT_TERM), "note", "working")
+    memory.store(f"{PROMPTS[0]}, at most", "working", key="note")
+    clock.advance(days=365)
+    assert there(memory.get("note")).tier == "working"
+
+
+# What a cycle does about what has expired
+
+
+def test_what_is_important_rises_though_it_has_just_expired(
+    store: TieredStore, clock: Clock, url: str
+) -> None:
+    memory = coordinator(store, project_id="billing")
+    memory.store("Nobody may deploy on Fridays", "working", key="weighty", importance=0.95)
+    memory.store("Reading the logs", "working", key="light", importance=0.1)
+    clock.advance(minutes=61)
+    assert memory.get("weighty") is None
+    report = cycle(store, memory)
+    assert (report.count("rise"), report.count("expire")) == (1, 1)
+    assert (tier_of(url, "weighty"), tier_of(url, "light")) == (["working"], [])
+    assert there(memory.get("weighty")).importance == 0.95
+
+
+def test_a_cycle_counts_what_expired_unread(store: TieredStore, clock: Clock) -> None:
+    memory = coordinator(store, project_id="billing")
+    for key in ("one", "two", "read"):
+        memory.store(f"Looking at file {key}", "working", key=key)
+    memory.get("read")
+    clock.advance(minutes=62)
+    report = cycle(store, memory)
+    assert (report.count("expire"), report.expired_unread) == (3, 2)
+    assert "2  its time to live is over, and nobody had read it" in str(report)
+    assert cycle(store, memory).expired_unread == 0
+
+
+def test_a_session_end_counts_what_expired_unread(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock
+) -> None:
+    namespace = memory.context.namespace(Tier.SHORT_TERM)
+    for key in ("read", "unread"):
+        store.tier("short_term").put(namespace, key, {"content": key, "session_id": "chat"})
+    store.get(namespace, "read")
+    clock.advance(minutes=62)
+    memory.store(PROMPTS[0], "working")
+    report = memory.consolidate_session()
+    assert (report.cleared, report.expired_unread) == (1, 1)
+    assert "1 expired unread" in str(report)
+    assert memory.consolidate_session().cleared == 0

@@ -1,0 +1,365 @@
+"""What one call may give or ask for is bounded, by settings, before anything is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+
+from langmem_tiers import (
+    Bounds,
+    ConfigurationError,
+    InvalidInputError,
+    QueryTimeoutError,
+    TieredStore,
+    TooLargeError,
+)
+from langmem_tiers.config import CoordinatorSettings
+from langmem_tiers.testing import StoreDriver, TrigramEmbeddings
+from tests.support.coordinating import coordinator
+from tests.support.opening import DIMS, Opener, tables, text_index, tiered
+from tests.support.servers import blocked, wait_until
+
+NS = ("acme", "bounds")
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A value of so many levels, mappings and lists by turns."""
+    value: Any = []
+    for level in range(levels - 1):
+        value = {"v": value} if level % 2 == levels % 2 else [value]
+    return {"v": value} if levels > 1 else {}
+
+
+def branching(levels: int) -> Any:
+    """So many levels, each of which holds the next one twice: a line of memory a level."""
+    value: Any = []
+    for _ in range(levels):
+        value = [value, value]
+    return value
+
+
+# What is beyond the defaults
+
+BEYOND: dict[str, tuple[str, Callable[[], list[Any]]]] = {
+    "a value of 9 MB": ("value_bytes", lambda: [PutOp(NS, "k", {"text": "x" * 9_000_000})]),
+    "3 million characters of 3 bytes each": (
+        "value_bytes",
+        lambda: [PutOp(NS, "k", {"text": "漢" * 3_000_000})],
+    ),
+    "a value of 601 levels": ("value_depth", lambda: [PutOp(NS, "k", {"v": nested(600)})]),
+    "a value of 100,000 levels": ("value_depth", lambda: [PutOp(NS, "k", nested(100_000))]),
+    "a value that would be as long as 2**5000": (
+        "value_depth",
+        lambda: [PutOp(NS, "k", {"v": branching(5_000)})],
+    ),
+    "a query of a million characters": (
+        "query_characters",
+        lambda: [SearchOp(NS, query="x" * 10**6)],
+    ),
+    "a filter of 2,000 keys": (
+        "filter_conditions",
+        lambda: [SearchOp(NS, filter={f"k{n}": n for n in range(2_000)})],
+    ),
+    "a filter of 2,000 keys, inside": (
+        "filter_conditions",
+        lambda: [SearchOp(NS, filter={"a": {f"k{n}": n for n in range(2_000)}})],
+    ),
+    "a filter of 601 levels": (
+        "value_depth",
+        lambda: [SearchOp(NS, filter={"v": deep_filter(600)})],
+    ),
+    "an operand of 601 levels": (
+        "value_depth",
+        lambda: [SearchOp(NS, filter={"v": {"$ne": nested(601)}})],
+    ),
+    "an operand of 9 MB": ("value_bytes", lambda: [SearchOp(NS, filter={"v": "x" * 9_000_000})]),
+    "a limit of a thousand million": ("limit", lambda: [SearchOp(NS, limit=10**9)]),
+    "a thousand million namespaces": ("limit", lambda: [ListNamespacesOp(limit=10**9)]),
+    "2,000 conditions on namespaces": (
+        "filter_conditions",
+        lambda: [ListNamespacesOp(tuple([MatchCondition("prefix", ("acme",))] * 2_000))],
+    ),
+    "a batch of a million reads": ("batch", lambda: [GetOp(NS, "old")] * 10**6),
+    "a batch of a million puts": ("batch", lambda: [PutOp(NS, "k", {"text": "x"})] * 10**6),
+}
+
+
+def deep_filter(levels: int) -> dict[str, Any]:
+    """A filter of so many levels."""
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return dict(value)
+
+
+class Counted(TrigramEmbeddings):
+    """Embeddings that note what they are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(DIMS)
+        self.asked: list[str] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.asked += texts
+        return super().embed_documents(texts)
+
+
+@pytest.fixture
+async def store(open_store: Opener, url: str) -> AsyncIterator[StoreDriver]:
+    async with open_store(url=url, index=text_index()) as opened:
+        await opened.batch([PutOp(NS, "old", {"text": "old"})])
+        yield opened
+
+
+@pytest.mark.parametrize("what", BEYOND)
+async def test_what_is_beyond_the_bounds_is_refused_and_told_which_one_to_raise(
+    store: StoreDriver, url: str, what: str
+) -> None:
+    name, ops = BEYOND[what]
+    before = tables(url)
+    with pytest.raises(TooLargeError, match=rf"beyond {name}, .*Bounds\({name}=…\)"):
+        await store.batch(ops())
+    assert tables(url) == before
+    (item,) = await store.batch([GetOp(NS, "old")])
+    assert item is not None
+
+
+@pytest.mark.parametrize("tier", [None, "working"])
+def test_it_is_refused_through_every_method_and_by_a_tier_too(url: str, tier: str | None) -> None:
+    embed = Counted()
+    with TieredStore(url, index=text_index(embed=embed)) as store:
+        view = store if tier is None else store.tier(tier)
+        calls: list[Callable[[], object]] = [
+            lambda: view.put(NS, "k", {"text": "x" * 9_000_000}),
+            lambda: view.search(NS, query="x" * 10**6),
+            lambda: view.search(NS, limit=10**9),
+            lambda: view.list_namespaces(limit=10**9),
+            lambda: view.batch(PutOp(NS, f"{n}", {"text": "x"}) for n in range(10**6)),
+        ]
+        for call in calls:
+            with pytest.raises(TooLargeError):
+                call()
+        assert store.search(()) == []
+    assert embed.asked == []
+
+
+# What is within them
+
+
+def test_a_million_characters_of_any_kind_are_a_value(url: str) -> None:
+    with TieredStore(url, index=None) as store:
+        for letter in ("x", "漢", "🧠", "\x01", '"'):
+            value = {"content": letter * 1_000_000}
+            store.put(NS, "k", value)
+            item = store.get(NS, "k")
+            assert item is not None
+            assert item.value == value
+
+
+def test_what_stands_on_a_bound_is_within_it(url: str) -> None:
+    bounds = Bounds(
+        value_bytes=30, value_depth=3, query_characters=5, filter_conditions=2, limit=4, batch=2
+    )
+    with TieredStore(url, index=text_index(), bounds=bounds) as store:
+        store.put(NS, "size", {"text": "x" * 18})  # 30 bytes with what JSON needs
+        store.put(NS, "deep", {"a": {"b": []}})
+        assert len(store.search(NS, query="12345", filter={"a": {"b": []}}, limit=4)) == 1
+        assert len(store.search(NS, filter={"text": {"$gt": "w", "$lt": "y"}}, limit=4)) == 1
+        assert len(store.batch([GetOp(NS, "size"), GetOp(NS, "deep")])) == 2
+        beyond: list[Callable[[], object]] = [
+            lambda: store.put(NS, "k", {"text": "x" * 19}),
+            lambda: store.put(NS, "k", {"text": "é" * 9 + "1"}),
+            lambda: store.put(NS, "k", {"a": {"b": [[]]}}),
+            lambda: store.search(NS, query="123456", limit=4),
+            lambda: store.search(NS, filter={"a": 1, "b": 2, "c": 3}, limit=4),
+            lambda: store.search(NS, filter={"a": {"b": {"c": {"d": 1}}}}, limit=4),
+            lambda: store.search(NS, limit=5),
+            lambda: store.batch([GetOp(NS, "size")] * 3),
+        ]
+        for call in beyond:
+            with pytest.raises(TooLargeError):
+                call()
+        assert sorted(item.key for item in store.search(NS, limit=4)) == ["deep", "size"]
+
+
+def test_a_bound_that_was_raised_lets_more_in(url: str) -> None:
+    bounds = Bounds(value_bytes=10_000_000, value_depth=700, limit=10**9, query_characters=10**6)
+    with TieredStore.from_conn_string(url, index={}, bounds=bounds) as store:
+        store.put(NS, "large", {"text": "x" * 9_000_000})
+        store.put(NS, "deep", nested(620))
+        assert {item.key for item in store.search(NS, limit=10**9)} == {"large", "deep"}
+        assert coordinator(store).get_context("x" * 10**6) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("value_bytes", 0),
+        ("value_bytes", 2**40),
+        ("value_depth", 1_001),
+        ("query_characters", "many"),
+        ("filter_conditions", True),
+        ("limit", 2**31),
+        ("batch", None),
+        ("batch", -1),
+        ("statement_timeout_ms", -1),
+        ("statement_timeout_ms", 0.5),
+        ("statement_timeout_ms", 2**31),
+    ],
+)
+def test_a_bound_that_cannot_work_is_named(key: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{key} is a whole number "):
+        Bounds(**{key: value})  # type: ignore[arg-type]
+
+
+def test_bounds_are_bounds() -> None:
+    with pytest.raises(ConfigurationError, match="bounds is a Bounds"):
+        TieredStore("", bounds={"batch": 5})  # type: ignore[arg-type]
+
+
+# Time
+
+SHORT = Bounds(statement_timeout_ms=150)
+
+
+@contextmanager
+def locked(url: str, statement: str) -> Iterator[None]:
+    """Hold what a statement locks meanwhile."""
+    with psycopg.connect(url) as conn:
+        conn.execute(statement.encode())
+        yield
+        conn.rollback()
+
+
+ROW = "SELECT FROM working.memories WHERE key = 'old' FOR UPDATE"
+TABLE = "LOCK TABLE working.memories IN ACCESS EXCLUSIVE MODE"
+
+BLOCKED: dict[str, tuple[str, list[Any]]] = {
+    "a put of a locked row": (ROW, [PutOp(NS, "old", {"text": "new"})]),
+    "a put beside it": (ROW, [PutOp(NS, "beside", {"text": "x"}), PutOp(NS, "old", None)]),
+    "a put of a locked table": (TABLE, [PutOp(NS, "k", {"text": "new"})]),
+    "a read and a put": (TABLE, [GetOp(NS, "old"), PutOp(NS, "k", {"text": "new"})]),
+    "a get": (TABLE, [GetOp(NS, "old")]),
+    "a search by meaning": (TABLE, [SearchOp(NS, query="old")]),
+    "a search": (TABLE, [SearchOp(NS)]),
+    "a list of namespaces": (TABLE, [ListNamespacesOp()]),
+}
+
+
+@pytest.mark.parametrize("what", BLOCKED)
+async def test_what_waits_for_a_lock_is_broken_off_and_the_store_goes_on(
+    open_store: Opener, url: str, what: str
+) -> None:
+    lock, ops = BLOCKED[what]
+    pool = {"min_size": 1, "max_size": 1}
+    async with open_store(url=url, index=text_index(), bounds=SHORT, pool_config=pool) as store:
+        await store.batch([PutOp(NS, "old", {"text": "old"})])
+        before = tables(url)
+        with (
+            locked(url, lock),
+            pytest.raises(QueryTimeoutError, match=r"Bounds\(statement_timeout_ms=…\)"),
+        ):
+            await store.batch(ops)
+        assert tables(url) == before
+        await store.batch(ops)
+        (left,) = await store.batch([SearchOp(NS, query="old", limit=1)])
+        assert isinstance(left, list)
+
+
+async def test_a_coordinators_store_is_broken_off_too(open_store: Opener, url: str) -> None:
+    async with open_store(url=url, index=text_index(), bounds=SHORT) as driver:
+        memory = coordinator(tiered(driver))
+        with locked(url, TABLE), pytest.raises(QueryTimeoutError, match="statement_timeout_ms"):
+            await asyncio.to_thread(memory.store, "The API key rotates on Mondays.")
+        assert (await memory.astats()).total_count == 0
+
+
+def test_a_recall_has_its_own_time(url: str) -> None:
+    with TieredStore(url, index=text_index(), bounds=SHORT) as store:
+        quick = coordinator(store, settings=CoordinatorSettings(query_timeout_ms=20))
+        with locked(url, TABLE), pytest.raises(QueryTimeoutError, match="raise query_timeout_ms"):
+            quick.get_context("x")
+        patient = coordinator(store)
+        with locked(url, TABLE):
+            waiting = store.aside(patient.flows.recall([patient.asking.ask("x", patient.context)]))
+            wait_until(lambda: blocked(url))
+            outlasted(url, TABLE)
+            assert not waiting.done()
+        assert waiting.result(timeout=30) == [[]]
+
+
+def outlasted(url: str, statement: str) -> None:
+    """Return when a statement with twice the store's time has waited in vain for the same lock."""
+    with psycopg.connect(url) as conn:
+        conn.execute("SET statement_timeout = 300")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            conn.execute(statement.encode())
+
+
+def timeout_of(store: TieredStore) -> str:
+    database = store._runner._database
+    assert database is not None
+    with database.pool.connection() as conn:
+        (row,) = conn.execute("SHOW statement_timeout").fetchall()
+    return str(row[0])
+
+
+@pytest.mark.parametrize(
+    ("servers", "given", "holds"),
+    [
+        ("0", Bounds(), "1min"),
+        ("0", Bounds(statement_timeout_ms=None), "0"),
+        ("0", Bounds(statement_timeout_ms=0), "0"),
+        ("0", Bounds(statement_timeout_ms=1_500), "1500ms"),
+        ("5s", Bounds(), "5s"),
+        ("5s", Bounds(statement_timeout_ms=1_000), "1s"),
+        ("5min", Bounds(), "1min"),
+        ("5min", Bounds(statement_timeout_ms=None), "5min"),
+    ],
+)
+def test_the_shorter_time_holds_of_the_stores_and_the_servers(
+    url: str, servers: str, given: Bounds, holds: str
+) -> None:
+    options = {"kwargs": {"options": f"-c statement_timeout={servers}"}}
+    with TieredStore(url, bounds=given, pool_config=options) as store:
+        assert timeout_of(store) == holds
+
+
+def test_setting_up_waits_as_long_as_it_takes(url: str) -> None:
+    lock = "SELECT pg_advisory_xact_lock(" + str(0x6C616E676D656D) + ")"
+    with TieredStore(url, index=text_index(), bounds=SHORT) as store:
+        store.get(NS, "k")
+        with locked(url, lock):
+            waiting = store.aside(store.flows.set_up())
+            wait_until(lambda: blocked(url))
+            outlasted(url, lock)
+            assert not waiting.done()
+        waiting.result(timeout=30)
+        assert timeout_of(store) == "150ms"
+
+
+async def test_building_an_index_waits_as_long_as_it_takes(open_store: Opener) -> None:
+    url = open_store.new_url()
+    options: dict[str, Any] = {"bounds": SHORT, "exact_limit": 10}
+    async with open_store(url=url, index=text_index(), **options) as driver:
+        store = tiered(driver)
+        await driver.batch([PutOp(NS, f"{n}", {"text": f"note {n}"}) for n in range(20)])
+        lock = "LOCK TABLE working.vectors IN ROW EXCLUSIVE MODE"  # what a writer holds
+        with locked(url, lock):
+            waiting = asyncio.create_task(store.aoptimize())
+            await asyncio.to_thread(wait_until, lambda: blocked(url))
+            await asyncio.to_thread(outlasted, url, TABLE.replace("memories", "vectors"))
+            assert not waiting.done()
+        assert await waiting == ("working",)
+        with locked(url, TABLE), pytest.raises(QueryTimeoutError):
+            await driver.batch([SearchOp(NS)])
+
+
+def test_a_refusal_is_the_callers_mistake() -> None:
+    assert issubclass(TooLargeError, InvalidInputError)

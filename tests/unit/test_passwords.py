@@ -1,0 +1,83 @@
+"""Passwords are never shown: not by an error, what it came from, the command line, or a repr."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from langmem_tiers import ConfigurationError, TieredStore
+from langmem_tiers.cli import app
+from langmem_tiers.errors import masked, short
+
+PASSWORD = ("hun", "ter2")
+MALFORMED = [
+    "postgresql://user:hunter2@127.0.0.1:notaport/db",
+    "postgresql://user:hunter2@127.0.0.1:99999/db",
+    "postgres//user:hunter2@127.0.0.1",
+    "postgresql+psycopg://user:hunter2@127.0.0.1/db",
+    "http://user:hunter2@127.0.0.1/db",
+    "user:hunter2@127.0.0.1/db",
+    "postgresql:///user:hunter2@127.0.0.1/db",
+    "postgresql://user:hun@ter2@127.0.0.1/db",
+    "postgresql://user:hun/ter2@127.0.0.1/db",
+    "postgresql://user:hunter2%zz@127.0.0.1/db",
+    "postgresql://user:hunter2@[::1/db",
+    "postgresql://127.0.0.1/db?password=hunter2&bogus=1",
+    "user=user password=hunter2 hots=x",
+    "user=user password='hunter2",
+    "host=127.0.0.1 port=x password=hunter2",
+    "password = hunter2 = host",
+]
+
+
+@pytest.mark.parametrize("url", MALFORMED)
+def test_a_malformed_connection_string_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="no Postgres connection string") as refused:
+        TieredStore(url)
+
+    told = [repr(refused.value), str(refused.value)]
+    behind = refused.value.__cause__ or refused.value.__context__
+    assert behind is None
+    assert not any(part in one for part in PASSWORD for one in told)
+
+
+@pytest.mark.parametrize("url", MALFORMED)
+@pytest.mark.parametrize("by", ["--url", "environment"])
+def test_the_command_line_shows_no_password(url: str, by: str) -> None:
+    given = ["--url", url] if by == "--url" else []
+    env = {"LANGMEM_TIERS_URL": url}
+    result = CliRunner().invoke(app, ["stats", *given], env={} if given else env)
+
+    assert result.exit_code != 0
+    assert "no Postgres connection string" in " ".join(result.output.split())
+    assert not any(part in result.output for part in PASSWORD)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("s3://key:hunter2@bucket/x", "s3://key:***@bucket/x"),
+        ("'postgresql://u:hun@ter2@h/d'", "'postgresql://u:***@h/d'"),
+        ("host=h password=hunter2 user=u", "host=h password=*** user=u"),
+        ("host=h password='hun \\'ter2' user=u", "host=h password=*** user=u"),
+        ("postgresql://h/d?sslpassword=hunter2&a=b", "postgresql://h/d?sslpassword=***&a=b"),
+        ("a plain text: with @ and = in it", "a plain text: with @ and = in it"),
+    ],
+)
+def test_a_password_is_masked_wherever_a_value_is_shown(text: str, left: str) -> None:
+    assert masked(text) == left
+    assert not any(part in short({"url": text}, 400) for part in PASSWORD)
+
+
+def test_what_a_store_connects_by_prints_in_a_line_without_secrets() -> None:
+    store = TieredStore(
+        "postgresql://anna:hunter2@nowhere.invalid/memory",
+        index={},
+        pool_config={"kwargs": {"password": "hunter2"}},
+    )
+    target = vars(store._runner)["_target"]
+
+    assert repr(target) == "Target(vector_type=None)"
+    for one in (store._runner, store.options, store.flows, vars(store)):
+        assert not any(part in repr(one) for part in PASSWORD)
+        assert len(repr(one)) < 2_000

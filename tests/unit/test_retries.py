@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import errno
+import os
+from http import HTTPStatus
+from typing import Any
+
+import psycopg
+import pytest
+
+from langmem_tiers import signature
+from langmem_tiers.demo.tasks import FAMILIES
+from langmem_tiers.learn.retries import may_hold, resembles, teaches
+from langmem_tiers.learn.transience import is_transient
+
+DIRECTORY = "/home/ada/work/acme/services/api"
+Pair = tuple[dict[str, Any], dict[str, Any]]
+
+
+def commands(*pairs: tuple[str, str]) -> list[Pair]:
+    return [({"command": one}, {"command": other}) for one, other in pairs]
+
+
+RETRIES: list[Pair] = [
+    ({"text": "1,234"}, {"text": "1234"}),
+    ({"text": "EUR 12"}, {"text": "12"}),
+    ({"path": "fiel.txt"}, {"path": "file.txt"}),
+    ({"path": "data/rates.csv"}, {"path": "/srv/data/rates.csv"}),
+    ({"city": "Pariss"}, {"city": "Paris"}),
+    ({"id": "17"}, {"id": 17}),
+    ({"q": "cats", "limit": 1000}, {"q": "cats", "limit": 100}),
+    ({"path": "a.csv"}, {"path": "a.csv", "encoding": "latin-1"}),
+    ({"url": "https://example.org/a"}, {"address": "https://example.org/a"}),
+    ({"filter": {"name": "Ada", "of": [1, 2]}}, {"filter": {"name": "Ada", "of": ["1", "2"]}}),
+    ({}, {"q": "cats"}),
+    ({"code": "int('1,234')"}, {"code": "int('1,234'.replace(',', ''))"}),
+    ({"sql": "SELECT nme FROM users"}, {"sql": "SELECT name FROM users"}),
+    *commands(
+        ("pip install foo", "pip install foo --index-url https://mirror.example.org"),
+        ("pip install sklearn", "pip install scikit-learn"),
+        ("git push", "git push --set-upstream origin main"),
+    ),
+]
+OTHERS: list[Pair] = [
+    ({"city": "Paris"}, {"city": "Berlin"}),
+    ({"city": "Paris", "units": "metric"}, {"city": "Berlin", "units": "metric"}),
+    ({"id": 17}, {"id": 18}),
+    ({"id": "order-17"}, {"id": "order-18"}),
+    ({"path": f"{DIRECTORY}/rates.py"}, {"path": f"{DIRECTORY}/README.md"}),
+    ({"command": "pip install foo"}, {"script": "ls -la"}),
+    (
+        {"command": "pip install foo", "cwd": DIRECTORY},
+        {"command": "ls -la", "cwd": DIRECTORY},
+    ),
+    *commands(
+        ("pip install foo", "ls -la"),
+        ("pip install foo", "pip list"),
+        ("git push", "git status"),
+        ("cat a.txt", "cat b.txt"),
+        ("python train.py", "python test.py"),
+        ("cd /repo && pytest -q", "cd /repo && ls -la"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("failed", "retry"), RETRIES)
+def test_a_retry_keeps_most_of_what_failed(failed: dict[str, Any], retry: dict[str, Any]) -> None:
+    assert resembles(failed, retry)
+    assert teaches(failed, retry)
+
+
+@pytest.mark.parametrize(("failed", "later"), OTHERS)
+def test_another_call_of_the_tool_is_no_retry(
+    failed: dict[str, Any], later: dict[str, Any]
+) -> None:
+    assert not resembles(failed, later)
+
+
+def test_a_name_that_changes_beside_a_text_that_is_kept_teaches_and_holds_nothing() -> None:
+    locked, opened = ({"key": "api", "vault": one} for one in ("locked", "open"))
+
+    assert teaches(locked, opened)
+    assert not resembles(locked, opened)
+
+
+@pytest.mark.parametrize("of", ["city", "id", "path", "command"])
+def test_another_call_of_the_tool_teaches_nothing(of: str) -> None:
+    pairs = [(one, other) for one, other in OTHERS if [*one] == [*other] == [of]]
+
+    assert pairs
+    assert not any(teaches(one, other) for one, other in pairs)
+
+
+def test_another_command_in_the_same_directory_teaches_nothing() -> None:
+    failed, later = ({"command": one, "cwd": DIRECTORY} for one in ("pip install foo", "ls -la"))
+
+    assert not teaches(failed, later)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_corrected_code_is_a_retry_of_it(family: str) -> None:
+    of = FAMILIES[family]
+
+    for given in map(repr, of.given):
+        assert resembles({"code": of.naive, "given": given}, {"code": of.improved, "given": given})
+
+
+def test_long_texts_are_compared_in_bounded_time() -> None:
+    long, other = (" ".join(f"{name}{n}x{n}" for n in range(5_000)) for name in ("one", "two"))
+
+    assert resembles({"code": long}, {"code": f"{long} more"})
+    assert not resembles({"code": long}, {"code": other})
+
+
+UNREACHABLE = (
+    "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError(\"x: Failed "
+    "to establish a new connection: [Errno -2] Name or service not known\")': /simple/foo/\n"
+    "ERROR: No matching distribution found for foo"
+)
+PASSING = [
+    *(f"OSError: {os.strerror(one)}" for one in (errno.ECONNREFUSED, errno.ENETUNREACH)),
+    f"[Errno {errno.ECONNRESET}] whatever the platform calls it",
+    *(f"HTTP {code}" for code in (408, 425, 429, 500, 502, 503, 504)),
+    *(f"{HTTPStatus(code).phrase}" for code in (408, 429, 502, 503, 504)),
+    *("TimeoutError", "TimeoutError: read of x:443 timed out after 5 s", "ConnectionError: x"),
+    *("requests.exceptions.ReadTimeout: x", "httpx.ConnectError: x", "BrokenPipeError: x"),
+    "openai.RateLimitError: Error code: 429 - {'message': 'slow down'}",
+    "503 Server Error: Service Unavailable for url: https://example.org",
+    "Request failed with status code 502",
+    *("Rate limit exceeded, try again in 20s", "i/o timeout", "context deadline exceeded"),
+    "dial tcp 10.0.0.1:5432: connect: connection refused",
+    *("getaddrinfo ENOTFOUND example.org", "sqlite3.OperationalError: database is locked"),
+    "socket.gaierror: [Errno -3] Temporary failure in name resolution",
+    "ERROR: canceling statement due to lock timeout",
+    "Lock wait timeout exceeded; try restarting transaction",
+    "ERROR 1213 (40001): Deadlock found when trying to get lock",
+    "subprocess.TimeoutExpired: Command 'x' timed out after 3 seconds",
+    'status = StatusCode.UNAVAILABLE details = "x"',
+    UNREACHABLE,
+]
+LASTING = [
+    "ValueError: the amount '1,234' has a comma",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'x'",
+    "PermissionError: [Errno 13] Permission denied",
+    "TypeError: f() got an unexpected keyword argument 'timeout'",
+    "KeyError: 'connection'",
+    "the connection string is invalid",
+    "unknown option --timeout",
+    "assert 500 == 200",
+    "HTTP 404: Not Found",
+    "HTTP 403",
+    "ERROR: No matching distribution found for foo",
+]
+
+
+@pytest.mark.parametrize("failure", PASSING)
+def test_what_passes_by_itself_is_known_by_the_names_of_systems(failure: str) -> None:
+    assert is_transient(failure)
+
+
+@pytest.mark.parametrize("failure", LASTING)
+def test_what_lasts_is_not_taken_for_what_passes(failure: str) -> None:
+    assert not is_transient(failure)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        TimeoutError(),
+        ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)),
+        psycopg.errors.DeadlockDetected("deadlock detected"),
+        psycopg.errors.LockNotAvailable("x: could not obtain lock"),
+    ],
+)
+def test_a_signature_tells_as_well_what_passes(failure: Exception) -> None:
+    assert is_transient(str(signature(failure, tool="run")))
+
+
+def lesson(**changes: Any) -> dict[str, Any]:
+    return {
+        "original_approach": 'run({"command": "pip install foo"})',
+        "improved_approach": 'run({"command": "pip install foo --pre"})',
+        "failure_reason": "ERROR: No matching distribution found for foo",
+        "source": "tool",
+        **changes,
+    }
+
+
+def test_a_lesson_holds_a_call_for_a_retry_and_for_what_somebody_says() -> None:
+    other = 'run({"command": "ls -la"})'
+
+    assert may_hold(lesson())
+    assert may_hold(lesson(improved_approach="Ask for a release candidate"))
+    assert may_hold(lesson(improved_approach=other, source="user"))
+    assert may_hold({**lesson(improved_approach=other), "source": None})
+    assert not may_hold(lesson(improved_approach=other))
+    assert not may_hold(lesson(failure_reason="TimeoutError: x"))
+    assert not may_hold(lesson(signature="run: ConnectionError: x", source="user"))
