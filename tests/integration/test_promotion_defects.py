@@ -287,7 +287,7 @@ async def test_what_is_put_over_one_of_several_sources_leaves_the_others_where_t
     assert await ours.states() == {move.key: None, same: "consolidated", move.successor: None}
     assert await ours.billing("rollback", move.move)
     assert await ours.states() == {move.key: None, same: None}
-    assert counts(await ours.billing("explain", same)) == (2, 2, 0)
+    assert counts(await ours.shipping("explain", same)) == (2, 2, 0)
 
 
 async def test_what_is_put_over_the_source_of_a_demoted_memory_is_not_hidden_by_a_rollback(

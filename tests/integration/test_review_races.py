@@ -217,8 +217,11 @@ async def test_what_is_not_quarantined_or_not_there_is_told_by_an_error_of_its_o
         for project in ("a", "b"):
             other = Caller(coordinator(call.memory.tiered_store, project_id=project), call.mode)
             await other("store", ATTACKS[0], source="web", key="several")
+        with pytest.raises(NotQuarantinedError, match="there is no memory 'several'"):
+            await call(verb, "several", reason="another project's")
+        owner = Caller(coordinator(call.memory.tiered_store), call.mode)
         with pytest.raises(InvalidInputError, match="several memories of the tenant") as several:
-            await call(verb, "several", reason="ours")
+            await owner(verb, "several", reason="ours")
         assert not isinstance(several.value, NotQuarantinedError)
 
 

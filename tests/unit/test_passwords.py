@@ -77,7 +77,7 @@ def test_what_a_store_connects_by_prints_in_a_line_without_secrets() -> None:
     )
     target = vars(store._runner)["_target"]
 
-    assert repr(target) == "Target(vector_type=None)"
+    assert repr(target) == "Target(vector_type=None, statement_timeout_ms=60000)"
     for one in (store._runner, store.options, store.flows, vars(store)):
         assert not any(part in repr(one) for part in PASSWORD)
         assert len(repr(one)) < 2_000
