@@ -26,6 +26,7 @@ _DATA: Final = "data"
 _UNFINISHED: Final = ".langmem-tiers-new"
 _USERS: Final = "users.lock"
 _MOUNT_POINT: Final = "lost+found"
+_ACCOUNTS: Final = Path("/etc")
 
 
 @contextlib.contextmanager
@@ -111,6 +112,8 @@ def _new_cluster(path: Path, version: int) -> Cluster:
         shutil.rmtree(unfinished)
     unfinished.mkdir(mode=0o700)
     if os.geteuid() == 0:
-        os.chown(unfinished, system_account(), -1)
+        with exclusively(_ACCOUNTS):  # useradd adds an account twice if it runs twice at once
+            account = system_account()
+        os.chown(unfinished, account, -1)
     Cluster(unfinished, version).create()
     return Cluster(unfinished.rename(path / _DATA), version)

@@ -53,6 +53,11 @@ class Process:
         line = self.popen.stdout.readline().strip()
         return line or self.popen.communicate()[1]
 
+    def say(self, line: str) -> None:
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(line + "\n")
+        self.popen.stdin.flush()
+
     def end(self) -> None:
         """Let the script run to its end, which must be silent and without an error."""
         out, err = self.popen.communicate("go\n", timeout=60)
@@ -539,6 +544,33 @@ def test_an_ordinary_user_runs_it_under_the_own_name(spawn: Callable[..., Proces
     finally:
         process.kill()
         shutil.rmtree(directory)
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root needs another account")
+def test_the_first_servers_of_a_machine_may_start_at_once(
+    tmp_path: Path, spawn: Callable[..., Process]
+) -> None:
+    account = f"lmt{os.getpid()}"
+    script = f"""
+    from langmem_tiers import postgres_cluster
+    postgres_cluster._ACCOUNT = {account!r}
+    say('ready')
+    sys.stdin.readline()
+    server.start()
+    say(*query('SELECT 7'))
+    sys.stdin.readline()
+    server.stop()
+    """
+    processes = [spawn(tmp_path / f"{number}", script) for number in range(4)]
+    try:
+        assert [process.heard() for process in processes] == ["ready"] * 4
+        for process in processes:
+            process.say("start")
+        assert [process.heard() for process in processes] == ["7"] * 4
+        for process in processes:
+            process.end()
+    finally:
+        subprocess.run(["userdel", account], check=True)
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root needs another account")
