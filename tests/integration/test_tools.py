@@ -357,7 +357,7 @@ def test_two_users_never_share_a_place(tiered: TieredStore, labels: tuple[str, .
         manage.invoke({"content": f"Tea {number}"}, config)
     for number, config in enumerate(users):
         (found,) = json.loads(search.invoke({"query": "tea", "limit": 100}, config))
-        assert found["value"] == {"content": f"Tea {number}"}
+        assert found["value"]["content"] == f"Tea {number}"
 
 
 def test_a_name_in_a_tool_is_the_place_of_that_name_and_of_no_other(tiered: TieredStore) -> None:
@@ -368,4 +368,4 @@ def test_a_name_in_a_tool_is_the_place_of_that_name_and_of_no_other(tiered: Tier
         manage.invoke({"content": f"of {name}"}, {"configurable": {"user_id": name}})
     for name in ("a.b", *names):
         place = (MemoryContext(tenant=name).root,)
-        assert [one.value for one in tiered.search(place)] == [{"content": f"of {name}"}]
+        assert [one.value["content"] for one in tiered.search(place)] == [f"of {name}"]
