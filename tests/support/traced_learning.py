@@ -124,7 +124,7 @@ async def alone(call: Caller, clock: Clock) -> None:
     await call("reflect", [ATTEMPT], model=teacher())
     found = await call("get_lessons", LESSON["failure"], tools="add", run_id=Run("1", "whole"))
     await call("expose", found, run_id="2")
-    await call("record_outcome", (one for one in found), True, run_id="2")
+    await call("record_outcome", (one for one in found), run_id="2", success=True)
     await call("promote_to_long_term", lesson.key)
     clock.advance(days=8)
     model = teacher()
