@@ -452,7 +452,7 @@ async def test_a_chat_history_is_remembered_as_it_was_said(
     assert {one.session_id for one in found if one} == {session}
     assert {one.memory_type for one in found if one} == {"episodic"}
     assert [one.metadata for one in found if one][1::3] == [{"name": "ann"}, {"message_id": "m-5"}]
-    best = memory.get_context("When is the launch?", limit=1, cutoff=False)[0]
+    best = memory.get_context("launch", limit=1, cutoff=False)[0]
     assert best.content == "When is the launch?"
 
 
