@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from langmem_tiers.learn.transience import is_transient
 from langmem_tiers.remember.candidate import Source
@@ -20,10 +20,13 @@ from langmem_tiers.values import source_of
 CLOSE: Final = 0.6
 """How like each other what is compared has to be, in 0…1: the cutoff of `difflib`'s own close
 matches, of which its documentation says that sequences above it are close. Nothing was fitted."""
-_LONGEST: Final = 8_000
+_LONGEST: Final = 4_000
 """Characters of an argument that are compared."""
-_PARTS: Final = 30
+_PARTS: Final = 10
 """Parts that differ, and are compared with each other; further ones count as different."""
+_AMIDST: Final = 8
+"""Words of a part, and characters of a word, between what is the same at both ends, up to which
+these are compared as well: what takes time by more than its length is short."""
 
 _WORD: Final = re.compile(r"\d+(?:[.,_']\d+)*|[^\W\d_]+")
 _CALL: Final = re.compile(r"[^(]*\((\{.*\})\)", re.DOTALL)
@@ -71,7 +74,8 @@ def may_hold(lesson: Mapping[str, Any]) -> bool:
     """Whether a lesson is reason enough not to run the call that failed.
 
     What failed for the moment may work by now. What a person taught holds it, as does advice in
-    words; a call that was merely seen to work later, if it is another try of the one that failed.
+    words; a call that was merely seen to work later, if it is the one that failed with something
+    added, left out or written otherwise: where a name or a number is another, so may be the act.
     """
     told = (lesson.get(name) for name in ("failure_reason", "signature"))
     if any(isinstance(one, str) and is_transient(one) for one in told):
@@ -79,7 +83,15 @@ def may_hold(lesson: Mapping[str, Any]) -> bool:
     if source_of(lesson) in (Source.USER, Source.SYSTEM):
         return True
     tried, instead = (_arguments(lesson.get(f"{name}_approach")) for name in _APPROACHES)
-    return tried is None or instead is None or resembles(tried, instead)
+    return tried is None or instead is None or _corrects(tried, instead)
+
+
+def _corrects(failed: Mapping[str, Any], retry: Mapping[str, Any]) -> bool:
+    """Whether a retry resembles what failed, and nothing in it stands where another thing did."""
+    shared = failed.keys() & retry.keys()
+    pairs = [(_text(failed[name]), _text(retry[name])) for name in shared]
+    changed = pairs or [(_said(failed), _said(retry))]
+    return resembles(failed, retry) and not any(_compared(*one).replaced for one in changed)
 
 
 _APPROACHES: Final = ("original", "improved")
@@ -87,36 +99,47 @@ _APPROACHES: Final = ("original", "improved")
 
 def likeness(one: str, other: str) -> float:
     """How much of one text the other keeps, in 0…1: part by part, in any order; all, if it adds."""
+    return _compared(one, other).alike
+
+
+class _Compared(NamedTuple):
+    """How alike two texts are, and whether a part of one stands where the other has another."""
+
+    alike: float
+    replaced: bool
+
+
+def _compared(one: str, other: str) -> _Compared:
     ours, theirs = Counter(_parts(one)), Counter(_parts(other))
     if not ours or not theirs or _joined(ours) == _joined(theirs):
-        return float(_joined(ours) == _joined(theirs))
-    if ours <= theirs:
-        return 1.0
-    same = ours & theirs
-    shared, right = float(same.total()), [*(theirs - same).elements()][:_PARTS]
-    for part in [*(ours - same).elements()][:_PARTS]:
-        alike, place = max(
-            ((_alike(part, one), at) for at, one in enumerate(right)), default=(0, 0)
-        )
+        same = _joined(ours) == _joined(theirs)
+        return _Compared(float(same), replaced=not same)
+    kept = ours & theirs
+    left, right = [*(ours - kept).elements()], [*(theirs - kept).elements()]
+    shared = kept.total() + sum(_pairs(left, right))
+    alike = 1.0 if ours <= theirs else 2 * shared / (ours.total() + theirs.total())
+    return _Compared(alike, replaced=bool(left and right))
+
+
+def _pairs(left: list[Part], right: list[Part]) -> Iterator[float]:
+    """How alike those are that go together; they are taken out of both."""
+    for part in left[:_PARTS]:
+        found = ((_alike(part, one), at) for at, one in enumerate(right[:_PARTS]))
+        alike, place = max(found, default=(0, 0))
         if alike >= CLOSE:
-            shared += alike
+            left.remove(part)
             del right[place]
-    return 2 * shared / (ours.total() + theirs.total())
+            yield alike
 
 
 def _alike(one: Part, other: Part) -> float:
     """How much two parts have in common; nothing, if a word has become another one altogether."""
-    kept = 0.0
-    changes = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-    for kind, begin, end, first, last in changes:
-        if kind == "equal":
-            kept += end - begin
-        elif kind == "replace":
-            near = sum(map(_near, one[begin:end], other[first:last]))
-            if not near:
-                return 0.0
-            kept += near
-    return 2 * kept / (len(one) + len(other))
+    first, last = _ends(one, other)
+    ours, theirs = one[first : len(one) - last], other[first : len(other) - last]
+    near = sum(map(_near, ours[:_AMIDST], theirs[:_AMIDST]))
+    if ours and theirs and not near:
+        return 0.0
+    return 2 * (first + last + near) / (len(one) + len(other))
 
 
 def _near(one: str, other: str) -> float:
@@ -125,8 +148,21 @@ def _near(one: str, other: str) -> float:
         return 1.0
     if one[0].isdigit() or other[0].isdigit():
         return 0.0
-    near = SequenceMatcher(None, one, other, autojunk=False).ratio()
+    first, last = _ends(one, other)
+    ours, theirs = one[first : len(one) - last], other[first : len(other) - last]
+    kept = first + last
+    if max(len(ours), len(theirs)) <= _AMIDST:
+        kept += sum(each.size for each in SequenceMatcher(None, ours, theirs).get_matching_blocks())
+    near = 2 * kept / (len(one) + len(other))
     return near if near >= CLOSE else 0.0
+
+
+def _ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
+    """How many items two sequences share at their beginnings, and then at their ends."""
+    most = min(len(one), len(other))
+    first = next((at for at in range(most) if one[at] != other[at]), most)
+    rest = range(1, most - first + 1)
+    return first, next((at - 1 for at in rest if one[-at] != other[-at]), most - first)
 
 
 def _parts(text: str) -> Sequence[Part]:

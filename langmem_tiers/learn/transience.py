@@ -14,11 +14,13 @@ import socket
 from http import HTTPStatus
 from typing import Final
 
+from langmem_tiers.remember.reading import ends_of
+
 _ERRNO: Final = [
     name
     for name in (
         *("ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "ETIMEDOUT", "EHOSTUNREACH", "EHOSTDOWN"),
-        *("ENETUNREACH", "ENETDOWN", "ENETRESET", "EAGAIN"),
+        *("ENETUNREACH", "ENETDOWN", "ENETRESET", "EAGAIN", "EPIPE"),
     )
     if hasattr(errno, name)
 ]
@@ -36,9 +38,12 @@ _PARTS: Final = "Connect(?:ion)?|NameResolution|BrokenPipe|Throttl(?:ed|ing)"
 _PRINTED: Final = (
     *("Temporary failure in name resolution", "Name or service not known"),
     *("nodename nor servname provided, or not known", "database is locked"),
+    *("could not serialize access", "could not obtain lock", "server closed the connection"),
+    *("socket hang up", "could not get lock"),
 )
-"""What resolvers (glibc, BSD) and SQLite print for EAI_AGAIN, EAI_NONAME and SQLITE_BUSY, which no
-function of Python's tells."""
+"""What resolvers (glibc, BSD) and SQLite print for EAI_AGAIN, EAI_NONAME and SQLITE_BUSY, Postgres
+for 40001 and 55P03, libpq and Node for ECONNRESET, and dpkg for EAGAIN, which no function of
+Python's tells."""
 
 _NUMBERS: Final = [
     *(getattr(errno, name) for name in _ERRNO),
@@ -74,7 +79,6 @@ _IDENTIFIER: Final = re.compile(
             rf"\b(?:{_GRPC})\b",
             rf"\[Errno (?:{'|'.join(map(str, _NUMBERS))})\]",
             rf"\(os error (?:{'|'.join(map(str, _NUMBERS))})\)",
-            rf"\b[A-Za-z]*(?:{_PARTS})\w*(?:Error|Exception)\b",
             r"\b(?:[A-Z]\w*Timeout\w*|Timeout(?:Error|Exception|Expired))\b",
             r"\b(?:RemoteDisconnected|gaierror)\b",
         )
@@ -82,6 +86,13 @@ _IDENTIFIER: Final = re.compile(
 )
 
 
+_CLASS: Final = re.compile(r"\b[A-Za-z]\w*(?:Error|Exception)\b")
+_PART: Final = re.compile(_PARTS)
+
+
 def is_transient(failure: str) -> bool:
     """Whether the text of a failure names a condition that passes by itself."""
-    return bool(_IDENTIFIER.search(failure) or _CONDITION.search(failure))
+    failure = ends_of(failure)
+    if _IDENTIFIER.search(failure) or _CONDITION.search(failure):
+        return True
+    return any(_PART.search(one[0]) for one in _CLASS.finditer(failure))

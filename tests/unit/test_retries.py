@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import time
 from http import HTTPStatus
 from typing import Any
 
@@ -112,6 +114,16 @@ def test_long_texts_are_compared_in_bounded_time() -> None:
     assert not resembles({"code": long}, {"code": other})
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("a", "ax"), ("a ", "ax "), ("a1", "b1"), ("a/", "ax/"), ("ab.", "ba.")],
+)
+def test_texts_of_any_make_are_compared_without_holding_a_thread(one: str, other: str) -> None:
+    begun = time.process_time()
+    teaches({"code": one * 100_000, "as": "it is"}, {"code": other * 100_000, "as": "it is"})
+    assert time.process_time() - begun < 0.5
+
+
 UNREACHABLE = (
     "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError(\"x: Failed "
     "to establish a new connection: [Errno -2] Name or service not known\")': /simple/foo/\n"
@@ -135,6 +147,11 @@ PASSING = [
     "Lock wait timeout exceeded; try restarting transaction",
     "ERROR 1213 (40001): Deadlock found when trying to get lock",
     "subprocess.TimeoutExpired: Command 'x' timed out after 3 seconds",
+    "ERROR: could not serialize access due to concurrent update",
+    'ERROR: could not obtain lock on row in relation "t"',
+    "server closed the connection unexpectedly",
+    *("Error: socket hang up", "[Errno 32] Broken pipe"),
+    "E: Could not get lock /var/lib/dpkg/lock-frontend",
     'status = StatusCode.UNAVAILABLE details = "x"',
     UNREACHABLE,
 ]
@@ -196,3 +213,19 @@ def test_a_lesson_holds_a_call_for_a_retry_and_for_what_somebody_says() -> None:
     assert not may_hold(lesson(improved_approach=other))
     assert not may_hold(lesson(failure_reason="TimeoutError: x"))
     assert not may_hold(lesson(signature="run: ConnectionError: x", source="user"))
+
+
+@pytest.mark.parametrize(
+    ("failed", "worked"),
+    [
+        ({"cmd": "deploy --env staging app"}, {"cmd": "deploy --env production app"}),
+        ({"order": 7, "note": "a refund"}, {"order": 8, "note": "a refund"}),
+        ({"cmd": "curl -X DELETE localhost/17"}, {"cmd": "curl -X GET localhost/17"}),
+        ({"to": "ada", "text": "It is done"}, {"to": "bob", "text": "It is done"}),
+    ],
+)
+def test_no_call_is_held_for_one_in_which_something_stands_for_another_thing(
+    failed: dict[str, Any], worked: dict[str, Any]
+) -> None:
+    seen = {"original": f"run({json.dumps(failed)})", "improved": f"run({json.dumps(worked)})"}
+    assert not may_hold(lesson(**{f"{name}_approach": one for name, one in seen.items()}))
