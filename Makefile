@@ -102,6 +102,10 @@ check: lint types contracts test-16 test-peers test ## Do all that CI does
 proof: $(VENV)/.dev-stamp ## Run every proof at full size (takes long)
 	@LANGMEM_TIERS_PROOF=full LANGMEM_TIERS_TEST_PG=18 $(PYTEST) -o faulthandler_timeout=0 -m proof $(ARGS)
 
+.PHONY: measure
+measure: $(VENV)/.dev-stamp ## Measure how large and how tangled the package is; ARGS=--check for what is too long
+	@$(BIN)/python -m benchmarks.package_size $(ARGS)
+
 .PHONY: bench
 bench: $(BENCHMARKS:%=bench-%) ## Run all benchmarks
 

@@ -1,0 +1,181 @@
+"""What a package's sources hold: lines of code, functions, and what is written twice."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE_LINES, FUNCTION_LINES = 400, 60
+"""The most lines of a file and of a function (CONTRIBUTING.md)."""
+
+_SILENT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A file or a function, and how many lines it has, all of them."""
+
+    name: str
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A file of a package, read and parsed."""
+
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def lines(self) -> int:
+        return len(_rows(self.text))
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+
+def modules(package: Path) -> list[Module]:
+    """Every module of a package by its name; the package itself comes first."""
+    read = (_module(package, path) for path in package.rglob("*.py"))
+    return sorted(read, key=lambda one: one.name)
+
+
+def _module(package: Path, path: Path) -> Module:
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    text = path.read_text(encoding="utf-8")
+    return Module(name, path, text, ast.parse(text))
+
+
+def lines_below(folder: Path) -> int:
+    """All lines of the Python files in a folder."""
+    return sum(len(_rows(one.read_text(encoding="utf-8"))) for one in folder.rglob("*.py"))
+
+
+def code_lines(text: str) -> int:
+    """Lines without those that are blank or hold but a comment or a docstring.
+
+    A string that stands alone is a docstring wherever it stands: below a constant as well.
+    """
+    documented = _documented(ast.parse(text))
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        rows = range(token.start[0], token.end[0] + 1)
+        if token.type in _SILENT or (token.type == tokenize.STRING and documented.issuperset(rows)):
+            continue
+        found.update(rows)
+    return sum(bool(line.strip()) for row, line in enumerate(_rows(text), 1) if row in found)
+
+
+def _rows(text: str) -> list[str]:
+    """Lines as the tokenizer counts them: `splitlines` ends one at a form feed as well."""
+    return list(io.StringIO(text))
+
+
+def _documented(tree: ast.Module) -> set[int]:
+    return {
+        row
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and _is_text(node.value)
+        for row in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[Sized]:
+    """Every function and its lines from `def` to the end, without decorators, nested ones too."""
+    for node in ast.iter_child_nodes(tree):
+        name = prefix
+        if isinstance(node, _Function | ast.ClassDef):
+            name = f"{prefix}.{node.name}".lstrip(".")
+        if isinstance(node, _Function):
+            yield Sized(name, (node.end_lineno or node.lineno) - node.lineno + 1)
+        yield from functions(node, name)
+
+
+def async_functions(tree: ast.Module) -> int:
+    """How many `async def` there are."""
+    return sum(isinstance(node, ast.AsyncFunctionDef) for node in ast.walk(tree))
+
+
+def names_offered(tree: ast.Module) -> int:
+    """How many names `__all__` holds, wherever it is assigned."""
+    return sum(
+        len(node.value.elts)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.List)
+        and any(isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets)
+    )
+
+
+def copies_side_by_side(tree: ast.Module) -> list[str]:
+    """Names of functions `x` whose `async def ax` stands in the same scope, both with work to do.
+
+    A scope is a module, a class or a function. Work is more than one statement, nested ones
+    counted: a pair of which either does but forward is no copy.
+    """
+    return [
+        name
+        for scope in ast.walk(tree)
+        if isinstance(scope, ast.Module | ast.ClassDef | _Function)
+        for name, blocking in _by_name(scope).items()
+        if _copied(blocking, _by_name(scope).get(twin(name)))
+    ]
+
+
+def copies_in_classes(tree: ast.Module) -> list[str]:
+    """Methods of a class `X` that one `AsyncX` in its file has again, both with work to do."""
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    return [
+        f"{name.replace('Async', '')}.{method}"
+        for name, other in classes.items()
+        if "Async" in name and (one := classes.get(name.replace("Async", "")))
+        for method, blocking in _by_name(one).items()
+        if any(_copied(blocking, _by_name(other).get(each)) for each in (method, twin(method)))
+    ]
+
+
+def twin(name: str) -> str:
+    """The asynchronous name: an `a` after the underscores."""
+    bare = name.lstrip("_")
+    return f"{name.removesuffix(bare)}a{bare}"
+
+
+def _by_name(scope: ast.Module | ast.ClassDef | _Function) -> dict[str, _Function]:
+    return {node.name: node for node in scope.body if isinstance(node, _Function)}
+
+
+def _copied(blocking: _Function, other: _Function | None) -> bool:
+    return (
+        isinstance(blocking, ast.FunctionDef)
+        and isinstance(other, ast.AsyncFunctionDef)
+        and min(_statements(blocking), _statements(other)) > 1
+    )
+
+
+def _statements(function: _Function) -> int:
+    """Statements of a body, nested ones counted, docstrings not."""
+    return sum(
+        isinstance(node, ast.stmt) and not (isinstance(node, ast.Expr) and _is_text(node.value))
+        for part in function.body
+        for node in ast.walk(part)
+    )

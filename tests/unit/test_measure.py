@@ -1,0 +1,219 @@
+"""What `make measure` counts, on small sources."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from benchmarks.package_imports import circles, graph, longest_path
+from benchmarks.package_size import breaches, entries, size_of
+from benchmarks.package_source import (
+    Sized,
+    async_functions,
+    code_lines,
+    copies_in_classes,
+    copies_side_by_side,
+    functions,
+    modules,
+    names_offered,
+)
+
+SOURCE = '''\
+"""A module.
+
+Of three lines."""
+
+# a comment
+import os  # beside code
+
+LIMIT = 3
+"""What it is for."""
+
+
+def first(text: str) -> str:
+    """What it does."""
+    # why
+    sql = """SELECT 1
+
+    -- a line of a string, not a comment
+    """
+    return text + sql
+
+
+class Second:
+    def only(self) -> str: "In the line of its code."
+    "Of two lines, \\
+    in quotes of one."
+'''
+IN_CIRCLES = {
+    "__init__": "",
+    "a": "from pkg import b",
+    "b": "import pkg.c",
+    "c": "from .a import name\nfrom pkg import d",
+    "d": "import os\nfrom .deep import under",
+    "deep/__init__": "",
+    "deep/under": "from ..bottom import name\nfrom . import beside",
+    "deep/beside": "",
+    "bottom": "",
+}
+HIDDEN = {
+    "__init__": "",
+    "a": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pkg.b import B",
+    "b": "def later():\n    from pkg import a\n    import pkg.c",
+    "c": "try:\n    import pkg.d\nexcept ImportError:\n    pass",
+    "d": "",
+}
+COPIES = """
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+async def aread(path):
+    async with open(path) as file:
+        return await file.read()
+
+def forwarded():
+    '''A docstring is no work.'''
+    return 1
+
+async def aforwarded():
+    text = await one()
+    return text
+
+class Steps:
+    def _go(self):
+        self.left = 1
+        self.right = 2
+
+    async def _ago(self):
+        self.left = 1
+        self.right = 2
+
+    def alone(self):
+        a = 1
+        return a
+
+class Session:
+    def perform(self): a = 1; return a
+    def __enter__(self): a = 1; return a
+    def end(self): return 1
+
+class AsyncSession:
+    async def perform(self): a = 1; return a
+    async def __aenter__(self): a = 1; return a
+    async def end(self): return 1
+
+def make():
+    def call(): a = 1; return a
+    async def acall(): a = 1; return a
+    return call, acall
+"""
+
+
+def package(folder: Path, sources: dict[str, str]) -> Path:
+    """Write a package named pkg."""
+    for name, text in sources.items():
+        path = folder / "pkg" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder / "pkg"
+
+
+def test_blank_lines_comments_and_docstrings_are_no_code() -> None:
+    code = ["import", "LIMIT", "def first", "sql =", "-- a line", '"""', "return", "class", "def"]
+    assert code_lines(SOURCE) == len(code)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# all\n", '"""A docstring."""\n', "'a' 'b'"])
+def test_a_file_may_hold_no_code(text: str) -> None:
+    assert code_lines(text) == 0
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    assert code_lines("a = 1\n\f\nb = 2\n") == 2
+
+
+def test_a_function_is_as_long_as_its_signature_and_its_body() -> None:
+    tree = ast.parse(
+        dedent("""
+        @decorated
+        def outer(
+            a,
+        ):
+            '''Says what it does.'''
+
+            async def inner():
+                return a
+
+            return inner
+
+        class Kept:
+            def method(self): ...
+        """)
+    )
+    assert list(functions(tree)) == [
+        Sized("outer", 9),
+        Sized("outer.inner", 2),
+        Sized("Kept.method", 1),
+    ]
+    assert async_functions(tree) == 1
+
+
+def test_names_are_counted_wherever_they_are_offered() -> None:
+    assert names_offered(ast.parse("if typed:\n    __all__ = ['a', 'b']\nothers = ['c']")) == 2
+    assert names_offered(ast.parse("a = 1")) == 0
+
+
+def test_modules_that_import_each_other_are_a_circle(tmp_path: Path) -> None:
+    imports = graph(modules(package(tmp_path, IN_CIRCLES)))
+    assert circles(imports) == [("pkg.a", "pkg.b", "pkg.c")]
+
+
+def test_the_longest_path_counts_a_circle_as_one_module(tmp_path: Path) -> None:
+    imports = graph(modules(package(tmp_path, IN_CIRCLES)))
+    assert imports["pkg.deep.under"] == {"pkg.bottom", "pkg.deep.beside"}
+    assert longest_path(imports) == 4  # the circle, d, deep.under, bottom
+
+
+def test_imports_for_types_and_in_functions_count_apart(tmp_path: Path) -> None:
+    read = modules(package(tmp_path, HIDDEN))
+    running, everywhere = graph(read), graph(read, everywhere=True)
+    assert (circles(running), longest_path(running)) == ([], 2)
+    assert (circles(everywhere), longest_path(everywhere)) == ([("pkg.a", "pkg.b")], 3)
+
+
+def test_a_copy_has_work_to_do_in_both_of_its_forms() -> None:
+    tree = ast.parse(COPIES)
+    assert copies_side_by_side(tree) == ["read", "_go", "call"]
+    assert copies_in_classes(tree) == ["Session.perform", "Session.__enter__"]
+
+
+def test_what_is_too_long_is_told_line_by_line(tmp_path: Path) -> None:
+    body = "    a = 1\n"
+    long = {
+        "__init__": "",
+        "deep/__init__": "",
+        "deep/long": "a = 1\n" * 401,
+        "fits": "a = 1\n" * 400,
+    }
+    long["b"] = f"def over():\n{body * 60}\ndef fits():\n{body * 59}"
+    assert list(breaches(modules(package(tmp_path, long)))) == [
+        "pkg/deep/long.py: 401 lines, 400 are allowed",
+        "pkg/b.py: over: a function of 61 lines, 60 are allowed",
+    ]
+
+
+def test_a_project_is_counted_with_its_tests_and_benchmarks(tmp_path: Path) -> None:
+    pkg = package(tmp_path, {"__init__": "__all__ = ['a']\n", "a/b": "def f():\n    ...\n\n"})
+    (pkg / "__pycache__").mkdir()
+    (pkg / "py.typed").touch()
+    (tmp_path / "tests" / "unit").mkdir(parents=True)
+    (tmp_path / "tests" / "unit" / "test_a.py").write_text("\n# all lines count\n")
+    size = size_of(modules(pkg), tmp_path)
+    assert entries(pkg) == size.entries == 3
+    assert (size.files, size.code_lines, size.names_offered) == (2, 3, 1)
+    assert (size.longest_file, size.median_function) == (Sized("pkg/a/b.py", 3), 2)
+    assert (size.test_lines, size.benchmark_lines) == (2, 0)
