@@ -130,15 +130,20 @@ class World:
     def settle_shown(
         self, memory: Stored, run: str, now: datetime, by: str, *, success: bool
     ) -> int:
-        """Credit a memory in hand."""
+        """Credit a memory in hand, of a run of that project; another's run has the name as well."""
         of_it = [
             one
             for (name, number), one in sorted(self.exposures.items(), key=lambda pair: pair[0])
-            if number == memory.number and run in {name, one.root}
+            if number == memory.number
+            and run in {name, one.root}
+            and by in {one.project, memory.project}
         ]
         if not of_it:
-            shown = Shown(None, by, held_out=False, settled_by=run, succeeded=success, at=now)
-            self.exposures[run, memory.number] = shown
+            new = Shown(None, by, held_out=False)
+            shown = self.exposures.setdefault((run, memory.number), new)
+            if shown.settled_by is not None or shown.held_out:
+                return 0
+            shown.settled_by, shown.succeeded, shown.at = run, success, now
             self._credit(memory.number, success=success)
             return 1
         known = any(one.settled_by == run and one.succeeded is not None for one in of_it)
