@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -58,7 +58,8 @@ class Bounds:
     1,000 memories."""
     batch: int = 100_000
     """Operations in a `batch`, memories in a `store_many`, queries in a `get_context_batch`: one
-    transaction."""
+    transaction. So many tags, entities, origins and recalled texts may a memory list as well, and
+    so many texts of a value are indexed."""
     statement_timeout_ms: int | None = 60_000
     """Milliseconds that Postgres may take for one statement, waiting for locks included; None or 0
     for as long as it takes. A shorter one of the database or the role stays. A recall has its own,
@@ -117,6 +118,12 @@ class Bounds:
     def conditions(self, given: Iterable[T]) -> list[T]:
         """The conditions of a filter, unless there are too many."""
         return self._few("filter_conditions", given, "a list of conditions")
+
+    def listed(self, given: Iterable[T], what: str) -> Iterable[T]:
+        """What a memory lists, to be read as often as need be, unless it is too much."""
+        if isinstance(given, Iterator) or (isinstance(given, Sized) and len(given) > self.batch):
+            return self._few("batch", given, what)
+        return given
 
     def batched(self, given: Iterable[T]) -> list[T]:
         """What is to be done at once, unless it is too much."""

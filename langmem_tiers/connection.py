@@ -15,6 +15,7 @@ from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.pq import Format, TransactionStatus
 from psycopg.pq.abc import PGconn
 from psycopg.types import TypeInfo
+from psycopg.types.array import ListDumper
 from psycopg_pool import PoolTimeout
 
 from langmem_tiers.errors import (
@@ -66,6 +67,19 @@ class _VectorsDumper(_VectorDumper):
         return b"".join(parts)
 
 
+class _Escaping:
+    """Escapes an element by replacing: a pattern calls Python for each of its quotation marks."""
+
+    def sub(self, _: bytes, element: bytes) -> bytes:
+        return element.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+
+
+class _ListDumper(ListDumper):
+    """Sends arrays as the driver does, and a value of a million quotation marks in a moment."""
+
+    _re_esc = _Escaping()  # type: ignore[assignment]
+
+
 _parse = JSONDecoder().raw_decode
 
 
@@ -92,6 +106,7 @@ class Connection(psycopg.Connection[Any]):
         """Wrap what libpq opened."""
         super().__init__(pgconn)
         self.adapters.register_loader("jsonb", _JsonbLoader)
+        self.adapters.register_dumper(list, _ListDumper)
         self._arrivals = _arrivals(pgconn)
 
     @property
@@ -141,6 +156,7 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
         """Wrap what libpq opened."""
         super().__init__(pgconn)
         self.adapters.register_loader("jsonb", _JsonbLoader)
+        self.adapters.register_dumper(list, _ListDumper)
         self._arrivals = _arrivals(pgconn)
 
     @property

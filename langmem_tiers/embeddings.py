@@ -13,7 +13,7 @@ import hashlib
 import importlib.util
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -45,6 +45,9 @@ _PINNED: Final = {
     ),
 }
 _CHUNK_TOKENS: Final = 4096  # bounds the memory for long texts: 4 MB at 256 dimensions
+_PIECE: Final = 20_000
+"""Characters that are read at once: the tokenizer holds the interpreter meanwhile, for 0.03 seconds
+at most, whichever they are. Measured on one of two shared cores."""
 _MATRIX_AXES: Final = 2
 
 # Handing work to a thread and back costs about as much as embedding thirty short texts, and
@@ -128,8 +131,7 @@ class LocalEmbeddings(Embeddings):
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts without holding the event loop for long.
 
-        Other tasks run between the texts of a call, not within one: the tokenizer holds the
-        interpreter for about a second per megabyte of a single text.
+        Other tasks run between the texts of a call, and between the pieces of a long one.
         """
         few = len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
         if few and self._key() in _loaded:
@@ -161,17 +163,40 @@ class _Model:
         import numpy as np
 
         total = np.zeros(self.vectors.shape[1], dtype=np.float64)
-        if text.strip():
-            # One text at a time: a batch would use the tokenizer's own threads, which warn
-            # on stderr in every process forked afterwards.
-            tokens = self.tokenizer.encode(text, add_special_tokens=False).ids
-            for start in range(0, len(tokens), _CHUNK_TOKENS):
-                rows = np.asarray(tokens[start : start + _CHUNK_TOKENS])
-                total += self.vectors[rows].sum(axis=0)
+        for tokens in self._tokens(text) if text.strip() else ():
+            total += self.vectors[np.asarray(tokens)].sum(axis=0)
         length = np.sqrt((total * total).sum())
         unit = total / length if length > 0 else total
         components: list[float] = unit.astype(np.float32).tolist()
         return components
+
+    def _tokens(self, text: str) -> Iterator[list[int]]:
+        """The tokens of a text, so many at once; other threads run on between its pieces."""
+        tokens: list[int] = []
+        for piece in _pieces(text):
+            # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
+            # in every process forked afterwards.
+            tokens += self.tokenizer.encode(piece, add_special_tokens=False).ids
+            while len(tokens) >= _CHUNK_TOKENS:
+                yield tokens[:_CHUNK_TOKENS]
+                del tokens[:_CHUNK_TOKENS]
+        if tokens:
+            yield tokens
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A text in pieces, without the space between two: the model reads one before each.
+
+    So its words have the tokens that they have in the whole, but for one that is cut, as it is
+    longer than a piece, and for blanks beside a cut.
+    """
+    start = 0
+    while len(text) - start > _PIECE:
+        end = text.rfind(" ", start + 1, start + _PIECE + 1)
+        cut = end if end > 0 else start + _PIECE
+        yield text[start:cut]
+        start = cut + (end > 0)
+    yield text[start:]
 
 
 _Key: TypeAlias = tuple[Path | None, tuple[tuple[str, str], ...]]

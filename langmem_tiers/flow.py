@@ -157,6 +157,20 @@ def apart(call: Callable[[], T], characters: int) -> Flow[T]:
     return cast("T", (yield Ask(call, partial(asyncio.to_thread, call))))
 
 
+def extent(given: object) -> int:
+    """How much there is to be read of this, in characters and parts; no further than need be."""
+    found, rest = 0, [given]
+    while rest and found <= AT_ONCE:
+        one = rest.pop()
+        if isinstance(one, str | Mapping | list | tuple):
+            found += len(one)
+        if found <= AT_ONCE and isinstance(one, Mapping):
+            rest += (*one, *one.values())
+        elif found <= AT_ONCE and isinstance(one, list | tuple):
+            rest += one
+    return found
+
+
 _TRIES = 10
 
 

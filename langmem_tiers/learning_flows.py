@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.flow import Ask, Call, Flow, Query
+from langmem_tiers.flow import Ask, Call, Flow, Query, apart, extent
 from langmem_tiers.learn import explain as explaining
 from langmem_tiers.learn import lessons as teaching
 from langmem_tiers.learn import outcome, promote, rollback, traces, worth
@@ -127,7 +128,10 @@ class LearningFlows:
         threshold: float,
     ) -> Flow[StoreResult]:
         """Store what an interaction teaches, if it was worth it."""
-        evolved = evolve(interaction, success_metrics, threshold=threshold)
+        evolved = yield from apart(
+            partial(evolve, interaction, success_metrics, threshold=threshold),
+            extent((interaction, success_metrics)),
+        )
         if not evolved.worth:
             return StoreResult(stored=False, reason=evolved.reason)
         memory = evolved.to_memory(interaction, context)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.flow import Call, Flow, Query, apart
 from langmem_tiers.memory import (
     TIERS,
     MemoryContext,
@@ -34,7 +35,14 @@ from langmem_tiers.remember.gatekeeping import (
 )
 from langmem_tiers.remember.known import Knowing
 from langmem_tiers.remember.lately import Recalled, RecalledLately
-from langmem_tiers.remember.memories import NewMemory, label, origin_keys, read_once, to_write
+from langmem_tiers.remember.memories import (
+    NewMemory,
+    extent_of,
+    label,
+    origin_keys,
+    read_once,
+    to_write,
+)
 from langmem_tiers.store_flows import StoreFlows
 
 _STORE_FIRST = " to derive from: store it first, in a call of its own"
@@ -59,11 +67,10 @@ class MemoryFlows:
             InvalidInputError: for what cannot be stored, or is derived from what is not there;
                 nothing was.
         """
-        verdicts = yield from self.judged([read_once(one) for one in memories], context)
+        verdicts = yield from self.judged(memories, context)
         kept = [passed(one.memory, one.verdict, self.gate) for one in verdicts]
-        for one, several in zip(verdicts, kept, strict=True):
-            if not several:
-                self._checked(one.memory, context)
+        refused = [one.memory for one, some in zip(verdicts, kept, strict=True) if not some]
+        yield from self._checked(refused, context)
         todo = list(chain.from_iterable(kept))
         written = yield from self.writes(todo, context)
         repeated = tuple(chain.from_iterable(one.repeats for one in verdicts))
@@ -92,8 +99,9 @@ class MemoryFlows:
 
         The keys that are `leaving` get another text, with which they are given, or go.
         """
+        bounds = self._store.options.bounds
         for one in memories:
-            self._store.options.bounds.check_content(one.content)
+            bounds.check_content(one.content)
         knowing = Knowing(
             context=context,
             types=self._reader.types,
@@ -103,7 +111,7 @@ class MemoryFlows:
             leaving=leaving,
             default_ttl=self._store.default_ttl,
         )
-        return judged(memories, self.gate, knowing)
+        return judged([read_once(one, bounds) for one in memories], self.gate, knowing)
 
     def remember(
         self, memories: Sequence[NewMemory], context: MemoryContext
@@ -128,7 +136,7 @@ class MemoryFlows:
         Raises:
             InvalidInputError: for what cannot be stored, or is derived from what is not there.
         """
-        writes = [self._checked(one, context) for one in memories]
+        writes = yield from self._checked(memories, context)
         origins = [origin_keys(one) for one in memories]
         if any(origins):
             keys = sorted({key for named in origins for key in named})
@@ -139,15 +147,16 @@ class MemoryFlows:
             ]
         return writes
 
-    def _checked(self, one: NewMemory, context: MemoryContext) -> Write:
-        return to_write(
-            one,
+    def _checked(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
+        check = partial(
+            to_write,
             context=context,
             types=self._reader.types,
             index=self._store.options.index,
             default_ttl=self._store.default_ttl,
             bounds=self._store.options.bounds,
         )
+        return apart(lambda: [check(one) for one in memories], extent_of(memories))
 
     def _known(
         self, keys: Sequence[str], context: MemoryContext
@@ -160,10 +169,12 @@ class MemoryFlows:
         alive_at = self._store.moment().alive_at
         params = {"tenant": context.root, "keys": keys, "alive_at": alive_at}
         (rows,) = yield Query((Call("known_keys", params),), commit=True)
-        found = [_Known(*row) for row in rows]
+        found: dict[str, list[_Known]] = {}
+        for row in rows:
+            found.setdefault(row[0], []).append(_Known(*row))
         places = {}
         for key in keys:
-            one = meant([each for each in found if each.key == key], key, context)
+            one = meant(found.get(key, []), key, context)
             if one is None:
                 raise InvalidInputError((yield from _absent(key, context, _STORE_FIRST)))
             places[key] = Place(one.tenant, one.namespace), key

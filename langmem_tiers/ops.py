@@ -89,7 +89,7 @@ def to_write(op: PutOp, options: StoreOptions) -> Write:
         place=place,
         key=key,
         value=encode_value(op.value, options.bounds),
-        texts=tuple(_texts(op.value, paths)),
+        texts=tuple(options.bounds.listed(_texts(op.value, paths), "a list of texts to index")),
         ttl=_minutes(op.ttl),
         told=told(op.value),
     )

@@ -26,7 +26,7 @@ from langmem_tiers import migrate, ops
 from langmem_tiers.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
 from langmem_tiers.config import Distance, StoreOptions
 from langmem_tiers.errors import ConfigurationError, DatabaseError
-from langmem_tiers.flow import Ask, Call, Flow, Query, Row, Together
+from langmem_tiers.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
 from langmem_tiers.group_commit import HOPELESS
 from langmem_tiers.learn import outcome
 from langmem_tiers.memory import TIERS, Moment, Recollection, RelationSize, Tier, TierStats
@@ -85,7 +85,10 @@ class StoreFlows:
             answers = yield from self._read(asked, tier)
             yield from self._note(asked, answers)
             return [self._result(answer) for answer in answers]
-        writes = {i: ops.to_write(op, self.options) for i, op in _puts(todo)}
+        writes = yield from apart(
+            lambda: {i: ops.to_write(op, self.options) for i, op in _puts(todo)},
+            extent([op.value for _, op in _puts(todo)]),
+        )
         reads = {i: ops.to_read(op, bounds) for i, op in enumerate(todo) if i not in writes}
         last = remembering.last_writes(writes.values())
         yield from self.refresh_state()

@@ -40,6 +40,11 @@ class Group(NamedTuple):
         """The memories as the rules read them."""
         return [_item(one) for one in self.memories.values()]
 
+    @property
+    def characters(self) -> int:
+        """How much is to be read to judge them."""
+        return sum(len(content_of(one.value)) for one in self.memories.values())
+
 
 def select(
     cycle: Cycle, step: str, after: int, limit: int, memory_types: Sequence[str] | None = None

@@ -27,6 +27,7 @@ from langmem_tiers.consolidate.relations import (
 from langmem_tiers.consolidate.stating import Words, affirmed, past, stated
 from langmem_tiers.consolidate.values import CLOSED, Kind, kind_of
 from langmem_tiers.consolidate.wording import Word, sentences
+from langmem_tiers.remember.reading import LOOKED_AT
 
 
 class Claim(NamedTuple):
@@ -55,7 +56,9 @@ _CUT: Final = MOVABLE | {"as", "per", "using", "via", "but"}
 
 
 def statements(text: str) -> list[Statement] | None:
-    """What a text plainly states; None if any of its sentences is not plain."""
+    """What a text plainly states; None if any of its sentences is not plain, or it is too long."""
+    if len(text) > LOOKED_AT:
+        return None
     found = [_read(one) for one in sentences(text)]
     plain_ones = [one for one in found if one is not None]
     return plain_ones if len(plain_ones) == len(found) else None

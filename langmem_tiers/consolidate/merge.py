@@ -28,7 +28,7 @@ from langmem_tiers.consolidate.stored import (
     sort_out,
     undone,
 )
-from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.flow import Call, Flow, Query, anew, apart
 
 SAME = "it says the same as an older one"
 ALONE = "nothing says the same"
@@ -62,26 +62,32 @@ class Merge:
         involved = {one for group in groups for one in group.memories}
         before = yield from undone(cycle, "merged", involved)
         fate = dict.fromkeys((one for one in ids if one in involved), ALONE)
-        seen = [_Seen.of(group, self._policy, frozenset(fate), before) for group in groups]
-        alike = yield from self._judged(seen, before)
+        seen, doubts = yield from apart(
+            lambda: self._looked_at(groups, frozenset(fate), before),
+            sum(one.characters for one in groups),
+        )
+        alike = yield from judged(self._judge, "same", doubts)
         decisions: list[Decision] = []
         findings: list[Finding] = []
         for one in seen:
-            findings += one.findings(fate, before, judged=self._judge is not None)
+            findings += one.findings(fate, before, judged=asked)
             for cluster in joined(one.group.items(), one.sure, alike):
                 decisions += _merged(one.group, cluster, fate, before)
         decisions.sort(key=lambda one: one["id"])
         return Proposal(decisions=decisions, kept=counted(fate.values()), findings=findings)
 
-    def _judged(self, seen: Sequence[_Seen], before: set[tuple[int, int]]) -> Flow[list[Pair]]:
-        """Of what may say the same, what does by the model; it is asked once."""
+    def _looked_at(
+        self, groups: Sequence[Group], ids: Collection[int], before: set[tuple[int, int]]
+    ) -> tuple[list[_Seen], list[Pair]]:
+        """What is seen of groups, and for the model, if one is asked, what may say the same."""
+        seen = [_Seen.of(group, self._policy, ids, before) for group in groups]
         doubts = dict.fromkeys(
             pair
-            for one in seen
+            for one in (seen if self._judge is not None else ())
             for pair in (*one.suspected, *one.doubts(self._policy))
             if one.against(pair, before) is None and (pair[0].id, pair[1].id) not in before
         )
-        return (yield from judged(self._judge, "same", list(doubts)))
+        return seen, list(doubts)
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         """Merge those that are as they were judged: one move for each that others live on in."""
@@ -141,8 +147,8 @@ class _Seen(NamedTuple):
     ) -> _Seen:
         """Look at a group. What somebody took apart is not said twice in a row."""
         items = {one.id: one for one in group.items()}
-        apart = {one for one, _ in before}
-        free = [one for one in items.values() if one.id not in apart]
+        parted = {one for one, _ in before}
+        free = [one for one in items.values() if one.id not in parted]
         sure = repeated(free, group.near, policy)
         home = {one: each.survivor for each in sure for one in each.others}
         pairs = dict.fromkeys(

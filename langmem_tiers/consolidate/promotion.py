@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Proposal
 from langmem_tiers.consolidate.stored import Unnoted, counted, hold, move_id, sort_out, version
 from langmem_tiers.errors import InvalidInputError, ModelError
-from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.flow import Call, Flow, Query, anew, apart, extent
 from langmem_tiers.learn import promote, rollback, worth
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import PromotionPolicy
@@ -51,7 +52,8 @@ class Promote(Unnoted):
         findings: list[Finding] = []
         kept: list[str] = []
         for source in (yield from worth.evidence(cycle.tenant, ids)):
-            worthy = promote.judged(source, how)
+            much = extent([source.value, source.near])
+            worthy = yield from apart(partial(promote.judged, source, how), much)
             if isinstance(worthy, Promotion):
                 kept.append(SETTLED if worthy.decision is None else UNPROVEN)
                 continue
@@ -63,7 +65,8 @@ class Promote(Unnoted):
             names = promote.private_names(worthy, cycle.tenant)
             detail = {"general": general, "names": names}
             decisions.append(_decision(source, PROVEN, detail))
-            findings += (_finding(source, one) for one in worth.unlike(source, how))
+            unlike = yield from apart(partial(worth.unlike, source, how), much)
+            findings += (_finding(source, one) for one in unlike)
         return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:

@@ -36,7 +36,7 @@ from langmem_tiers.consolidate.stored import (
     version,
 )
 from langmem_tiers.errors import ConflictError
-from langmem_tiers.flow import Ask, Call, Flow, Query, Rows, anew
+from langmem_tiers.flow import Ask, Call, Flow, Query, Rows, anew, apart
 from langmem_tiers.memory import ABSENT, Tier, named_by
 from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.remember.flow import LOCK, Write, Writing, apply, embed, lock_writes
@@ -197,9 +197,19 @@ def _left(ending: Ending) -> Flow[Left]:
     awaiting = yield from _awaiting(ending.cycle.tenant, notes)
     for home in homes(ending.session, notes, awaiting):
         summary = yield from _summary(ending.summariser, home)
-        keeps += kept(home, ending.policy, summary)
-        against += passed_over(home, ending.policy)
+        keeping, passing = yield from apart(
+            partial(_kept_of, home, ending.policy, summary),
+            sum(len(one.content) for one in home.told()),
+        )
+        keeps += keeping
+        against += passing
     return Left(notes, keeps, against, rising, expired_unread)
+
+
+def _kept_of(
+    home: Home, policy: RisePolicy, summary: Summary | None
+) -> tuple[list[Kept], list[str]]:
+    return kept(home, policy, summary), list(passed_over(home, policy))
 
 
 def _awaiting(tenant: str, notes: Sequence[Stored]) -> Flow[frozenset[int]]:

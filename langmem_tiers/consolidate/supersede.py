@@ -26,7 +26,7 @@ from langmem_tiers.consolidate.stored import (
     sort_out,
     undone,
 )
-from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.flow import Call, Flow, Query, anew, apart
 from langmem_tiers.remember.trust import SPOKEN_FOR
 from langmem_tiers.values import trust_of
 
@@ -94,22 +94,36 @@ class Supersede:
         before: Collection[tuple[int, int]],
     ) -> Flow[list[tuple[Group, list[Contradiction]]]]:
         """What newer ones contradict: by the judge, or by the rules if there is none."""
-        known = [(group, _standing(_contradicted(group), fate, before)) for group in groups]
+        known, doubts = yield from apart(
+            lambda: self._looked_at(cycle, groups, fate, before),
+            sum(one.characters for one in groups),
+        )
         if self._judge is None:
             return known
-        doubts = dict.fromkeys(
-            (one, other)
-            for group, found in known
-            for one, other in (*_pairs(group, found, fate), *_doubts(group, fate))
-            if (one.id, other.id) not in before
-            and _ends(group.memories[one.id], group.memories[other.id], cycle)
-        )
-        answer = yield from judged(self._judge, "contradicts", list(doubts))
+        answer = yield from judged(self._judge, "contradicts", doubts)
         said = [Contradiction(one.id, other.id, JUDGED) for one, other in answer]
         return [
             (group, [one for one in said if _of(one, group) and _outspoken(one, group)])
             for group, _ in known
         ]
+
+    def _looked_at(
+        self,
+        cycle: Cycle,
+        groups: Sequence[Group],
+        fate: dict[int, str],
+        before: Collection[tuple[int, int]],
+    ) -> tuple[list[tuple[Group, list[Contradiction]]], list[Pair]]:
+        """What newer ones contradict by the rules; and what the model is asked, if there is one."""
+        known = [(group, _standing(_contradicted(group), fate, before)) for group in groups]
+        doubts = dict.fromkeys(
+            (one, other)
+            for group, found in (known if self._judge is not None else ())
+            for one, other in (*_pairs(group, found, fate), *_doubts(group, fate))
+            if (one.id, other.id) not in before
+            and _ends(group.memories[one.id], group.memories[other.id], cycle)
+        )
+        return known, list(doubts)
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         """End the truth of those that are as they were judged."""

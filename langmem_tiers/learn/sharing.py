@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langmem_tiers.errors import InvalidInputError, ModelError
-from langmem_tiers.flow import Ask, Flow
-from langmem_tiers.learn.generalise import Generaliser, abstracted, leaks
+from langmem_tiers.flow import Ask, Flow, apart
+from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser, abstracted, leaks
 
 NUMBERS = ("importance", "boost")
 """Fields of a value that are kept if they are numbers."""
@@ -47,7 +47,11 @@ def said_for_all(content: str, names: Sequence[str], generaliser: Generaliser) -
         except (ModelError, InvalidInputError) as error:
             return _Refused(error)
 
-    answer: str | _Refused = yield Ask(call, acall)
+    answer: str | _Refused
+    if generaliser is DETERMINISTIC:
+        answer = yield from apart(call, len(content))
+    else:
+        answer = yield Ask(call, acall)
     if isinstance(answer, _Refused):
         raise answer.error
     return answer

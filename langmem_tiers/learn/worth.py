@@ -120,9 +120,9 @@ def near_of(source: Source, how: Promoting) -> tuple[Near, ...]:
     return tuple(Near(one["key"], 1.0 - one["distance"]) for one in unlike(source, how))
 
 
-def unlike(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
+def unlike(source: Source, how: Promoting) -> list[Mapping[str, Any]]:
     """Those of its neighbours in working memory that say something else, maybe the opposite."""
-    return (one for one in _neighbours(source, how) if not _says_the_same(source, one))
+    return [one for one in _neighbours(source, how) if not _says_the_same(source, one)]
 
 
 def _neighbours(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:

@@ -7,13 +7,14 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import uuid4
 
 from langmem_tiers.config import StoreOptions, lexical_text
 from langmem_tiers.errors import TierConflictError
-from langmem_tiers.flow import Call, Embed, Flow, Query
+from langmem_tiers.flow import Call, Embed, Flow, Query, apart
 from langmem_tiers.memory import TIERS, Moment, Tier
 from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.remember.admission import (
@@ -274,7 +275,8 @@ def embed(
     if not distinct:
         return {}
     vectors = yield Embed(distinct, "documents")
-    packed = pack_all(vectors, len(distinct), options.index.vector)
+    pack = partial(pack_all, vectors, len(distinct), options.index.vector)
+    packed = yield from apart(pack, len(distinct) * options.index.vector.dims)
     return dict(zip(distinct, packed, strict=True))
 
 

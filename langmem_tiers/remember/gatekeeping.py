@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.errors import InvalidTypeError
-from langmem_tiers.flow import Flow, apart
+from langmem_tiers.flow import Flow, apart, extent
 from langmem_tiers.memory import (
     ReviewResult,
     StoreResult,
@@ -32,6 +32,7 @@ from langmem_tiers.remember.known import Knowing, looked_up, recalled_by
 from langmem_tiers.remember.memories import (
     NewMemory,
     checked_content,
+    extent_of,
     label,
     normalised_tags,
 )
@@ -111,7 +112,7 @@ class Gate:
         """Memories that are kept, each `screened`."""
         return apart(
             lambda: [self.screened(one) for one in memories],
-            sum(len(checked_content(one.content)) for one in memories),
+            extent_of(memories),
         )
 
     def of(self, candidate: Candidate, review: ReviewResult | None = None) -> Verdict:
@@ -184,10 +185,13 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
     new = {check_key(one.key): one.content for one in memories if one.key is not None}
     knowing = knowing._replace(leaving={**new, **knowing.leaving})
     expiring = [one.name for one in knowing.types if one.tier in knowing.options.tier_ttl]
-    candidates = [
-        gate.candidate(one, recalled=recalled_by(one, knowing), expiring=expiring)
-        for one in memories
-    ]
+    candidates = yield from apart(
+        lambda: [
+            gate.candidate(one, recalled=recalled_by(one, knowing), expiring=expiring)
+            for one in memories
+        ],
+        extent_of(memories),
+    )
     found = yield from looked_up(memories, candidates, gate.policy, knowing)
     reviews = yield from _reviews([one.candidate for one in found], gate)
     verdicts = yield from apart(
@@ -206,7 +210,7 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
 
 def _characters(candidates: Sequence[Candidate]) -> int:
     """How much is to be read to judge these."""
-    return sum(len(one.content) + sum(map(len, one.beside)) for one in candidates)
+    return sum(extent([one.content, one.beside, one.tags]) for one in candidates)
 
 
 def _reviews(candidates: Sequence[Candidate], gate: Gate) -> Flow[Mapping[int, ReviewResult]]:

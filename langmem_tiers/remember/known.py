@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from langmem_tiers.config import StoreOptions, lexical_text
-from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.flow import AT_ONCE, Call, Flow, Query, Row, apart, extent
 from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.namespaces import Place, elsewhere, encode
 from langmem_tiers.remember.candidate import Candidate, Known, Source
@@ -74,6 +74,34 @@ def looked_up(
     knowing: Knowing,
 ) -> Flow[list[Looked]]:
     """The candidates with what is known of each, and what they are derived from or repeat."""
+    sought = yield from apart(
+        lambda: _sought(memories, candidates, policy, knowing), _extent(candidates)
+    )
+    if sought.echoes or sought.copies:
+        yield from _look_up(sought, memories, knowing)
+    return [
+        Looked(one, sought.sources.get(at, ()), sought.repeats.get(at, ()))
+        for at, one in enumerate(sought.found)
+    ]
+
+
+def _extent(candidates: Sequence[Candidate]) -> int:
+    """How much is to be read to know which of these repeat what was recalled."""
+    found = 0
+    for one in candidates:
+        found += extent([one.content, [each.content for each in one.recalled]])
+        if found > AT_ONCE:
+            break
+    return found
+
+
+def _sought(
+    memories: Sequence[NewMemory],
+    candidates: Sequence[Candidate],
+    policy: GatePolicy,
+    knowing: Knowing,
+) -> _Sought:
+    """What is to be looked up of these."""
     sought = _Sought([replace(one, recalled=()) for one in candidates])
     for at, (one, candidate) in enumerate(zip(memories, candidates, strict=True)):
         echo = None
@@ -85,12 +113,7 @@ def looked_up(
             sought.echoes[at] = echo.known
         if policy.trust.of_source(one.source) < policy.keep_copies_from:
             sought.copies[at] = _write(one, knowing).place
-    if sought.echoes or sought.copies:
-        yield from _look_up(sought, memories, knowing)
-    return [
-        Looked(one, sought.sources.get(at, ()), sought.repeats.get(at, ()))
-        for at, one in enumerate(sought.found)
-    ]
+    return sought
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +11,7 @@ from uuid import uuid4
 from langmem_tiers.bounds import Bounds
 from langmem_tiers.config import MAX_NAMESPACE_BYTES, IndexOptions
 from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.flow import AT_ONCE, extent
 from langmem_tiers.memory import ROLES, MemoryContext, Tier
 from langmem_tiers.namespaces import Place, check_key, encode, utf8_bytes
 from langmem_tiers.remember.candidate import Known, Source
@@ -276,19 +277,31 @@ def _provenance(one: NewMemory) -> dict[str, Any]:
     return {"source": source, "trust": one.trust}
 
 
-def read_once(one: NewMemory) -> NewMemory:
-    """A memory whose iterables can be read again."""
+def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:
+    """A memory whose iterables can be read again.
 
-    def kept(given: Iterable[Any]) -> Iterable[Any]:
-        return tuple(given) if isinstance(given, Iterator) else given
-
+    Raises:
+        TooLargeError: if one of them is too long.
+    """
     return replace(
         one,
-        tags=kept(one.tags),
-        derived_from=kept(one.derived_from),
-        entities=kept(one.entities),
-        recalled=kept(one.recalled),
+        tags=bounds.listed(one.tags, "a list of tags"),
+        derived_from=bounds.listed(one.derived_from, "a list of origins"),
+        entities=bounds.listed(one.entities, "a list of entities"),
+        recalled=bounds.listed(one.recalled, "a list of what was recalled"),
     )
+
+
+def extent_of(memories: Iterable[NewMemory]) -> int:
+    """How much is to be read to check these, no further than need be."""
+    found = 0
+    for one in memories:
+        lists = [one.tags, one.derived_from, one.entities, one.recalled]
+        mappings = [one.context, one.success_metrics, one.metadata, one.further]
+        found += extent([one.content, *lists, *mappings])
+        if found > AT_ONCE:
+            break
+    return found
 
 
 def drawn_from(origin: NewMemory, one: NewMemory) -> NewMemory:

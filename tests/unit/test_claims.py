@@ -188,6 +188,12 @@ def test_any_order_gives_the_same_and_nothing_is_ended_twice_or_by_an_older_one(
     assert len({one.older for one in found}) == len(found)
 
 
+def test_a_text_of_a_book_claims_nothing() -> None:
+    plain = "The timeout of the mailer is 30s.\n"
+    assert statements(plain * 2) is not None
+    assert statements(plain * 1_000) is None
+
+
 @settings(derandomize=True, max_examples=200)
 @given(st.text(max_size=60))
 def test_no_text_is_too_strange_to_be_read(text: str) -> None:

@@ -325,3 +325,23 @@ def test_it_leaves_the_loggers_alone() -> None:
     handlers = list(logging.getLogger().handlers)
     assert LocalEmbeddings().embed_query(TEXT)
     assert logging.getLogger().handlers == handlers
+
+
+@pytest.mark.parametrize("times", [1, 500, 5_000])
+def test_a_long_text_has_the_vector_of_all_of_its_words(times: int) -> None:
+    model = LocalEmbeddings()._model()
+    text = " ".join([TEXT] * times)
+    tokens = model.tokenizer.encode(text, add_special_tokens=False).ids
+    total = np.zeros(256)
+    for start in range(0, len(tokens), 4096):
+        total += model.vectors[tokens[start : start + 4096]].sum(axis=0)
+    expected = (total / np.sqrt((total * total).sum())).astype(np.float32)
+    assert LocalEmbeddings().embed_query(text) == expected.tolist()
+
+
+def test_a_word_longer_than_a_piece_counts_as_it_does_in_the_whole() -> None:
+    embeddings = LocalEmbeddings()
+    near, word = np.array(embeddings.embed_documents(["antidisestablish" * 5_000, "tax law"]))
+    whole = embeddings._model().tokenizer.encode("antidisestablish" * 5_000).ids
+    total = embeddings._model().vectors[whole].sum(axis=0, dtype=np.float64)
+    assert near @ total / np.sqrt(total @ total) > 0.999 > near @ word
