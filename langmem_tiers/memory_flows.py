@@ -232,7 +232,8 @@ class MemoryFlows:
             one = meant((yield from archived_as(context.root, key)), key, context)
         if one is not None:
             gone = _deletion(Place(one.tenant, one.namespace), one.key)
-            yield from self._store.write([replace(gone, twins="go")])
+            reach = context.namespace(Tier.WORKING)
+            yield from self._store.write([replace(gone, twins="go", reach=reach)])
         return one is not None
 
     def clear_session(self, session_id: str, memory_type: str, context: MemoryContext) -> Flow[int]:

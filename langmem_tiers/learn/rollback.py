@@ -212,7 +212,7 @@ def _check(event: _Event, archive: str | None) -> None:
     if event.updated_at != datetime.fromisoformat(event.detail["updated_at"]):
         raise RollbackError(
             f"the memory that this move made, {event.key!r}, was changed since: a rollback would "
-            "lose that change. Keep it, or delete the memory, which brings its sources back"
+            "lose that change. Keep it, or move it out of long_term, which brings its sources back"
         )
     if not event.source_left:
         raise RollbackError(

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.config import StoreOptions, lexical_text
 from langmem_tiers.errors import TierConflictError
 from langmem_tiers.flow import Call, Embed, Flow, Query, apart
 from langmem_tiers.memory import TIERS, Moment, Tier
-from langmem_tiers.namespaces import Place, decode
+from langmem_tiers.namespaces import Place, decode, elsewhere
 from langmem_tiers.remember.admission import (
     QUARANTINED,
     Applied,
@@ -44,7 +44,7 @@ _CHUNK_BYTES = 8_000_000
 _log = logging.getLogger(__name__)
 
 Twins = Literal["free", "stay", "go"]
-"""What becomes of what was merged with a memory that is deleted."""
+"""What becomes of what lives on in a memory that is deleted, or was merged with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,11 @@ class Write:
     named: bool = False
     """Whether somebody gave its key, so that it may replace a memory that is not its own."""
     twins: Twins = "free"
-    """Of a deletion: what becomes of what was merged with it. If somebody wants the memory gone, it
-    goes along, or stays out of recall; else it is current again."""
+    """Of a deletion: what becomes of what was merged with it, or promoted to it. If somebody wants
+    the memory gone, it goes along, or stays out of recall; else it is current again."""
+    reach: tuple[str, ...] = ()
+    """Of such a deletion: the prefix of the project that it is made in. What was promoted from
+    another one is that one's."""
     notes: Place | None = None
     """Where its session has its notes, which live on with each write of the session."""
     noted: bool = False
@@ -192,8 +195,14 @@ def carry_out(
         *evicted_calls(evicted, moment.now),
         *delete_calls(leaving, TIERS),
         *chain.from_iterable(
-            delete_calls([one for one in deletions if one.twins == twins], tiers, moment.now, twins)
-            for twins in get_args(Twins)
+            delete_calls(
+                [one for one in deletions if (one.twins, one.reach) == (twins, reach)],
+                tiers,
+                moment.now,
+                twins,
+                reach,
+            )
+            for twins, reach in sorted({(one.twins, one.reach) for one in deletions})
         ),
         *(delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
         *put_calls(puts, vectors, options, moment.now, tier),
@@ -368,13 +377,15 @@ def delete_calls(
     tiers: Sequence[Tier],
     now: datetime | None = None,
     twins: Twins = "free",
+    reach: Sequence[str] = (),
     *,
     expired_by: datetime | None = None,
 ) -> Iterator[Call]:
     """The call that removes memories; with `expired_by`, only the dead, which no put revives."""
     if writes:
         narrowed = {"tiers": [tier.value for tier in tiers], "expired_by": expired_by}
-        yield Call("delete", {**keys_of(writes), **narrowed, "now": now, "twins": twins})
+        wanted = {"twins": twins, "now": now, **elsewhere(reach)}
+        yield Call("delete", {**keys_of(writes), **narrowed, **wanted})
 
 
 def _conflicts_call(puts: Sequence[Write], tier: Tier, moment: Moment) -> Call:

@@ -610,6 +610,7 @@ WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 -- Take back what a memory was given, to the very row it had if nothing happened since.
 WITH moved AS MATERIALIZED (
     SELECT e.target, e.detail -> 'had' <> 'null'::jsonb AS counted,
+           ARRAY(SELECT jsonb_array_elements_text(e.detail -> 'sources'))::bigint[] AS sources,
            jsonb_populate_record(NULL::{memory}.usage, e.detail -> 'handed') AS u,
            jsonb_populate_record(NULL::{memory}.usage, nullif(e.detail -> 'had', 'null')) AS had
     FROM {memory}.events e WHERE e.tenant = %(tenant)s AND e.event = %(event)s
@@ -625,8 +626,10 @@ WITH moved AS MATERIALIZED (
                coalesce((m.had).strength_at, (m.had).last_accessed_at) AS had_at
     ) t
 ), edges AS (
-    DELETE FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.event = %(event)s
-      AND l.id = (SELECT p.target FROM past p)
+    -- What was merged may live on in another by now, as the target says something else.
+    DELETE FROM {memory}.lineage l USING past p
+    WHERE l.tenant = %(tenant)s AND l.event = %(event)s
+      AND (l.id = p.target OR l.source = ANY (p.sources))
     RETURNING l.source
 ), sources AS (
     UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges e

@@ -136,7 +136,9 @@ CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content
 -- one that was not numbered follows the last, in the order of the batch. What lives on in another
 -- memory and now says something else (its `content`, else its `text`, else all of it) does so no
 -- longer: it is a memory of its own again, and recalled; so is, whatever it says, what lived on in one
--- that was deleted. What was superseded and says something else
+-- that was deleted. What was merged with one that says something else now lives on without it: in what
+-- that one lived on in, else in the oldest of it, which is recalled. Where that one was not current, and
+-- lived on in none, it stays out of recall, which an event says. What was superseded and says something else
 -- begins anew, and is true from now unless told; that it was superseded is history. So does what was
 -- quarantined and says something else that is trusted from the `threshold` on. What is quarantined or
 -- came from others and says the same again is trusted no further than before.
@@ -171,11 +173,12 @@ WITH given AS MATERIALIZED (
 ), life AS (
     SELECT t.tier, t.minutes
     FROM unnest(%(tiers)s::{memory}.tier[], %(tier_ttls)s::float8[]) AS t (tier, minutes)
-), changing AS MATERIALIZED (
-    SELECT m.tenant, m.id, m.state, m.alone
+), standing AS MATERIALIZED (
+    SELECT m.tenant, m.id, m.key, m.state, m.alone, {part says} <> {part says_given} AS otherwise,
+           {part trust_given} >= %(threshold)s::float8 AS trusted
     FROM input i
     CROSS JOIN LATERAL (
-        SELECT m.tenant, m.id, m.value, m.state,
+        SELECT m.tenant, m.id, m.key, m.value, m.state,
                m.state IS NOT DISTINCT FROM 'consolidated' AND NOT EXISTS (
                    SELECT FROM {memory}.lineage l
                    WHERE l.tenant = m.tenant AND l.source = m.id AND NOT l.derived
@@ -183,14 +186,73 @@ WITH given AS MATERIALIZED (
         FROM {memory}.memories m
         WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key LIMIT 1
     ) m
-    WHERE m.state IS DISTINCT FROM 'retracted' AND m.state IS DISTINCT FROM 'suspect'
-      AND ({part says} <> {part says_given} OR m.alone)
-      AND (m.state IS DISTINCT FROM 'quarantined'
-           OR {part trust_given} >= %(threshold)s::float8)
+), changing AS MATERIALIZED (
+    SELECT s.tenant, s.id, s.state, s.alone
+    FROM standing s
+    WHERE s.state IS DISTINCT FROM 'retracted' AND s.state IS DISTINCT FROM 'suspect'
+      AND (s.otherwise OR s.alone) AND (s.state IS DISTINCT FROM 'quarantined' OR s.trusted)
 ), parted AS (
     DELETE FROM {memory}.lineage l USING changing c
     WHERE l.tenant = c.tenant AND l.source = c.id AND NOT l.derived
-    RETURNING l.tenant, l.source
+    RETURNING l.tenant, l.source, l.id, l.event
+), twins AS MATERIALIZED (
+    SELECT t.tenant, t.id, t.source, t.event, t.key, t.recalled,
+           -- What the heir came from does not live on in it as well.
+           CASE WHEN t.heir <> t.source AND NOT EXISTS (
+               SELECT FROM {memory}.lineage d
+               WHERE d.tenant = t.tenant AND d.id = t.heir AND d.source = t.source
+           ) THEN t.heir END AS heir
+    FROM (
+        SELECT l.tenant, l.id, l.source, coalesce(h.event, l.event) AS event, s.key, r.recalled,
+               CASE WHEN r.recalled THEN coalesce(h.id, CASE WHEN m.consolidated THEN
+                   min(l.source) FILTER (WHERE m.consolidated) OVER (PARTITION BY l.tenant, l.id)
+               END) END AS heir
+        FROM standing s
+        CROSS JOIN LATERAL (
+            SELECT s.state IS NULL OR s.state = 'demoted'
+                   OR s.state = 'consolidated' AND NOT s.alone AS recalled
+        ) r
+        CROSS JOIN LATERAL (
+            SELECT l.* FROM {memory}.lineage l
+            WHERE l.tenant = s.tenant AND l.id = s.id AND NOT l.derived OFFSET 0
+        ) l
+        CROSS JOIN LATERAL (
+            SELECT e.kind FROM {memory}.events e
+            WHERE e.tenant = l.tenant AND e.event = l.event LIMIT 1
+        ) e
+        CROSS JOIN LATERAL (
+            SELECT m.state IS NOT DISTINCT FROM 'consolidated' AS consolidated
+            FROM {memory}.memories m WHERE m.tenant = l.tenant AND m.id = l.source LIMIT 1
+        ) m
+        LEFT JOIN LATERAL (
+            SELECT p.id, p.event FROM parted p
+            WHERE p.tenant = s.tenant AND p.source = s.id AND s.state = 'consolidated'
+              AND NOT EXISTS (
+                  SELECT FROM standing o WHERE o.tenant = p.tenant AND o.id = p.id AND o.otherwise
+              )
+            LIMIT 1
+        ) h ON true
+        WHERE s.otherwise AND e.kind = 'merged'
+          AND NOT EXISTS (SELECT FROM changing c WHERE c.tenant = l.tenant AND c.id = l.source)
+    ) t
+), inherited AS (
+    UPDATE {memory}.lineage l SET id = t.heir, event = t.event FROM twins t
+    WHERE l.tenant = t.tenant AND l.id = t.id AND l.source = t.source AND t.heir IS NOT NULL
+), let_go AS (
+    DELETE FROM {memory}.lineage l USING twins t
+    WHERE l.tenant = t.tenant AND l.id = t.id AND l.source = t.source AND t.heir IS NULL
+    RETURNING l.tenant, l.source, t.key, t.recalled
+), freed AS (
+    UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM let_go l
+    WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND l.recalled
+      AND NOT EXISTS (SELECT FROM standing s WHERE s.tenant = l.tenant AND s.id = l.source)
+), told AS (
+    INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+    SELECT l.tenant, 'deleted-' || l.source || '-' || nextval('{memory}.memory_ids'), 'deleted',
+           l.source, %(now)s::timestamptz,
+           jsonb_build_object('reasons', jsonb_build_array(
+               'it lived on in ' || l.key || ', which says something else now'))
+    FROM let_go l WHERE NOT l.recalled
 ), ended AS (
     UPDATE {memory}.events e
     SET undone_at = %(now)s::timestamptz, detail = e.detail || '{"anew": true}'
@@ -200,6 +262,8 @@ WITH given AS MATERIALIZED (
       AND e.undone_at IS NULL
 ), anew AS (
     SELECT p.tenant, p.source AS id, 'consolidated' AS state FROM parted p
+    UNION ALL
+    SELECT l.tenant, l.source, 'consolidated' FROM let_go l WHERE l.recalled
     UNION ALL
     SELECT c.tenant, c.id, c.state FROM changing c
     WHERE c.state IN ('superseded', 'quarantined') OR c.alone
@@ -313,9 +377,15 @@ CROSS JOIN LATERAL (
 ) m
 WHERE i.ord > 0 AND i.ord < 1000000000;
 
+-- part: beyond
+-- Whether the memory m is another project's than the one it is `wanted` in.
+(m.tier::text <> 'long_term' AND m.namespace <> '' AND NOT (m.namespace >= w.low AND m.namespace < w.high))
+
 -- part: hanging
 -- What hangs on memories that are `gone` goes with them, but for their counters, which are locked. Where
--- it is `wanted` that twins 'stay', what was merged into one stays out of recall, which an event says.
+-- it is `wanted` that twins 'stay', what was merged into one stays out of recall, which an event says;
+-- so does what was promoted to one that says the same or was not put since, where it is wanted that
+-- twins 'go' as far as they are within reach.
 vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
@@ -345,30 +415,42 @@ vectors AS (
     FROM orphans o
 ), edges AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.id = g.id
-    RETURNING l.tenant, l.source, l.derived, l.event, g.key
-), merged AS MATERIALIZED (
+    RETURNING l.tenant, l.id, l.source, l.derived, l.event, g.key, g.said, g.updated_at
+), hidden AS MATERIALIZED (
     SELECT l.tenant, l.source, l.key, w.now
     FROM wanted w
     CROSS JOIN edges l
     CROSS JOIN LATERAL (
-        SELECT e.kind FROM {memory}.events e
+        SELECT e.kind, e.detail FROM {memory}.events e
         WHERE e.tenant = l.tenant AND e.event = l.event LIMIT 1
     ) e
-    WHERE w.twins = 'stay' AND e.kind = 'merged'
+    CROSS JOIN LATERAL (
+        SELECT {part says} AS said, {part beyond} AS beyond FROM {memory}.memories m
+        WHERE m.tenant = l.tenant AND m.id = l.source LIMIT 1
+    ) m
+    WHERE NOT l.derived
+      AND (w.twins = 'stay' AND e.kind = 'merged'
+           OR (w.twins = 'stay' OR w.twins = 'go' AND NOT m.beyond)
+              AND e.kind IN ('promoted', 'reinforced')
+              AND (m.said = l.said OR (e.detail ->> 'updated_at')::timestamptz = l.updated_at))
       AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
+      AND NOT EXISTS (
+          SELECT FROM {memory}.events o
+          WHERE o.tenant = l.tenant AND o.id = l.id AND o.kind = 'demoted' AND o.undone_at IS NULL
+      )
 ), alone AS (
     INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
     SELECT l.tenant, 'deleted-' || l.source || '-' || nextval('{memory}.memory_ids'), 'deleted',
            l.source, l.now,
            jsonb_build_object('reasons', jsonb_build_array(
                'it lived on in ' || l.key || ', which was deleted'))
-    FROM merged l
+    FROM hidden l
 ), sources AS (
     -- What lived on in a memory that is gone is current again, unless it is gone as well.
     UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
     WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND NOT l.derived
       AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
-      AND NOT EXISTS (SELECT FROM merged t WHERE t.tenant = l.tenant AND t.source = l.source)
+      AND NOT EXISTS (SELECT FROM hidden t WHERE t.tenant = l.tenant AND t.source = l.source)
 ), intended AS MATERIALIZED (
     SELECT i.tenant, i.id
     FROM {memory}.intentions i JOIN gone g ON i.tenant = g.tenant AND i.id = g.id
@@ -387,11 +469,15 @@ vectors AS (
 -- Remove memories with everything that hangs on them; with `expired_by`, only those dead then. What
 -- was archived under these keys is forgotten with them, so that no restore brings it back. The tier
 -- is compared as text: else the planner goes by tenant and tier where it knows no better yet. With
--- `twins` 'go' their twins go as well: what was merged with one, either way, or with such a one, and what
--- lives on in the same memory and says the same in the same place. A twin that was put again since the
+-- `twins` 'go' their twins go as well: what was merged with one, either way, or with such a one, what
+-- lives on in the same memory and says the same in the same place, and what was promoted to one, says
+-- the same and is no other project's. A twin that was put again since the
 -- statement began is current again instead. With 'stay' they are left, and stay out of recall.
-WITH RECURSIVE twins AS (
-    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, true AS meant
+WITH RECURSIVE wanted AS (
+    SELECT %(twins)s::text AS twins, %(now)s::timestamptz AS now,
+           %(project_low)s::text COLLATE "C" AS low, %(project_high)s::text COLLATE "C" AS high
+), twins AS (
+    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, {part says} AS said, true AS meant
     FROM {places}
     CROSS JOIN LATERAL (
         SELECT * FROM {memory}.memories m
@@ -400,10 +486,11 @@ WITH RECURSIVE twins AS (
     ) m
     WHERE {few} AND %(twins)s::text = 'go'
     UNION
-    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, false
-    FROM twins t
+    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, {part says}, false
+    FROM wanted w
+    CROSS JOIN twins t
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN l.id = t.id THEN l.source ELSE l.id END AS id
+        SELECT CASE WHEN l.id = t.id THEN l.source ELSE l.id END AS id, e.kind <> 'merged' AS risen
         FROM (
             SELECT l.* FROM {memory}.lineage l
             WHERE l.tenant = t.tenant AND l.id = t.id AND NOT l.derived
@@ -415,9 +502,9 @@ WITH RECURSIVE twins AS (
             SELECT e.kind FROM {memory}.events e
             WHERE e.tenant = l.tenant AND e.event = l.event LIMIT 1
         ) e
-        WHERE e.kind = 'merged'
+        WHERE e.kind = 'merged' OR e.kind IN ('promoted', 'reinforced') AND l.id = t.id
         UNION ALL
-        SELECT s.source
+        SELECT s.source, false
         FROM {memory}.lineage l
         CROSS JOIN LATERAL (
             SELECT s.source FROM {memory}.lineage s
@@ -425,18 +512,16 @@ WITH RECURSIVE twins AS (
         ) s
         CROSS JOIN LATERAL (
             SELECT {part says} AS said FROM {memory}.memories m
-            WHERE m.tenant = l.tenant AND m.id = l.source LIMIT 1
-        ) own
-        CROSS JOIN LATERAL (
-            SELECT {part says} AS said FROM {memory}.memories m
             WHERE m.tenant = l.tenant AND m.id = s.source AND m.namespace = t.namespace
               AND m.state = 'consolidated' LIMIT 1
         ) other
-        WHERE l.tenant = t.tenant AND l.source = t.id AND NOT l.derived AND own.said = other.said
+        WHERE l.tenant = t.tenant AND l.source = t.id AND NOT l.derived AND other.said = t.said
     ) o
     CROSS JOIN LATERAL (
         SELECT * FROM {memory}.memories m WHERE m.tenant = t.tenant AND m.id = o.id LIMIT 1
     ) m
+    WHERE NOT o.risen
+       OR {part says} = t.said AND m.state = 'consolidated' AND NOT {part beyond}
 ), others AS MATERIALIZED (
     SELECT t.* FROM twins t
     WHERE NOT t.meant AND NOT EXISTS (SELECT FROM twins o WHERE o.meant AND o.id = t.id)
@@ -446,23 +531,21 @@ WITH RECURSIVE twins AS (
     WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
       AND m.tier::text = ANY (%(tiers)s::text[])
       AND (%(expired_by)s::timestamptz IS NULL OR m.expires_at <= %(expired_by)s::timestamptz)
-    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
 ), forgotten AS (
     DELETE FROM {memory}.archived a
     USING {places}
     WHERE {few} AND a.tenant = w.tenant AND a.namespace = w.namespace AND a.key = w.key
       AND a.tier::text = ANY (%(tiers)s::text[]) AND %(expired_by)s::timestamptz IS NULL
-    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
+    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text, NULL::timestamptz, NULL::jsonb
 ), along AS (
     DELETE FROM {memory}.memories m USING others t
     WHERE m.tenant = t.tenant AND m.id = t.id AND m.updated_at = t.updated_at
-    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
 ), unlisted AS (
     DELETE FROM {memory}.archived a USING others t
     WHERE a.tenant = t.tenant AND a.namespace = t.namespace AND a.key = t.key
-    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
-), wanted AS (
-    SELECT %(twins)s::text AS twins, %(now)s::timestamptz AS now
+    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text, NULL::timestamptz, NULL::jsonb
 ), gone AS (
     SELECT * FROM removed UNION ALL SELECT * FROM forgotten
     UNION ALL SELECT * FROM along UNION ALL SELECT * FROM unlisted
@@ -476,7 +559,8 @@ DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id
 -- that was put again since the statement began is left to the next one, however soon it expired:
 -- its new vectors are not seen here.
 WITH wanted AS (
-    SELECT 'free' AS twins, %(now)s::timestamptz AS now
+    SELECT 'free' AS twins, %(now)s::timestamptz AS now,
+           NULL::text COLLATE "C" AS low, NULL::text COLLATE "C" AS high
 ), expired AS MATERIALIZED (
     SELECT m.tenant, m.tier, m.id
     FROM {memory}.memories m
@@ -491,7 +575,7 @@ WITH wanted AS (
 ), gone AS (
     DELETE FROM {memory}.memories m USING expired e
     WHERE m.tenant = e.tenant AND m.tier = e.tier AND m.id = e.id
-    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
 ), {part hanging}, uncounted AS (
     DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id
 )

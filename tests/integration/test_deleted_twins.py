@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from langgraph.store.base import PutOp
 
 from langmem_tiers import (
     InvalidInputError,
@@ -24,6 +25,7 @@ from tests.support.opening import Clock, text_index
 
 FACT = "The deployment port is 8080."
 QUESTION = "Which port is the deployment on?"
+MILK = "Buy milk on Friday."
 KEYS = ("first", "second", "third")
 PROVEN = PromotionSettings(min_access_count=0, min_age_days=0, min_projects=1)
 
@@ -100,14 +102,213 @@ def test_what_was_merged_and_promoted_stays_deleted(
     assert recalled(memory) == stored(url) == []
 
 
-def test_what_was_promoted_comes_back_with_its_twins_merged_until_it_is_deleted(
+@pytest.mark.parametrize("mode", ["batch", "abatch"])
+async def test_what_was_promoted_is_deleted_with_its_successor(
+    memory: MemoryCoordinator, clock: Clock, url: str, mode: Any
+) -> None:
+    await asyncio.to_thread(told, memory, clock, *KEYS)
+    await asyncio.to_thread(consolidate, memory)
+    successor = await asyncio.to_thread(promoted, memory, "first")
+    assert await Caller(memory, mode)("delete_memory", successor)
+    assert await asyncio.to_thread(recalled, memory) == []
+    assert stored(url) == []
+    assert broken(url) == {}
+
+
+@pytest.mark.parametrize("mode", ["batch", "abatch"])
+async def test_a_deletion_of_a_successor_in_the_store_brings_nothing_back(
+    memory: MemoryCoordinator, store: TieredStore, clock: Clock, url: str, mode: Any
+) -> None:
+    await asyncio.to_thread(told, memory, clock, "first")
+    successor = await asyncio.to_thread(promoted, memory, "first")
+    if mode == "batch":
+        await asyncio.to_thread(store.delete, ("acme",), successor)
+    else:
+        await store.adelete(("acme",), successor)
+    assert await asyncio.to_thread(recalled, memory) == []
+    assert stored(url) == ["first"]
+    assert f"lived on in {successor}, which was deleted" in str(await memory.ahistory("first"))
+
+    await asyncio.to_thread(told, memory, clock, "first")
+    assert await asyncio.to_thread(recalled, memory) == ["first"]
+    assert broken(url) == {}
+
+
+def test_a_rollback_brings_back_what_was_promoted_and_its_twins_stay_with_it(
+    memory: MemoryCoordinator, clock: Clock
+) -> None:
+    told(memory, clock, *KEYS)
+    consolidate(memory)
+    promoted(memory, "first")
+    move = memory.explain("first").history[-1]
+    assert (move.kind, memory.rollback(move.move)) == ("promoted", True)
+    assert recalled(memory) == ["first"]
+
+
+def test_what_says_more_than_its_deleted_successor_is_kept_and_not_recalled(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    memory.store("The deployment port of billing is 8080.", "pattern", key="first")
+    clock.advance(minutes=1)
+    successor = promoted(memory, "first")
+    kept = memory.get(successor)
+    assert kept is not None
+    assert "billing" not in kept.content
+    assert memory.delete_memory(successor)
+    assert recalled(memory) == []
+    assert stored(url) == ["first"]
+    assert broken(url) == {}
+
+
+@pytest.mark.parametrize("how", ["delete_memory", "store.delete"])
+def test_what_was_promoted_comes_back_when_its_successor_says_something_else_by_then(
+    memory: MemoryCoordinator, store: TieredStore, clock: Clock, how: str
+) -> None:
+    told(memory, clock, "first")
+    successor = promoted(memory, "first")
+    clock.advance(minutes=1)
+    store.put(("acme",), successor, {"content": MILK, "memory_type": "pattern"})
+    if how == "delete_memory":
+        assert memory.delete_memory(successor)
+    else:
+        store.delete(("acme",), successor)
+    assert recalled(memory) == ["first"]
+
+
+@pytest.mark.parametrize("how", ["delete_memory", "store.delete"])
+def test_what_came_back_from_a_demotion_stays_when_what_was_demoted_is_deleted(
+    memory: MemoryCoordinator, store: TieredStore, clock: Clock, how: str
+) -> None:
+    told(memory, clock, "first")
+    successor = promoted(memory, "first")
+    shown = [one for one in memory.get_context(QUESTION) if one.key == successor]
+    for _ in range(20):
+        memory.record_outcome(shown, success=False)
+    assert [one.demoted for one in memory.demote()] == [True]
+    if how == "delete_memory":
+        assert memory.delete_memory(successor)
+    else:
+        store.delete(("acme",), successor)
+    assert recalled(memory) == ["first"]
+
+
+def test_each_project_keeps_its_own_when_another_deletes_what_both_were_promoted_to(
+    memory: MemoryCoordinator, store: TieredStore, clock: Clock, url: str
+) -> None:
+    shipping = coordinator(store, project_id="shipping", policy=PROVEN)
+    told(memory, clock, "first")
+    told(shipping, clock, "theirs")
+    assert memory.delete_memory(promoted(memory, "first"))
+    assert recalled(memory) == []
+    assert recalled(shipping) == stored(url) == ["theirs"]
+
+
+async def overwritten(memory: MemoryCoordinator, key: str, how: str) -> None:
+    """Say something else under a key."""
+    told = {"content": MILK, "memory_type": "pattern", "project_id": "billing"}
+    store, place = memory.tiered_store, ("acme", "billing")
+    if how == "store":
+        await asyncio.to_thread(memory.store, MILK, "pattern", key=key)
+    elif how == "astore":
+        await memory.astore(MILK, "pattern", key=key)
+    elif how == "put":
+        await asyncio.to_thread(store.put, place, key, told)
+    else:
+        puts = [PutOp(place, key, told), PutOp(place, "beside", told)]
+        await (store.abatch(puts) if how == "abatch" else asyncio.to_thread(store.batch, puts))
+
+
+@pytest.mark.parametrize("how", ["store", "astore", "put", "batch", "abatch"])
+async def test_a_twin_lives_on_when_the_oldest_says_something_else(
+    memory: MemoryCoordinator, clock: Clock, url: str, how: str
+) -> None:
+    await asyncio.to_thread(told, memory, clock, *KEYS)
+    await asyncio.to_thread(consolidate, memory)
+    await overwritten(memory, "first", how)
+    found = await asyncio.to_thread(recalled, memory)
+    assert [one for one in found if one != "beside"] == ["first", "second"]
+    assert [str(one) for one in (await memory.aexplain("third")).successors] != []
+
+    assert await memory.adelete_memory("first")
+    assert "second" in await asyncio.to_thread(recalled, memory)
+    assert set(stored(url)) >= {"second", "third"}
+    assert await memory.adelete_memory("third")
+    assert [one for one in await asyncio.to_thread(recalled, memory) if one != "beside"] == []
+    assert [one for one in stored(url) if one != "beside"] == []
+    assert broken(url) == {}
+
+
+def test_a_merge_is_taken_back_after_the_oldest_says_something_else(
     memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
     told(memory, clock, *KEYS)
     consolidate(memory)
-    assert memory.delete_memory(promoted(memory, "first"))
+    (move,) = [one.move for one in memory.explain("first").history if one.kind == "merged"]
+    memory.store(MILK, "pattern", key="first")
+    assert memory.rollback(move)
+    assert recalled(memory) == ["first", "second", "third"]
+    assert broken(url) == {}
+
+
+def test_a_twin_that_was_put_with_the_oldest_is_what_it_says(
+    memory: MemoryCoordinator, store: TieredStore, clock: Clock, url: str
+) -> None:
+    told(memory, clock, *KEYS)
+    consolidate(memory)
+    own = {"memory_type": "pattern", "project_id": "billing"}
+    texts = {"first": MILK, "second": FACT, "third": "Invoices are sent on Fridays."}
+    store.batch(
+        [PutOp(("acme", "billing"), key, {**own, "content": text}) for key, text in texts.items()]
+    )
+    assert recalled(memory) == ["first", "second", "third"]
+    for key in KEYS:
+        assert memory.delete_memory(key)
+        assert key not in recalled(memory)
+    assert stored(url) == []
+    assert broken(url) == {}
+
+
+def test_a_twin_lives_on_in_the_successor_of_the_oldest(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    told(memory, clock, *KEYS)
+    consolidate(memory)
+    successor = promoted(memory, "first")
+    memory.store(MILK, "pattern", key="first")
+    assert recalled(memory) == sorted(["first", successor])
+    assert memory.delete_memory(successor)
+    assert recalled(memory) == stored(url) == ["first"]
+    assert broken(url) == {}
+
+
+@pytest.mark.parametrize("how", ["superseded", "retracted"])
+def test_what_is_true_no_longer_does_not_come_back_when_it_is_put_over(
+    memory: MemoryCoordinator, clock: Clock, url: str, how: str
+) -> None:
+    told(memory, clock, "first", "second")
+    consolidate(memory)
+    if how == "superseded":
+        memory.store("The deployment port is 80 by now.", "pattern", key="newer")
+        memory.supersede("first", by="newer")
+    else:
+        memory.retract("first", reason="it is of another product")
+    memory.store(MILK, "pattern", key="first")
+    assert "second" not in recalled(memory)
+    assert "lived on in first, which says something else now" in str(memory.history("second"))
+    assert memory.delete_memory("first")
+    assert "second" in stored(url)
+    assert "second" not in recalled(memory)
+    assert broken(url) == {}
+
+
+def test_a_twin_in_other_capitals_is_deleted_as_well(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    told(memory, clock, "first")
+    memory.store(FACT.upper(), "pattern", key="second")
+    consolidate(memory)
     assert recalled(memory) == ["first"]
-    assert memory.delete_memory("second")
+    assert memory.delete_memory("first")
     assert recalled(memory) == stored(url) == []
 
 

@@ -183,7 +183,7 @@ class Living(NamedTuple):
     async def delete(self, number: int) -> None:
         if (one := self.some(number)) is not None:
             assert await self.owner(one)("delete_memory", one.key)
-            self.world.delete(one.number)
+            self.world.delete(one.number, one.project or BILLING)
 
     async def put_over(self, number: int, lesson: int) -> None:
         if (one := self.some(number)) is None:

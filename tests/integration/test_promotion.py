@@ -211,9 +211,9 @@ async def test_the_same_lesson_in_long_term_is_reinforced_not_repeated(ours: Tea
 
 async def test_a_near_duplicate_that_was_stored_in_long_term_is_reinforced(ours: Team) -> None:
     key = await ours.proven()
-    general = (await ours.billing("promote_to_long_term", key)).successor
-    content = (await ours.billing("get", general)).content
-    await ours.billing("delete_memory", general)
+    first = await ours.billing("promote_to_long_term", key)
+    content = (await ours.billing("get", first.successor)).content
+    await ours.billing("rollback", first.move)
     await ours.billing("store", content + "!", "reflexion", tier="long_term", key="by-hand")
     before = await ours.rows("events")
     move = await ours.billing("promote_to_long_term", key)
@@ -229,9 +229,10 @@ async def test_what_has_expired_in_long_term_is_not_lived_on_in(
     ours: Team, near: str | None
 ) -> None:
     key = await ours.proven()
-    general = (await ours.billing("promote_to_long_term", key)).successor
+    first = await ours.billing("promote_to_long_term", key)
+    general = first.successor
     found = await value_of(ours, general)
-    await ours.billing("delete_memory", general)
+    await ours.billing("rollback", first.move)
     view = ours.store.tier("long_term")
     other = near or general
     await asyncio.to_thread(view.put, ("acme",), other, found, ["content"], ttl=1.0)
@@ -276,14 +277,23 @@ async def deleted(ours: Team, key: str, how: str) -> None:
         assert await asyncio.to_thread(ours.store.sweep_ttl) == 1
 
 
-@pytest.mark.parametrize("how", ["delete_memory", "BaseStore.delete", "sweep"])
-async def test_sources_are_current_again_when_their_successor_is_gone(ours: Team, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "back"),
+    [("delete_memory", {SHIPPING}), ("BaseStore.delete", set()), ("sweep", {BILLING, SHIPPING})],
+)
+async def test_whose_sources_are_current_again_when_their_successor_is_gone(
+    ours: Team, how: str, back: set[str]
+) -> None:
     same = await ours.learn(ours.shipping)
     promotion = await ours.promoted()
     assert set(promotion.sources) == {promotion.key, same}
     await deleted(ours, promotion.successor, how)
-    assert await ours.states() == {promotion.key: None, same: None}
-    assert await ours.context_keys(ours.billing) == [promotion.key]
+    keys = {BILLING: promotion.key, SHIPPING: same}
+    assert await ours.states() == {
+        key: None if project in back else "consolidated" for project, key in keys.items()
+    }
+    for call, project in ((ours.billing, BILLING), (ours.shipping, SHIPPING)):
+        assert await ours.context_keys(call) == [keys[project]] * (project in back)
     rows = await ours.rows()
     assert rows["lineage"] == []
 

@@ -163,10 +163,19 @@ class World:
         memory.successes += success
         memory.failures += not success
 
-    def delete(self, number: int) -> None:
-        """Remove a memory, with what says the same beside it and lives on in the same one."""
-        for each in [number, *self._twins(number)]:
+    def delete(self, number: int, by: str) -> None:
+        """Remove a memory in a project, with what says the same there and lives on with it."""
+        for each in [number, *self._twins(number), *self._promoted(number, by)]:
             self._remove(each)
+
+    def _promoted(self, number: int, by: str) -> list[int]:
+        return [
+            one.number
+            for one in self.memories.values()
+            if self.edges.get(one.number) == number
+            and (one.project, one.lesson) == (by, self.memories[number].lesson)
+            and one.state == "consolidated"
+        ]
 
     def _twins(self, number: int) -> list[int]:
         one, successor = self.memories[number], self.edges.get(number)
