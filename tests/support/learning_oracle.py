@@ -376,7 +376,7 @@ class World:
                         self.memories[source].state = None
         else:
             self._give_back(one, target)
-            self.delete(one.target)
+            self._remove(one.target)
 
     def _give_back(self, one: Moved, target: Stored) -> None:
         heir = self._left(one)[0]
