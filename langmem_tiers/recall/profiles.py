@@ -131,7 +131,7 @@ def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
 
     Example:
         ```python
-        from langmem_tiers.recall.rank import time_weighted
+        from langmem_tiers.recall.profiles import time_weighted
 
         mostly_recent = time_weighted(0.8)
         ```

@@ -173,7 +173,8 @@ class World:
             one.number
             for one in self.memories.values()
             if self.edges.get(one.number) == number
-            and (one.project, one.lesson) == (by, self.memories[number].lesson)
+            and one.lesson == self.memories[number].lesson
+            and (one.project == by or one.tier == "long_term")
             and one.state == "consolidated"
         ]
 
