@@ -128,6 +128,16 @@ def test_delete_reads_only_by_key(loaded: TieredStore, mode: Mode) -> None:
     assert rows_read(root) <= 12
 
 
+def test_a_deletion_looks_for_twins_by_their_index(loaded: TieredStore, mode: Mode) -> None:
+    memory = coordinator(loaded, "tenant7", project_id="notes")
+    loaded.put(PLACE, "twin", {"text": "row"})
+    call = named(calls_of(loaded, lambda: memory.delete_memory("twin")), "delete")
+    loaded.put(PLACE, "twin", {"text": "row"})
+    root = plan(loaded, call, mode)
+    assert sequential(root) == []
+    assert rows_read(root) <= 40
+
+
 @pytest.mark.parametrize(("name", "value"), [("put", {"text": "new"}), ("delete", None)])
 def test_keys_are_found_by_their_index_before_there_are_statistics(
     server_url: str, mode: Mode, name: str, value: dict[str, Any] | None
