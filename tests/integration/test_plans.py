@@ -134,6 +134,7 @@ def test_a_deletion_looks_for_twins_by_their_index(loaded: TieredStore, mode: Mo
     call = named(calls_of(loaded, lambda: memory.delete_memory("twin")), "delete")
     loaded.put(PLACE, "twin", {"text": "row"})
     root = plan(loaded, call, mode)
+    loaded.delete(PLACE, "twin")
     assert sequential(root) == []
     assert rows_read(root) <= 40
 
