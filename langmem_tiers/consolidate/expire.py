@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import Unnoted, counted, decision, hold, read
 from langmem_tiers.flow import Call, Flow, Query, anew
-from langmem_tiers.memory import TIERS
 from langmem_tiers.namespaces import Place
-from langmem_tiers.remember.flow import Write, delete_calls
+from langmem_tiers.remember.flow import Write, delete_expired_calls
 
 EXPIRED = "its time to live is over"
 UNREAD = f"{EXPIRED}, and nobody had read it"
@@ -49,7 +48,7 @@ class Expire(Unnoted):
             for one in decisions
         ]
         params = {"tenant": cycle.tenant, "ids": [one["id"] for one in decisions]}
-        removal = delete_calls(gone, TIERS, expired_by=cycle.moment.now)
+        removal = delete_expired_calls(gone, cycle.moment.now)
         *_, rows = yield Query((*removal, Call("stored_memories", params)), commit=True)
         alive = {row[0] for row in rows}
         done = (one["reason"] for one in decisions if one["id"] not in alive)

@@ -14,9 +14,9 @@ from langmem_tiers.config import StoreOptions
 from langmem_tiers.consolidate.archive import ArchivedMemory, Content, Files
 from langmem_tiers.errors import ArchiveError, InvalidInputError
 from langmem_tiers.flow import Ask, Call, Flow, Query, Row, anew
-from langmem_tiers.memory import TIERS, MemoryContext
+from langmem_tiers.memory import MemoryContext
 from langmem_tiers.namespaces import Place, decode
-from langmem_tiers.remember.flow import Write, delete_calls, lock_call
+from langmem_tiers.remember.flow import Write, delete_expired_calls, lock_call
 
 _CHUNK_BYTES = 8_000_000
 _SHOWN = 3
@@ -168,7 +168,7 @@ def _bring_back(
         Write(place=Place(how.tenant, one.namespace), key=one.key, value=None) for one in memories
     ]
     calls = [
-        *delete_calls(dead, TIERS, expired_by=how.now),
+        *delete_expired_calls(dead, how.now),
         *(_restore_call(chunk, of_file, how.now) for chunk in _chunks(memories)),
     ]
     answers = yield Query(tuple(calls))

@@ -25,9 +25,16 @@ from langmem_tiers.learn.worth import (
     near_of,
     same_text,
 )
-from langmem_tiers.memory import TIERS, Tier
+from langmem_tiers.memory import Tier
 from langmem_tiers.namespaces import Place
-from langmem_tiers.remember.flow import LOCK, Write, delete_calls, embed, lock_call, put_calls
+from langmem_tiers.remember.flow import (
+    LOCK,
+    Write,
+    delete_expired_calls,
+    embed,
+    lock_call,
+    put_calls,
+)
 from langmem_tiers.remember.memories import FIELD, write_of
 from langmem_tiers.values import content_of, provenance_of, trust_of
 from langmem_tiers.vectors import PackedVector
@@ -364,7 +371,7 @@ def _puts(
 ) -> Iterator[Call]:
     """The calls that write the successor; one that has expired is not revived."""
     if how.moment.omit_expired:
-        yield from delete_calls([write], TIERS, expired_by=how.moment.now)
+        yield from delete_expired_calls([write], how.moment.now)
     yield from put_calls([write], vectors, how.options, how.moment.now, Tier.LONG_TERM)
 
 

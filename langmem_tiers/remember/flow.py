@@ -204,7 +204,7 @@ def carry_out(
             )
             for twins, reach in sorted({(one.twins, one.reach) for one in deletions})
         ),
-        *(delete_calls(puts, TIERS, expired_by=moment.now) if moment.omit_expired else ()),
+        *(delete_expired_calls(puts, moment.now) if moment.omit_expired else ()),
         *put_calls(puts, vectors, options, moment.now, tier),
         *quarantine_calls(puts, moment.now),
         *awaiting_calls(puts),
@@ -378,14 +378,23 @@ def delete_calls(
     now: datetime | None = None,
     twins: Twins = "free",
     reach: Sequence[str] = (),
-    *,
-    expired_by: datetime | None = None,
 ) -> Iterator[Call]:
-    """The call that removes memories; with `expired_by`, only the dead, which no put revives."""
+    """The call that removes memories."""
     if writes:
-        narrowed = {"tiers": [tier.value for tier in tiers], "expired_by": expired_by}
         wanted = {"twins": twins, "now": now, **elsewhere(reach)}
-        yield Call("delete", {**keys_of(writes), **narrowed, **wanted})
+        yield Call("delete", {**keys_of(writes), **_of_tiers(tiers), **wanted})
+
+
+def delete_expired_calls(puts: Sequence[Write], expired_by: datetime) -> Iterator[Call]:
+    """The call that removes those of them that are dead: no put revives them."""
+    if puts:
+        yield Call(
+            "delete_expired", {**keys_of(puts), **_of_tiers(TIERS), "expired_by": expired_by}
+        )
+
+
+def _of_tiers(tiers: Sequence[Tier]) -> dict[str, list[str]]:
+    return {"tiers": [tier.value for tier in tiers]}
 
 
 def _conflicts_call(puts: Sequence[Write], tier: Tier, moment: Moment) -> Call:

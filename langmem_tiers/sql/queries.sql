@@ -382,10 +382,7 @@ WHERE i.ord > 0 AND i.ord < 1000000000;
 (m.tier::text <> 'long_term' AND m.namespace <> '' AND NOT (m.namespace >= w.low AND m.namespace < w.high))
 
 -- part: hanging
--- What hangs on memories that are `gone` goes with them, but for their counters, which are locked. Where
--- it is `wanted` that twins 'stay', what was merged into one stays out of recall, which an event says;
--- so does what was promoted to one that says the same or was not put since, where it is wanted that
--- twins 'go' as far as they are within reach.
+-- What hangs on memories that are `gone` goes with them.
 vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
@@ -416,7 +413,13 @@ vectors AS (
 ), edges AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.id = g.id
     RETURNING l.tenant, l.id, l.source, l.derived, l.event, g.key, g.said, g.updated_at
-), hidden AS MATERIALIZED (
+)
+
+-- part: hidden
+-- Of what lived on in memories that are gone: where it is `wanted` that twins 'stay', what was merged
+-- into one stays out of recall, which an event says; so does what was promoted to one that says the
+-- same or was not put since, where it is wanted that twins 'go' as far as they are within reach.
+hidden AS MATERIALIZED (
     SELECT l.tenant, l.source, l.key, w.now
     FROM wanted w
     CROSS JOIN edges l
@@ -445,7 +448,18 @@ vectors AS (
            jsonb_build_object('reasons', jsonb_build_array(
                'it lived on in ' || l.key || ', which was deleted'))
     FROM hidden l
-), sources AS (
+)
+
+-- part: none_hidden
+-- All that lived on in memories that are gone is recalled again.
+hidden AS (
+    SELECT l.tenant, l.source FROM edges l WHERE false
+)
+
+-- part: freed
+-- What lived on in memories that are gone and is not `hidden` is current again; their intentions go
+-- with them, and their counters are locked.
+sources AS (
     -- What lived on in a memory that is gone is current again, unless it is gone as well.
     UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
     WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND NOT l.derived
@@ -466,10 +480,9 @@ vectors AS (
 )
 
 -- name: delete
--- Remove memories with everything that hangs on them; with `expired_by`, only those dead then. What
--- was archived under these keys is forgotten with them, so that no restore brings it back. The tier
--- is compared as text: else the planner goes by tenant and tier where it knows no better yet. With
--- `twins` 'go' their twins go as well: what was merged with one, either way, or with such a one, what
+-- Remove memories with everything that hangs on them. What was archived under these keys is forgotten
+-- with them, so that no restore brings it back. The tier is compared as text: else the planner goes by
+-- tenant and tier where it knows no better yet. With `twins` 'go' their twins go as well: what was merged with one, either way, or with such a one, what
 -- lives on in the same memory and says the same in the same place, and what was promoted to one, says
 -- the same and is no other project's. A twin that was put again since the
 -- statement began is current again instead. With 'stay' they are left, and stay out of recall.
@@ -530,13 +543,12 @@ WITH RECURSIVE wanted AS (
     USING {places}
     WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
       AND m.tier::text = ANY (%(tiers)s::text[])
-      AND (%(expired_by)s::timestamptz IS NULL OR m.expires_at <= %(expired_by)s::timestamptz)
     RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
 ), forgotten AS (
     DELETE FROM {memory}.archived a
     USING {places}
     WHERE {few} AND a.tenant = w.tenant AND a.namespace = w.namespace AND a.key = w.key
-      AND a.tier::text = ANY (%(tiers)s::text[]) AND %(expired_by)s::timestamptz IS NULL
+      AND a.tier::text = ANY (%(tiers)s::text[])
     RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text, NULL::timestamptz, NULL::jsonb
 ), along AS (
     DELETE FROM {memory}.memories m USING others t
@@ -549,7 +561,18 @@ WITH RECURSIVE wanted AS (
 ), gone AS (
     SELECT * FROM removed UNION ALL SELECT * FROM forgotten
     UNION ALL SELECT * FROM along UNION ALL SELECT * FROM unlisted
-), {part hanging}
+), {part hanging}, {part hidden}, {part freed}
+DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id;
+
+-- name: delete_expired
+-- Remove those of these memories that were dead by then, with everything that hangs on them.
+WITH gone AS (
+    DELETE FROM {memory}.memories m
+    USING {places}
+    WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
+      AND m.tier::text = ANY (%(tiers)s::text[]) AND m.expires_at <= %(expired_by)s::timestamptz
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
+), {part hanging}, {part none_hidden}, {part freed}
 DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id;
 
 -- name: sweep
@@ -558,10 +581,7 @@ DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id
 -- The size of a batch is written out, so that the planner knows how few rows it is about. A memory
 -- that was put again since the statement began is left to the next one, however soon it expired:
 -- its new vectors are not seen here.
-WITH wanted AS (
-    SELECT 'free' AS twins, %(now)s::timestamptz AS now,
-           NULL::text COLLATE "C" AS low, NULL::text COLLATE "C" AS high
-), expired AS MATERIALIZED (
+WITH expired AS MATERIALIZED (
     SELECT m.tenant, m.tier, m.id
     FROM {memory}.memories m
     CROSS JOIN LATERAL (
@@ -576,7 +596,7 @@ WITH wanted AS (
     DELETE FROM {memory}.memories m USING expired e
     WHERE m.tenant = e.tenant AND m.tier = e.tier AND m.id = e.id
     RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
-), {part hanging}, uncounted AS (
+), {part hanging}, {part none_hidden}, {part freed}, uncounted AS (
     DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id
 )
 SELECT count(*), count(*) FILTER (WHERE NOT EXISTS (

@@ -112,7 +112,7 @@ def test_get_many_reads_the_unique_index(loaded: TieredStore, mode: Mode) -> Non
     assert rows_read(root) <= 4 * len(gets)
 
 
-@pytest.mark.parametrize("name", ["put", "delete_vectors", "put_vectors"])
+@pytest.mark.parametrize("name", ["put", "delete_expired", "delete_vectors", "put_vectors"])
 def test_a_put_reads_only_by_key(loaded: TieredStore, mode: Mode, name: str) -> None:
     ops = [PutOp(PLACE, f"tenant7-{i + 1}", {"text": f"row {i}"}) for i in range(5)]
     calls = calls_of(loaded, lambda: loaded.batch(ops))
