@@ -1,0 +1,1 @@
+"""What the package does, recorded: every verb's answer and statements, rows, schema, signatures."""

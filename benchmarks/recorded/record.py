@@ -1,0 +1,109 @@
+"""The whole record: each scenario both ways, and what is public."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from benchmarks.databases import create
+from benchmarks.recorded.adapter import at_rest, noted
+from benchmarks.recorded.difference import SECTION
+from benchmarks.recorded.rows import rows
+from benchmarks.recorded.scenarios import SCENARIOS
+from benchmarks.recorded.schema import schema
+from benchmarks.recorded.signatures import import_paths, signatures
+from benchmarks.recorded.stable import stable_names
+from benchmarks.recorded.world import Called, Mode, World
+from langmem_tiers import EmbeddedPostgres, TieredStore
+
+_TEMPLATE = "recorded_empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A record, and which verbs were called for it."""
+
+    text: str
+    called: frozenset[Called]
+    brief: str
+
+
+def recorded(before: str = "", only: str = "") -> Recorded:
+    """Go through every scenario (or those of a name), blocking and awaiting."""
+    with _server() as (url, folder), _loop() as loop:
+        worlds = []
+        sections = _public(url, before)
+        for name in SCENARIOS:
+            for mode in ("sync", "async") if only in name else ():
+                world = _lived(name, mode, url, folder, loop)  # type: ignore[arg-type]
+                worlds.append(world)
+                sections[f"{name} ({mode})"] = world.blocks
+    text = "".join(
+        f"{SECTION}{title}\n" + "".join(f"{block}\n" for block in blocks)
+        for title, blocks in sections.items()
+    )
+    called = frozenset(one for world in worlds for one in world.called)
+    return Recorded(text, called, _brief(worlds, called))
+
+
+def _public(url: str, before: str) -> dict[str, list[str]]:
+    template = create(url, _TEMPLATE)
+    with TieredStore.from_conn_string(template, index=World.index()) as store:
+        store.setup()
+    return {
+        "import paths": import_paths(before),
+        "signatures": signatures(),
+        "schema": schema(template),
+    }
+
+
+def _lived(name: str, mode: Mode, url: str, folder: Path, loop: asyncio.AbstractEventLoop) -> World:
+    """A world in which a scenario was gone through, with the rows that it left."""
+    own = folder / f"{name}-{mode}"
+    own.mkdir()
+    sent: list[str] = []
+    database = create(url, f"recorded_{name}_{mode}", template=_TEMPLATE)
+    with stable_names(), at_rest(), noted(sent.append):
+        world = World(mode, database, own, loop, sent)
+        world.open()
+        try:
+            SCENARIOS[name](world)
+        finally:
+            world.close()
+        world.blocks += rows(database, world.plain)
+    return world
+
+
+def _brief(worlds: list[World], called: frozenset[Called]) -> str:
+    calls = {
+        mode: sum(one.calls for one in worlds if one.mode == mode) for mode in ("sync", "async")
+    }
+    verbs = len({(kind, verb) for kind, verb, _ in called})
+    return f"{verbs} verbs; calls: {calls['sync']} blocking, {calls['async']} awaiting"
+
+
+@contextmanager
+def _server() -> Iterator[tuple[str, Path]]:
+    with tempfile.TemporaryDirectory() as name, EmbeddedPostgres(f"{name}/server") as server:
+        with psycopg.connect(server.url, autocommit=True) as conn:
+            conn.execute("ALTER SYSTEM SET fsync = off")
+            conn.execute("SELECT pg_reload_conf()")
+        yield server.url, Path(name)
+
+
+@contextmanager
+def _loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
