@@ -13,15 +13,48 @@ from typing import Any
 from unittest.mock import patch
 
 from langmem_tiers import accesses, session, store_flows
+from langmem_tiers.detecting import detectors
+from langmem_tiers.feedback import arecord_feedback, record_feedback
 from langmem_tiers.flow import Query
+from langmem_tiers.importers import count_records, detect_format, read_records
+from langmem_tiers.importing import import_records
+from langmem_tiers.interop import (
+    aimport_chat_history,
+    aopen_tier,
+    import_chat_history,
+    open_tier,
+)
+from langmem_tiers.learn.skills import ToolCall, Trace
+from langmem_tiers.recalled import with_recalled
+from langmem_tiers.remember.candidate import Candidate
+from langmem_tiers.remind.triggers import Occasion
+
+__all__ = [
+    "Candidate",
+    "Occasion",
+    "ToolCall",
+    "Trace",
+    "aimport_chat_history",
+    "aopen_tier",
+    "arecord_feedback",
+    "at_rest",
+    "count_records",
+    "detect_format",
+    "detectors",
+    "import_chat_history",
+    "import_records",
+    "noted",
+    "open_tier",
+    "read_records",
+    "record_feedback",
+    "with_recalled",
+]
+"""What scenarios use that the package does not offer at its top, and what is done to it."""
 
 SESSIONS: tuple[type[Any], ...] = (session.Session, session.AsyncSession)
 MIGRATIONS = "migrations"
 """The table of versions, which is not recorded."""
 PACKAGE = "langmem_tiers"
-
-_ASIDE = {"_script": "(script)", "_build": "(build)"}
-"""What a session sends that is no named statement."""
 
 
 @contextmanager
@@ -30,8 +63,8 @@ def noted(note: Callable[[str], object]) -> Iterator[None]:
     with ExitStack() as stack:
         for one in SESSIONS:
             stack.enter_context(_told(one, "_execute", lambda args: note(_names(args[-1]))))
-            for method, said in _ASIDE.items():
-                stack.enter_context(_told(one, method, lambda _, said=said: note(said)))
+            stack.enter_context(_told(one, "_script", lambda _: note("(script)")))
+            stack.enter_context(_told(one, "_build", lambda _: note("(build)")))
         yield
 
 
@@ -46,6 +79,7 @@ def at_rest() -> Iterator[None]:
 
 
 def _told(owner: type[Any], method: str, tell: Callable[[tuple[Any, ...]], object]) -> Any:
+    """A patch of a method that tells its arguments first."""
     does = getattr(owner, method)
 
     def telling(*args: Any) -> Any:

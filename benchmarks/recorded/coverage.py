@@ -6,12 +6,11 @@ import inspect
 from collections.abc import Iterable, Iterator
 from typing import Any, is_typeddict
 
-import langmem_tiers
-from benchmarks.recorded.adapter import PACKAGE
-from benchmarks.recorded.world import Called, Mode
 from langgraph.store.base import BaseStore
 
-_MODES: tuple[Mode, Mode] = ("sync", "async")
+import langmem_tiers
+from benchmarks.recorded.adapter import PACKAGE
+from benchmarks.recorded.world import MODES, Called
 
 
 def offered() -> dict[str, Any]:
@@ -54,7 +53,7 @@ def _of_class(name: str, kind: type[Any]) -> Iterator[Called]:
     for verb in names:
         if verb[:1] == "a" and verb[1:] in names:
             continue
-        for mode in _MODES if f"a{verb}" in names else _MODES[:1]:
+        for mode in MODES if f"a{verb}" in names else MODES[:1]:
             yield name, verb, mode
 
 

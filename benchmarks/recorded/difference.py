@@ -36,6 +36,7 @@ def _call(lines: list[str], hunk: str) -> str:
 
 def _sections(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
+    lines: list[str] = []
     for line in text.splitlines():
         if line.startswith(SECTION):
             lines = found.setdefault(line.removeprefix(SECTION), [])

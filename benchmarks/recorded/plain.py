@@ -36,7 +36,7 @@ class Plain:
         self._names: dict[str, str] = {}
 
     def __call__(self, value: Any) -> Any:
-        if value is None or isinstance(value, bool | int) and not isinstance(value, Enum):
+        if value is None or (isinstance(value, bool | int) and not isinstance(value, Enum)):
             return value
         for kind, plain in self._rules():
             if isinstance(value, kind):

