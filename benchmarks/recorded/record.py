@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from benchmarks.recorded.stable import stable_names
 from benchmarks.recorded.world import MODES, Called, Mode, World
 from langmem_tiers import EmbeddedPostgres, TieredStore
 
+BROKE_OFF = "# broke off:"
+"""How it says that a verb did not answer what a scenario goes on with."""
 _TEMPLATE = "recorded_empty"
 
 
@@ -75,8 +78,10 @@ def _lived(name: str, mode: Mode, url: str, folder: Path, loop: asyncio.Abstract
         world.open()
         try:
             SCENARIOS[name](world)
-        finally:
-            world.close()
+        except Exception as error:
+            world.blocks.append(f"{BROKE_OFF} {type(error).__name__}: {error}")
+            traceback.print_exc()
+        world.close()
         world.blocks += rows(database, world.plain)
     return world
 

@@ -9,6 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from benchmarks.recorded.adapter import PACKAGE
 from benchmarks.recorded.plain import Plain
 from benchmarks.recorded.stable import Clock
 from langmem_tiers import CoordinatorSettings, MemoryContext, MemoryCoordinator, TieredStore
@@ -75,7 +76,7 @@ class World:
         """Call a verb, or its async twin if there is one, and record what comes of it."""
         for owner in type(thing).__mro__ if not isinstance(thing, type) else thing.__mro__:
             self.called.add((owner.__name__, verb, self.mode))
-        name = thing.__name__ if isinstance(thing, type) else type(thing).__name__
+        name = thing.__name__ if isinstance(thing, type) else _name(thing)
         twin = getattr(thing, f"a{verb}", None) if self.mode == "async" else None
         return self._recorded(f"{name}.{verb}", getattr(thing, verb), twin, args, options)
 
@@ -157,9 +158,16 @@ class World:
         self.blocks.append(f"# {title}\n{body}")
 
 
+def _name(thing: object) -> str:
+    """The name of a thing's type, and its own if it is one of LangChain's or LangGraph's."""
+    kind, own = type(thing), getattr(thing, "name", None)
+    ours = kind.__module__.startswith(PACKAGE)
+    return kind.__name__ if ours or not isinstance(own, str) else f"{kind.__name__} {own}"
+
+
 def _methods(kind: type[Any]) -> list[tuple[str, Any]]:
     found = {}
     for owner in reversed(kind.__mro__):
-        if owner.__module__.startswith("langmem_tiers"):
+        if owner.__module__.startswith(PACKAGE):
             found.update({name: one for name, one in vars(owner).items() if callable(one)})
     return [(name, one) for name, one in found.items() if not name.startswith("_")]

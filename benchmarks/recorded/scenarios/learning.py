@@ -71,8 +71,9 @@ def _outcomes(world: World, memory: MemoryCoordinator) -> None:
     found = world.call(memory, "get_context", "invoices", run_id="run-1")
     world.call(memory, "record_outcome", success=True, run_id="run-1")
     world.call(memory, "record_outcome", success=False, run_id="run-1")
-    world.call(memory, "record_outcome", found[:1], True)
-    world.call(memory, "record_outcome", [], False)
+    for worked in (True, False):
+        world.call(memory, "record_outcome", found[:1], worked)
+    world.call(memory, "record_outcome", [], success=False)
     world.call(memory, "record_outcome", success=True)
     world.call(memory, "record_outcome", found)
     world.call(memory, "record_outcome", success=True, run_id="nobody")
@@ -146,9 +147,9 @@ def _evolved(world: World, memory: MemoryCoordinator) -> None:
 
 def _skills(world: World, memory: MemoryCoordinator) -> None:
     calls = [
-        ToolCall("read", {"path": "/a"}, succeeded=True),
-        ToolCall("add", {"amount": "1"}, succeeded=True),
-        ToolCall("pay", {"amount": "1"}, succeeded=True),
+        ToolCall("read", frozenset({"path"}), succeeded=True),
+        ToolCall("add", frozenset({"amount"}), succeeded=True),
+        ToolCall("pay", frozenset({"amount"}), succeeded=True),
     ]
     for run in "wxyz":
         world.call(memory, "learn_skills", Trace(f"run-{run}", calls, succeeded=run != "z"))

@@ -11,7 +11,7 @@ NOTES = (
     ("spilled", "Ann spilled coffee over the router in the lab", "episodic"),
     ("retry", "Retry a POST only with an idempotency key", "pattern"),
     ("deploy", "To deploy: run the tests, tag the commit, push the tag", "procedural"),
-    ("mood", "Ann sounds worried about the audit in May", "emotional"),
+    ("mood", "Ann sounds worried about the audit in May", "relationship"),
     ("note", "The user is looking at invoice 17", "working"),
 )
 
