@@ -78,7 +78,7 @@ def _lived(name: str, mode: Mode, url: str, folder: Path, loop: asyncio.Abstract
         world.open()
         try:
             SCENARIOS[name](world)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the record says so, and goes on
             world.blocks.append(f"{BROKE_OFF} {type(error).__name__}: {error}")
             traceback.print_exc()
         world.close()

@@ -36,11 +36,12 @@ class World:
         self.mode: Mode = mode
         self.url = url
         self.folder = folder
+        self.server = folder.parent / "server"
         self.clock = Clock()
         self.called: set[Called] = set()
         self.blocks: list[str] = []
         self.calls = 0
-        self.plain = Plain({str(folder): "<folder>", url: "<url>"})
+        self.plain = Plain({url: "<url>", str(self.server): "<server>", str(folder): "<folder>"})
         self.store = self.new_store()
         self._loop = loop
         self._sent = sent
@@ -79,6 +80,13 @@ class World:
         name = thing.__name__ if isinstance(thing, type) else _name(thing)
         twin = getattr(thing, f"a{verb}", None) if self.mode == "async" else None
         return self._recorded(f"{name}.{verb}", getattr(thing, verb), twin, args, options)
+
+    def quietly(self, thing: Any, verb: str, *args: Any, **options: Any) -> Any:
+        """Call a verb whose answer is too volatile to be recorded as it is."""
+        kept, sent = list(self.blocks), list(self._sent)
+        found = self.call(thing, verb, *args, **options)
+        self.blocks, self._sent[:] = kept, sent
+        return found
 
     def made(self, function: Callable[..., T], *args: Any, **options: Any) -> T:
         """Call a function that has no twin, and record what comes of it."""

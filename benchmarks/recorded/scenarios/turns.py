@@ -16,6 +16,7 @@ from langmem_tiers import (
     Persona,
 )
 
+CALM = {"primary_emotion": "calm", "confidence_level": 0.8}
 COMMA = "ValueError: the amount '1,234' has a comma"
 
 
@@ -122,10 +123,12 @@ def _left(world: World, memory: MemoryCoordinator) -> None:
 
 def _as_a_persona(world: World, memory: MemoryCoordinator) -> None:
     persona = Persona(persona_name="Ada", backstory="Keeps the keys", must_do=["Be brief"])
-    mood = OperationalState(emotional_state={"mood": "calm"}, active_tasks=["file"])
+    mood = OperationalState(emotional_state=CALM, active_tasks=["file"])
     sources: dict[str, Any] = {"persona": persona, "operational_state": mood}
     world.made(MemoryOrchestrator, memory, layout=PERSONA, sources={"odd": 7})
-    turn = MemoryOrchestrator(memory, layout=PERSONA, budget=Budget(tokens=300, events=2))
+    world.made(MemoryOrchestrator, memory, layout=PERSONA)
+    dear = Budget(tokens=300, events=2)
+    turn = MemoryOrchestrator(memory, layout=PERSONA, sources=sources, budget=dear)
     for name, source in sources.items():
         world.call(turn, "register", name, source)
     world.call(turn, "register", "weather", lambda prompt, told: f"{prompt}: {len(told)} facts")
