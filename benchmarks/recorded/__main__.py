@@ -31,7 +31,7 @@ def main() -> int:
         given.write.parent.mkdir(parents=True, exist_ok=True)
         given.write.write_text(found.text, "utf-8")
         return bool(forgotten or BROKE_OFF in found.text)
-    lines = difference(before, found.text)
+    lines = difference(before, found.text, partly=bool(given.only))
     print("\n".join(lines) if lines else "Nothing differs.")
     return bool(lines or forgotten)
 

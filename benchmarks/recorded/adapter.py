@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from hashlib import sha256
 from typing import Any
 from unittest.mock import patch
 
-from langmem_tiers import accesses, session, store_flows
+from langmem_tiers import TieredStore, accesses, session, store_flows
+from langmem_tiers.cli import app
 from langmem_tiers.detecting import detectors
 from langmem_tiers.feedback import arecord_feedback, record_feedback
 from langmem_tiers.flow import Query
@@ -36,6 +38,7 @@ __all__ = [
     "Trace",
     "aimport_chat_history",
     "aopen_tier",
+    "app",
     "arecord_feedback",
     "at_rest",
     "count_records",
@@ -47,6 +50,7 @@ __all__ = [
     "open_tier",
     "read_records",
     "record_feedback",
+    "statements",
     "with_recalled",
 ]
 """What scenarios use that the package does not offer at its top, and what is done to it."""
@@ -76,6 +80,16 @@ def at_rest() -> Iterator[None]:
         patch.object(store_flows, "_STATE_SECONDS", math.inf),
     ):
         yield
+
+
+def statements(store: TieredStore) -> list[str]:
+    """A line for each statement of an open store: its parameters, and the digest of its text."""
+    known = store.target.statements
+    lines = []
+    for name, (text, names, writes) in sorted(known.items()):
+        digest = sha256(b" ".join(text.split())).hexdigest()[:16]
+        lines.append(f"{name}({', '.join(names)}){' writes' if writes else ''} {digest}")
+    return lines
 
 
 def _told(owner: type[Any], method: str, tell: Callable[[tuple[Any, ...]], object]) -> Any:

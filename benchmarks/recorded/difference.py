@@ -11,9 +11,10 @@ _CALL = "# "
 _HUNK = re.compile(r"@@ -(\d+)")
 
 
-def difference(before: str, now: str) -> list[str]:
-    """The lines of the diff; none if nothing differs."""
+def difference(before: str, now: str, *, partly: bool = False) -> list[str]:
+    """The lines of the diff; none if nothing differs. `partly` leaves out what is not there now."""
     old, new = _sections(before), _sections(now)
+    old = {title: lines for title, lines in old.items() if not partly or title in new}
     titles = [*old, *(title for title in new if title not in old)]
     return [line for title in titles for line in _of(title, old.get(title), new.get(title))]
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import psycopg
 
 from benchmarks.databases import create
-from benchmarks.recorded.adapter import at_rest, noted
+from benchmarks.recorded.adapter import at_rest, noted, statements
+from benchmarks.recorded.coverage import wanted
 from benchmarks.recorded.difference import SECTION
 from benchmarks.recorded.rows import rows
 from benchmarks.recorded.scenarios import SCENARIOS
 from benchmarks.recorded.schema import schema
-from benchmarks.recorded.signatures import import_paths, signatures
+from benchmarks.recorded.signatures import commands, import_paths, signatures
 from benchmarks.recorded.stable import stable_names
 from benchmarks.recorded.world import MODES, Called, Mode, World
 from langmem_tiers import EmbeddedPostgres, TieredStore
@@ -60,9 +61,12 @@ def _public(url: str, before: str) -> dict[str, list[str]]:
     template = create(url, _TEMPLATE)
     with TieredStore.from_conn_string(template, index=World.index()) as store:
         store.setup()
+        sent = statements(store)
     return {
         "import paths": import_paths(before),
         "signatures": signatures(),
+        "commands": commands(),
+        "statements": sent,
         "schema": schema(template),
     }
 
@@ -79,7 +83,7 @@ def _lived(name: str, mode: Mode, url: str, folder: Path, loop: asyncio.Abstract
         try:
             SCENARIOS[name](world)
         except Exception as error:  # noqa: BLE001 - the record says so, and goes on
-            world.blocks.append(f"{BROKE_OFF} {type(error).__name__}: {error}")
+            world.blocks.append(f"{BROKE_OFF} {world.plain.error(error)}")
             traceback.print_exc()
         world.close()
         world.blocks += rows(database, world.plain)
@@ -90,8 +94,10 @@ def _brief(worlds: list[World], called: frozenset[Called]) -> str:
     calls = {
         mode: sum(one.calls for one in worlds if one.mode == mode) for mode in ("sync", "async")
     }
-    verbs = len({(kind, verb) for kind, verb, _ in called})
-    return f"{verbs} verbs; calls: {calls['sync']} blocking, {calls['async']} awaiting"
+    verbs = wanted() & called
+    both = {mode: sum(one[2] == mode for one in verbs) for mode in MODES}
+    told = (f"{both[mode]} verbs in {calls[mode]} calls, {mode}" for mode in MODES)
+    return "; ".join(told)
 
 
 @contextmanager

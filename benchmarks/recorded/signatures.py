@@ -9,7 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from typer.main import get_command
+from typer.testing import CliRunner
+
 import langmem_tiers
+from benchmarks.recorded.adapter import app
 from benchmarks.recorded.coverage import verbs
 from benchmarks.recorded.plain import without_paths
 
@@ -24,6 +28,20 @@ def signatures() -> list[str]:
     errors = {name: getattr(langmem_tiers, name) for name in langmem_tiers.__all__}
     found = {name: errors[name] for name in sorted(errors)}
     return ["\n".join(_of(name, one)) for name, one in found.items()]
+
+
+def commands() -> list[str]:
+    """A block for each command of the command line: its help."""
+    return list(_help(get_command(app), ()))
+
+
+def _help(command: Any, path: tuple[str, ...]) -> Iterator[str]:
+    wide = {"COLUMNS": "120", "TERM": "dumb", "NO_COLOR": "1"}
+    text = CliRunner().invoke(app, [*path, "--help"], env=wide).output
+    lines = (line.rstrip() for line in text.splitlines() if line.strip())
+    yield "\n".join([f"# {' '.join(('langmem-tiers', *path))}", *lines])
+    for name, each in sorted(getattr(command, "commands", {}).items()):
+        yield from _help(each, (*path, name))
 
 
 def import_paths(before: str = "") -> list[str]:
@@ -71,6 +89,8 @@ def _files() -> Iterable[Path]:
 
 def _found(module: str, name: str) -> str:
     try:
-        return type(getattr(import_module(module), name)).__name__
+        one = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        return f"{type(error).__name__}"
+        return type(error).__name__
+    takes = _signature(one) if inspect.isfunction(one) else ""
+    return f"{type(one).__name__}{takes}"

@@ -8,6 +8,7 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from benchmarks.recorded.adapter import with_recalled
@@ -134,7 +135,7 @@ def tools(world: World) -> None:
     search = world.made(create_search_memory_tool, place, store=world.store)
     world.told(
         "as a model sees them",
-        [one.tool_call_schema.model_json_schema() for one in (manage, search)],
+        [convert_to_openai_tool(one) for one in (manage, search)],
     )
     given: tuple[dict[str, Any], ...] = (
         {"content": "The vault is in the cellar"},

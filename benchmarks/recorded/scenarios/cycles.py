@@ -94,7 +94,7 @@ def _proposed(world: World) -> None:
     world.call(ConsolidationReport, "of", None)
     world.call(graph, "invoke", {})
     world.made(create_consolidation_graph, interrupt_before=["odd"])
-    world.made(create_consolidation_graph, model="odd")  # type: ignore[arg-type]
+    world.made(create_consolidation_graph, model="odd")
 
 
 def _ruled(world: World) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class _Talk(TypedDict, total=False):
 
 
 def _due(world: World) -> None:
-    world.made(consolidation_due, "odd")  # type: ignore[arg-type]
+    world.made(consolidation_due, "odd")
     schedule = ConsolidationSchedule(every_turns=2, on_session_end=True)
     route = world.made(consolidation_due, schedule)
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(_Talk, context_schema=MemoryContext)
@@ -164,9 +164,12 @@ def workers(world: World) -> None:
     world.told("failures", worker.failures)
     world.clock.advance(hours=7)
     told: list[ConsolidationReport] = []
-    last = ConsolidationWorker(
-        world.store, schedule, told=lambda one: (told.append(one), last.stop()), **given
-    )
+
+    def stopping(report: ConsolidationReport) -> None:
+        told.append(report)
+        last.stop()
+
+    last = ConsolidationWorker(world.store, schedule, told=stopping, **given)
     world.call(last, "run", poll_seconds=0.01)
     world.told("told", told)
     world.call(last, "stop")
@@ -174,7 +177,7 @@ def workers(world: World) -> None:
 
 
 def _reviewed(world: World) -> None:
-    for score in (9.0, 2.0):
+    for score in (9.0, 2.0, 0.9):
         memory = world.memory("gamma", review_model=Scoring(score=score), review_storage="before")
         world.call(memory, "store", f"The door of room {score:.0f} is painted blue", "semantic")
         world.call(memory, "get_context", "Which door is blue?", review="model")
@@ -186,3 +189,6 @@ def _reviewed(world: World) -> None:
     world.call(plain, "review_waiting")
     world.call(later, "review_waiting")
     world.call(later, "finish_reviews", timeout=10)
+    stored = world.quietly(later, "store", "The bridge is closed in June", "semantic", key="june")
+    world.told("stored", [stored, world.quietly(later, "finish_reviews", timeout=60)])
+    world.call(later, "history", "june")

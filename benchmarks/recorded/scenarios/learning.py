@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.recorded.adapter import ToolCall, Trace
 from benchmarks.recorded.world import World
 from benchmarks.ruling import Ruling
@@ -11,7 +13,7 @@ COMMA = "ValueError: the amount '1,234' has a comma"
 EASY = PromotionPolicy(
     min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1, demote_after=1
 )
-LESSON = {
+LESSON: dict[str, Any] = {
     "task_id": "Add up the invoices",
     "original_approach": 'add({"amount": "1,234"})',
     "failure_reason": COMMA,

@@ -212,13 +212,14 @@ def _around_tools(world: World) -> None:
     """Lessons beside the error of a tool, and reminders before it runs."""
     memory = world.memory(project_id="billing", session_id="chat")
     world.call(memory, "intend", "Ask Ben before you pay", before_tool="pay")
-    for kind in (ToolLessons, ToolReminders):
+    kinds: tuple[type[Any], ...] = (ToolLessons, ToolReminders)
+    for kind in kinds:
         around = world.watched(kind)
         wraps = {
             "wrap_tool_call": around.wrap_tool_call,
             "awrap_tool_call": around.awrap_tool_call,
         }
-        tools = ToolNode([add, pay], handle_tool_errors=True, **wraps)  # type: ignore[arg-type]
+        tools = ToolNode([add, pay], handle_tool_errors=True, **wraps)
         for number, amount in enumerate(("5,678", "1,234", "9")):
             call = calls("pay" if amount == "9" else "add", number, amount=amount)
             asked = call.model_copy(update={"id": f"w{number}"})

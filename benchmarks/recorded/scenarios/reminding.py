@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 from benchmarks.recorded.world import World
 from langmem_tiers import BeforeTool, If, MemoryCoordinator, ShortTermState, When
@@ -19,7 +20,7 @@ def reminding(world: World) -> None:
 
 def _intended(world: World, memory: MemoryCoordinator) -> None:
     soon = world.clock.now + timedelta(hours=2)
-    intents = (
+    intents: tuple[tuple[str, dict[str, Any]], ...] = (
         ("Call Ben about the launch", {"key": "call", "at": soon, "priority": "high"}),
         ("Ask her for the new figures", {"key": "ask", "cue": "when Anna mentions the budget"}),
         ("Tag the commit", {"key": "tag", "before_tool": "deploy"}),

@@ -79,7 +79,7 @@ def _failures(world: World) -> None:
     )
     for one in failures:
         world.told("as text", str(world.made(signature, one, tool="add")))
-    world.made(signature, 7)  # type: ignore[arg-type]
+    world.made(signature, 7)
     lesson = Reflexion(**LESSON, failure=signature(COMMA, tool="add"))
     world.call(lesson, "to_memory", ACME)
     world.call(lesson, "to_memory_format")
@@ -121,7 +121,7 @@ def _triggers(world: World) -> None:
         for occasion in occasions:
             world.call(trigger, "met", occasion)
         world.told("found by", [trigger.found_by, str(trigger)])
-    world.told("words", triggers[2].words)  # type: ignore[attr-defined]
+    world.told("words", triggers[2].words)
     world.call(call, "is_of", pays)
     world.made(When, "")
     world.made(If, "")
@@ -182,7 +182,7 @@ def _reviews(world: World) -> None:
         for reviewer in reviewers:
             world.call(reviewer, "score_storage", one)
             world.call(reviewer, "score_relevance", one.content, query)
-    own = Reviewer(name="own", storage=lambda one: len(one.content) % 10)
+    own = Reviewer(name="own", storage=lambda one: (len(one.content) % 10, "by its length"))
     world.call(reviewers, "register", own)
     world.call(reviewers, "register", own)
     world.call(reviewers, "review_storage", candidates[0])
