@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 SECTION = "=== "
 _CALL = "# "
+_AROUND = 2
+"""Lines that are shown before and after what differs."""
 _HUNK = re.compile(r"@@ -(\d+)")
 
 
@@ -23,14 +25,14 @@ def _of(title: str, old: list[str] | None, new: list[str] | None) -> Iterator[st
     if old == new:
         return
     yield f"{SECTION}{title}"
-    for line in difflib.unified_diff(old or [], new or [], "before", "now", lineterm="", n=2):
+    for line in difflib.unified_diff(old or [], new or [], "before", "now", lineterm="", n=_AROUND):
         yield f"{line} {_call(old or [], line)}" if line.startswith("@@") else line
 
 
 def _call(lines: list[str], hunk: str) -> str:
     """The call, table or name that a hunk stands in."""
     found = _HUNK.match(hunk)
-    at = int(found[1]) if found else 0
+    at = int(found[1]) + _AROUND - 1 if found else 0
     above = (line for line in reversed(lines[:at]) if line.startswith(_CALL))
     return next(above, "").removeprefix(_CALL)[:100]
 

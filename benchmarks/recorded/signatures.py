@@ -13,13 +13,21 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import langmem_tiers
-from benchmarks.recorded.adapter import app
+from benchmarks.recorded.adapter import PACKAGE, app
 from benchmarks.recorded.coverage import verbs
 from benchmarks.recorded.plain import without_paths
 
 _ROOT = Path(__file__).parents[2]
-_DOCUMENTS = ("README.md", "CHANGELOG.md", "docs/**/*.md", "notebooks/*.ipynb", "graphs/**/*.py")
+_DOCUMENTS = (
+    "README.md",
+    "CHANGELOG.md",
+    "docs/**/*.md",
+    "notebooks/*.ipynb",
+    "graphs/**/*.py",
+    f"{PACKAGE}/**/*.py",
+)
 _IMPORT = re.compile(r"from (langmem_tiers[\w.]*) import (\([^)]*\)|[\w, ]+)")
+_EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 _PATH = re.compile(r"^(langmem_tiers[\w.]*) (\w+): ", re.MULTILINE)
 
 
@@ -77,10 +85,17 @@ def _signature(one: Any) -> str:
 
 def _documented() -> Iterator[tuple[str, str]]:
     for file in _files():
-        text = file.read_text("utf-8").replace('\\n",', "").replace('    "', "")
+        text = _read(file).replace('\\n",', "").replace('    "', "")
         for match in _IMPORT.finditer(text):
             names = re.split(r"[,\s]+", re.sub(r"[()]|#.*| as \w+", " ", match[2]))
             yield from ((match[1], name) for name in names if name.isidentifier())
+
+
+def _read(file: Path) -> str:
+    """What a file says to users: of a module of the package, the examples in its docstrings."""
+    text = file.read_text("utf-8")
+    ours = file.is_relative_to(_ROOT / PACKAGE)
+    return "\n".join(_EXAMPLE.findall(text)) if ours else text
 
 
 def _files() -> Iterable[Path]:

@@ -33,7 +33,7 @@ def test_a_difference_names_its_section_and_its_call() -> None:
     lines = difference(BEFORE, BEFORE.replace("2", "4"))
 
     assert lines[0] == "=== one (sync)"
-    assert lines[3].endswith("a.get()") or lines[3].endswith("a.store()")
+    assert lines[3].endswith("@@ a.get()")
     assert lines[-2:] == ["-2", "+4"]
     assert difference(BEFORE, BEFORE) == []
 
