@@ -5,16 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import ToolException, tool
+from pydantic import Field
 
 
 class Scripted(FakeMessagesListChatModel):
-    """Says its responses in order, which call what tools they like."""
+    """Says its responses in order, which call what tools they like, and keeps what it was shown."""
+
+    seen: list[list[str]] = Field(default_factory=list)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        self.seen.append([f"{one.type}: {one.text}" for one in messages])
+        return super()._generate(messages, stop, run_manager, **kwargs)
 
     def bind_tools(
         self,
@@ -28,6 +42,8 @@ class Scoring(BaseChatModel):
     """Gives every text that it reviews the same score."""
 
     score: float
+    seen: list[str] = Field(default_factory=list)
+    """What it was asked; by several threads, in no order."""
 
     @property
     def _llm_type(self) -> str:
@@ -37,11 +53,12 @@ class Scoring(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(messages[-1].text))])
 
     def with_structured_output(self, schema: Any, **_: Any) -> Runnable[Any, Any]:
-        def call(_: Any) -> dict[str, Any]:
+        def call(asked: list[BaseMessage]) -> dict[str, Any]:
+            self.seen.append("\n".join(one.text for one in asked))
             parsed = schema(score=self.score, reason="as the scenario says")
             return {"raw": AIMessage("{}"), "parsed": parsed, "parsing_error": None}
 
-        async def acall(asked: Any) -> dict[str, Any]:
+        async def acall(asked: list[BaseMessage]) -> dict[str, Any]:
             return call(asked)
 
         return RunnableLambda(call, acall)

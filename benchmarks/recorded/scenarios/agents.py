@@ -63,6 +63,7 @@ def _run(
         given = {"messages": [HumanMessage(text, id=f"m{number}")]}
         world.call(agent, "invoke", given, config=thread, context=ACME)
         world.clock.advance(minutes=1)
+    world.told("shown to the model", model.seen)
 
 
 def _remembering(world: World) -> None:

@@ -178,9 +178,11 @@ def workers(world: World) -> None:
 
 def _reviewed(world: World) -> None:
     for score in (9.0, 2.0, 0.9):
-        memory = world.memory("gamma", review_model=Scoring(score=score), review_storage="before")
+        model = Scoring(score=score)
+        memory = world.memory("gamma", review_model=model, review_storage="before")
         world.call(memory, "store", f"The door of room {score:.0f} is painted blue", "semantic")
         world.call(memory, "get_context", "Which door is blue?", review="model")
+        world.told("shown to the model", sorted(model.seen))
     later = world.memory("delta", review_model=Scoring(score=1.0), review_storage="background")
     plain = world.memory("delta")
     world.call(plain, "store", "The gate is open until nine", "semantic", key="open")
