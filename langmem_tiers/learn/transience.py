@@ -39,11 +39,11 @@ _PRINTED: Final = (
     *("Temporary failure in name resolution", "Name or service not known"),
     *("nodename nor servname provided, or not known", "database is locked"),
     *("could not serialize access", "could not obtain lock", "server closed the connection"),
-    *("socket hang up", "could not get lock"),
+    *("socket hang up", "could not get lock", "Service Temporarily Unavailable"),
 )
 """What resolvers (glibc, BSD) and SQLite print for EAI_AGAIN, EAI_NONAME and SQLITE_BUSY, Postgres
-for 40001 and 55P03, libpq and Node for ECONNRESET, and dpkg for EAGAIN, which no function of
-Python's tells."""
+for 40001 and 55P03, libpq and Node for ECONNRESET, dpkg for EAGAIN, and nginx for 503, which no
+function of Python's tells."""
 
 _NUMBERS: Final = [
     *(getattr(errno, name) for name in _ERRNO),
@@ -62,7 +62,7 @@ _CONDITION: Final = re.compile(
         (
             *map(_named, (*_SQL, "deadline exceeded", "rate limit", "timed out", "deadlock")),
             *(_named(os.strerror(getattr(errno, name))) for name in _ERRNO),
-            *(_named(one.phrase) for one in _STATUS),
+            *(_named(one.phrase.replace("Timeout", "Time out")) for one in _STATUS),
             *map(re.escape, _PRINTED),
             rf"\bSQLSTATE\W{{0,3}}(?:{_SQLSTATE})\b",
             rf"\b(?:HTTP(?:/[\d.]+)?|status(?:[ _]?code)?|error code)\W{{0,3}}(?:{_CODES})\b",

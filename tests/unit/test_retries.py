@@ -151,6 +151,7 @@ PASSING = [
     'ERROR: could not obtain lock on row in relation "t"',
     "server closed the connection unexpectedly",
     *("Error: socket hang up", "[Errno 32] Broken pipe"),
+    *("504 Gateway Time-out", "<title>503 Service Temporarily Unavailable</title>"),
     "E: Could not get lock /var/lib/dpkg/lock-frontend",
     'status = StatusCode.UNAVAILABLE details = "x"',
     UNREACHABLE,
