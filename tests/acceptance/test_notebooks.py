@@ -108,7 +108,10 @@ def test_a_notebook_runs_from_top_to_bottom_and_shows_what_it_says(
 ) -> None:
     notebook = read(path)
     client = NotebookClient(
-        notebook, timeout=SECONDS, resources={"metadata": {"path": str(tmp_path)}}
+        notebook,
+        timeout=SECONDS,
+        startup_timeout=SECONDS,
+        resources={"metadata": {"path": str(tmp_path)}},
     )
     client.execute()
 
