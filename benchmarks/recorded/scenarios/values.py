@@ -213,6 +213,8 @@ def _bounds(world: World) -> None:
         world.call(bounds, verb, odd)
     world.call(bounds, "check_value", {"a": 1}, '{"a": 1}')
     world.call(bounds, "check_value", {"a": 1}, '{"a": 1}' * 9)
+    for tags in (["a", "b"], ["a", "b", "c"]):
+        world.call(bounds, "listed", tags, "a list of tags")
     world.call(bounds, "beginning", "a long prompt")
     world.call(bounds, "too_deep", "the value")
     world.made(Bounds, limit=-1)
