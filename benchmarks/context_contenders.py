@@ -90,7 +90,7 @@ class RawRecall:
 
     def __init__(self, url: str, texts: Mapping[str, Statement], calls: Mapping[str, Call]) -> None:
         self._conn = psycopg.connect(url, autocommit=True, prepare_threshold=0)
-        self._conn.execute(CONNECTION_SETTINGS)
+        self._conn.execute(CONNECTION_SETTINGS, {"timeout": "0"})
         register_vector(self._conn)
         self._cursor = psycopg.RawCursor(self._conn)
         self._count = texts["count_accesses"]
