@@ -15,7 +15,7 @@ from langmem_tiers.demo.tasks import FAMILIES
 from langmem_tiers.learn.retries import may_hold, resembles, teaches
 from langmem_tiers.learn.transience import is_transient
 
-DIRECTORY = "/home/ada/work/acme/services/api"
+DIRECTORY = "/home/ada/code/acme/services/api"
 Pair = tuple[dict[str, Any], dict[str, Any]]
 
 
@@ -38,7 +38,7 @@ RETRIES: list[Pair] = [
     ({"code": "int('1,234')"}, {"code": "int('1,234'.replace(',', ''))"}),
     ({"sql": "SELECT nme FROM users"}, {"sql": "SELECT name FROM users"}),
     *commands(
-        ("pip install foo", "pip install foo --index-url https://mirror.example.org"),
+        ("pip install foo", "pip install foo --find-links wheels --no-index"),
         ("pip install sklearn", "pip install scikit-learn"),
         ("git push", "git push --set-upstream origin main"),
     ),
