@@ -77,6 +77,8 @@ class _Escaping:
 class _ListDumper(ListDumper):
     """Sends arrays as the driver does, and a value of a million quotation marks in a moment."""
 
+    # The driver's own name for what escapes, of which it calls `sub` alone; were it another, arrays
+    # would be sent as the driver sends them.
     _re_esc = _Escaping()  # type: ignore[assignment]
 
 

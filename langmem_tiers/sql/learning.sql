@@ -508,8 +508,8 @@ RETURNING event;
 
 -- name: event
 -- One event, whether a later one stands on the same memories, where what it made or changed is, and
--- whether any that it moved lives and says what it said then: it lives on in the target, or was not put since, whatever the clocks
--- of those who put say.
+-- whether any that it moved lives and says what it said then: it lives on in the target, or was not
+-- put since, whatever the clocks of those who put say.
 SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
        (SELECT l.event FROM {memory}.events l
         WHERE l.tenant = e.tenant AND l.undone_at IS NULL AND l.number > e.number
