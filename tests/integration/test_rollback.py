@@ -336,7 +336,8 @@ def test_removing_both_ends_of_a_move_at_once_is_never_a_deadlock(
         moves.append(memory.promote_to_long_term(key or "", policy=EASY))
     ends = [key for one in moves for key in (one.key, one.successor) if key is not None]
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(memory.delete_memory, ends))
+        gone = list(pool.map(memory.delete_memory, ends))
+    assert all(gone[1::2])  # an original may have gone with its successor by then
     found = tables(database_url)
     assert [name for name, rows in found.items() if rows] == ["events"]
     with psycopg.connect(database_url) as conn:
