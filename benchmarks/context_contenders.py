@@ -19,11 +19,11 @@ from benchmarks.context_data import Question, Talks, context, tenant_name
 from benchmarks.context_databases import Databases, options, peer_index
 from benchmarks.raw import LIMIT, Accesses
 from langmem_tiers import MemoryCoordinator, TieredStore
+from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.database import CONNECTION_SETTINGS
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.sql import Statement, statements
-from langmem_tiers.vectors import PackedVector
 
 CALIBRATED, MATCH = "calibrated", "match"
 OURS, OURS_MATCH = f"get_context, {CALIBRATED}", f"get_context, {MATCH}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks import logs
 from benchmarks.log_people import Person, Said
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.importers import BadRecord, Format, read_records
 
 MEETINGS, LOGS, CHATS, FACTS = "meetings", "logs", "chats", "facts"

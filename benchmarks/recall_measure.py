@@ -25,7 +25,7 @@ from benchmarks.recall_results import (
 )
 from benchmarks.recall_results import used as after_use
 from benchmarks.recall_system import LIMIT, NAMES, System
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.evidence import shipped
 from langmem_tiers.recall.profiles import Terms
 from langmem_tiers.recall.rank import Asked, Profile, profile_named, rank

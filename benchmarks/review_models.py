@@ -23,8 +23,8 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from langmem_tiers import CoordinatorSettings, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.core.structured import ask
 from langmem_tiers.reviewing import Reviewed
-from langmem_tiers.structured import ask
 
 SECONDS = 1.0
 """What the model takes for an answer."""

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.policy import BETA, SPECIFIED, PromotionPolicy, decide, should_demote
-from langmem_tiers.memory import Recollection, Tier
 from langmem_tiers.recall.rank import Asked, rank
 
 

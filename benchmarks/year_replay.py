@@ -22,7 +22,7 @@ from langmem_tiers import MemoryContext, MemoryCoordinator, Recollection, Tiered
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import VERDICTS, Counts
 from langmem_tiers.consolidation import create_consolidation_graph
-from langmem_tiers.memory import Tier
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.store import local_index
 
 EVERY = timedelta(days=30)

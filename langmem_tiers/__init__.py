@@ -4,8 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from langmem_tiers.bounds import Bounds
-    from langmem_tiers.config import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.consolidate.archive import ArchiveReport
     from langmem_tiers.consolidate.history import History
     from langmem_tiers.consolidate.policy import (
@@ -22,9 +20,9 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.session_end import SessionReport
     from langmem_tiers.consolidation import consolidation_due, create_consolidation_graph
     from langmem_tiers.coordinator import MemoryCoordinator
-    from langmem_tiers.embedded import EmbeddedPostgres
-    from langmem_tiers.embeddings import LocalEmbeddings
-    from langmem_tiers.errors import (
+    from langmem_tiers.core.bounds import Bounds
+    from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings
+    from langmem_tiers.core.errors import (
         ArchiveError,
         BudgetExceededError,
         CheckpointError,
@@ -53,6 +51,21 @@ if TYPE_CHECKING:
         TieredMemoryError,
         TooLargeError,
     )
+    from langmem_tiers.core.memory import (
+        Destination,
+        MemoryContext,
+        MemoryStats,
+        Recollection,
+        Recollections,
+        RelationSize,
+        ReviewResult,
+        StoreResult,
+        Tier,
+        TierStats,
+    )
+    from langmem_tiers.core.types import MemoryType, MemoryTypes
+    from langmem_tiers.embedded import EmbeddedPostgres
+    from langmem_tiers.embeddings import LocalEmbeddings
     from langmem_tiers.evolving_nodes import create_evolution_node, create_skill_node
     from langmem_tiers.hook_data import PromptSubmit, SessionStart, SessionStop
     from langmem_tiers.hook_middleware import MemoryHooksMiddleware
@@ -74,18 +87,6 @@ if TYPE_CHECKING:
         create_outcome_node,
         create_promotion_node,
         create_reflexion_node,
-    )
-    from langmem_tiers.memory import (
-        Destination,
-        MemoryContext,
-        MemoryStats,
-        Recollection,
-        Recollections,
-        RelationSize,
-        ReviewResult,
-        StoreResult,
-        Tier,
-        TierStats,
     )
     from langmem_tiers.middleware import TieredMemoryMiddleware
     from langmem_tiers.nodes import MemoryState, create_recall_node
@@ -140,7 +141,6 @@ if TYPE_CHECKING:
         create_commit_node,
         create_tool_tracking_node,
     )
-    from langmem_tiers.types import MemoryType, MemoryTypes
     from langmem_tiers.worker import ConsolidationWorker
     from langmem_tiers.working_memory import WorkingMemoryBuffer
 
@@ -332,36 +332,36 @@ def __dir__() -> list[str]:
 
 _MODULES = {
     "ArchivalPolicy": "consolidate.policy",
-    "ArchiveError": "errors",
+    "ArchiveError": "core.errors",
     "ArchiveFile": "consolidate.restore",
     "ArchiveReport": "consolidate.archive",
     "Assembled": "turn.assemble",
     "At": "remind.triggers",
     "BeforeTool": "remind.triggers",
-    "Bounds": "bounds",
+    "Bounds": "core.bounds",
     "Budget": "turn.spending",
-    "BudgetExceededError": "errors",
+    "BudgetExceededError": "core.errors",
     "BudgetStatus": "turn.spending",
     "BufferedMemory": "turn.buffer",
-    "CheckpointError": "errors",
+    "CheckpointError": "core.errors",
     "CommitReport": "turn.report",
-    "ConfigurationError": "errors",
-    "ConflictError": "errors",
+    "ConfigurationError": "core.errors",
+    "ConflictError": "core.errors",
     "ConsolidationPolicy": "consolidate.policy",
     "ConsolidationReport": "consolidate.report",
     "ConsolidationSchedule": "consolidate.schedule",
     "ConsolidationWorker": "worker",
-    "CoordinatorSettings": "config",
+    "CoordinatorSettings": "core.config",
     "DailySpend": "turn.state",
-    "DatabaseError": "errors",
-    "DatabaseUnavailableError": "errors",
+    "DatabaseError": "core.errors",
+    "DatabaseUnavailableError": "core.errors",
     "Decision": "remember.gate",
     "Demotion": "learn.rollback",
-    "Destination": "memory",
-    "DimensionMismatchError": "errors",
+    "Destination": "core.memory",
+    "DimensionMismatchError": "core.errors",
     "EmbeddedPostgres": "embedded",
-    "EmbeddedServerError": "errors",
-    "EmbeddingError": "errors",
+    "EmbeddedServerError": "core.errors",
+    "EmbeddingError": "core.errors",
     "EmotionalState": "turn.state",
     "EndedTurn": "turn.trace",
     "Explanation": "learn.explain",
@@ -372,40 +372,40 @@ _MODULES = {
     "History": "consolidate.history",
     "HookState": "hook_nodes",
     "If": "remind.triggers",
-    "ImportFileError": "errors",
+    "ImportFileError": "core.errors",
     "Intention": "remind.intentions",
-    "InvalidFilterError": "errors",
-    "InvalidInputError": "errors",
-    "InvalidTypeError": "errors",
+    "InvalidFilterError": "core.errors",
+    "InvalidInputError": "core.errors",
+    "InvalidTypeError": "core.errors",
     "Layout": "turn.layout",
-    "LeaseLostError": "errors",
+    "LeaseLostError": "core.errors",
     "LocalEmbeddings": "embeddings",
     "Memorized": "turn.routing",
-    "MemoryContext": "memory",
+    "MemoryContext": "core.memory",
     "MemoryCoordinator": "coordinator",
     "MemoryHooks": "hooks",
     "MemoryHooksMiddleware": "hook_middleware",
     "MemoryOrchestrator": "orchestrator",
     "MemorySettings": "settings",
     "MemoryState": "nodes",
-    "MemoryStats": "memory",
-    "MemoryType": "types",
-    "MemoryTypes": "types",
+    "MemoryStats": "core.memory",
+    "MemoryType": "core.types",
+    "MemoryTypes": "core.types",
     "MergePolicy": "consolidate.policy",
     "Message": "turn.state",
-    "MigrationError": "errors",
-    "MissingExtraError": "errors",
-    "ModelError": "errors",
-    "NotQuarantinedError": "errors",
-    "NotSetUpError": "errors",
+    "MigrationError": "core.errors",
+    "MissingExtraError": "core.errors",
+    "ModelError": "core.errors",
+    "NotQuarantinedError": "core.errors",
+    "NotSetUpError": "core.errors",
     "ORCHESTRATOR": "turn.layout",
     "OperationalState": "turn.persona",
-    "OrchestratorSettings": "config",
+    "OrchestratorSettings": "core.config",
     "OutcomeReport": "learn.outcome",
-    "OutcomeUnknownError": "errors",
+    "OutcomeUnknownError": "core.errors",
     "PERSONA": "turn.layout",
     "Persona": "turn.persona",
-    "PoolExhaustedError": "errors",
+    "PoolExhaustedError": "core.errors",
     "ProgressDelta": "turn.state",
     "Promotion": "learn.promote",
     "PromotionPolicy": "learn.policy",
@@ -413,22 +413,22 @@ _MODULES = {
     "PromptMemory": "turn.buffer",
     "PromptSubmit": "hook_data",
     "Quarantined": "remember.quarantine",
-    "QueryTimeoutError": "errors",
-    "Recollection": "memory",
-    "Recollections": "memory",
+    "QueryTimeoutError": "core.errors",
+    "Recollection": "core.memory",
+    "Recollections": "core.memory",
     "Reflexion": "learn.reflexion",
-    "RelationSize": "memory",
+    "RelationSize": "core.memory",
     "Released": "remember.quarantine",
     "Reminder": "remind.intentions",
     "Restoration": "consolidate.revise",
     "RestoreReport": "consolidate.restore",
     "Retraction": "consolidate.revise",
     "ReviewReport": "remember.waiting",
-    "ReviewResult": "memory",
+    "ReviewResult": "core.memory",
     "Reviewer": "remember.review",
     "Reviewers": "remember.review",
     "RisePolicy": "consolidate.policy",
-    "RollbackError": "errors",
+    "RollbackError": "core.errors",
     "Route": "turn.routing",
     "Section": "turn.fragment",
     "SessionReport": "consolidate.session_end",
@@ -438,20 +438,20 @@ _MODULES = {
     "ShortTermState": "short_term",
     "Signature": "learn.signature",
     "Stage": "turn.layout",
-    "StoreResult": "memory",
+    "StoreResult": "core.memory",
     "SupersedePolicy": "consolidate.policy",
     "Task": "turn.state",
-    "Tier": "memory",
-    "TierConflictError": "errors",
-    "TierStats": "memory",
+    "Tier": "core.memory",
+    "TierConflictError": "core.errors",
+    "TierStats": "core.memory",
     "TierView": "tier_view",
-    "TieredMemoryError": "errors",
+    "TieredMemoryError": "core.errors",
     "TieredMemoryMiddleware": "middleware",
     "TieredMemoryRetriever": "retriever",
     "TieredStore": "store",
     "ToolClock": "tool_clock",
     "ToolLessons": "tool_lessons",
-    "TooLargeError": "errors",
+    "TooLargeError": "core.errors",
     "ToolReminders": "tool_reminders",
     "Tracked": "turn.routing",
     "TrustPolicy": "remember.trust",

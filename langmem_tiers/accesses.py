@@ -17,7 +17,7 @@ from concurrent.futures import Future, wait
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from langmem_tiers.errors import DatabaseError, QueryTimeoutError
+from langmem_tiers.core.errors import DatabaseError, QueryTimeoutError
 from langmem_tiers.flow import Call
 from langmem_tiers.recall.flow import Mortal
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from langmem_tiers.consolidate.policy import ArchivalPolicy
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import MemoryContext
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.terminal import FLAG, URL, Json, Url, note, opened_to_read
 
 if TYPE_CHECKING:

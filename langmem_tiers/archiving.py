@@ -15,7 +15,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory, Content, Written
-from langmem_tiers.errors import ArchiveError, ConfigurationError, MissingExtraError, masked
+from langmem_tiers.core.errors import ArchiveError, ConfigurationError, MissingExtraError, masked
 
 try:
     import fsspec

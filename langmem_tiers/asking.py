@@ -7,18 +7,18 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.bounds import DEFAULT, Bounds
-from langmem_tiers.config import CoordinatorSettings, VectorOptions
-from langmem_tiers.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.memory import TIERS, MemoryContext, Tier
-from langmem_tiers.namespaces import scope, utf8_bytes
+from langmem_tiers.core.bounds import DEFAULT, Bounds
+from langmem_tiers.core.config import CoordinatorSettings, VectorOptions
+from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import TIERS, MemoryContext, Tier
+from langmem_tiers.core.namespaces import scope, utf8_bytes
+from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.core.vectors import PackedVector, pack
 from langmem_tiers.ops import to_tier
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.recall.filters import compile_filter
 from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named
 from langmem_tiers.remember.memories import NewMemory, label, normalised_tags, parsed_moment, share
-from langmem_tiers.types import MemoryTypes
-from langmem_tiers.vectors import PackedVector, pack
 
 _MAX_LIMIT = 1000
 _ROUTED = "memory_type"

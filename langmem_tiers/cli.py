@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from langmem_tiers import archive_commands, quarantine_command, worker_command
-from langmem_tiers.errors import InvalidInputError, MissingExtraError
+from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
 from langmem_tiers.terminal import (
     FLAG,
     URL,
@@ -186,7 +186,7 @@ def stats(
 ) -> None:
     """Show what each tier holds, and the space it takes (always of all tenants)."""
     from langmem_tiers import rendering
-    from langmem_tiers.memory import MemoryContext
+    from langmem_tiers.core.memory import MemoryContext
 
     root = None if tenant is None else MemoryContext(tenant=tenant).root
     with opened_to_read(url, index=False) as store:

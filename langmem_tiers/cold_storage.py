@@ -15,11 +15,11 @@ from langmem_tiers.consolidate.restore import (
     restore,
 )
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.errors import InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidTypeError, short
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.tracing import traced
 from langmem_tiers.flow import Flow
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import traced
 
 if TYPE_CHECKING:
     from langmem_tiers.archiving import ArchiveFiles

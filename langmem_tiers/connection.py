@@ -18,7 +18,7 @@ from psycopg.types import TypeInfo
 from psycopg.types.array import ListDumper
 from psycopg_pool import PoolTimeout
 
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     ConflictError,
     DatabaseError,
     DatabaseUnavailableError,
@@ -27,8 +27,8 @@ from langmem_tiers.errors import (
     PoolExhaustedError,
     QueryTimeoutError,
 )
+from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.flow import Effect, Query, Rows
-from langmem_tiers.vectors import PackedVector, PackedVectors
 
 T = TypeVar("T")
 

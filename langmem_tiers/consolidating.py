@@ -12,15 +12,15 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
 from langmem_tiers.consolidate.session_end import Ending, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.session_rules import Summariser
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.tracing import traced
+from langmem_tiers.core.values import content_of
 from langmem_tiers.flow import Flow
-from langmem_tiers.memory import MemoryContext, Tier
-from langmem_tiers.namespaces import encode
 from langmem_tiers.remember.memories import label
 from langmem_tiers.reviews import ReviewVerbs
 from langmem_tiers.summarising import summariser_of
-from langmem_tiers.tracing import traced
-from langmem_tiers.values import content_of
 
 
 class SessionNote(NamedTuple):

@@ -29,7 +29,7 @@ from langmem_tiers.consolidation_nodes import (
     select,
     turns_since,
 )
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseUnavailableError,
     InvalidInputError,
@@ -37,12 +37,12 @@ from langmem_tiers.errors import (
     MissingExtraError,
     short,
 )
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.structured import checked_model
 from langmem_tiers.generalising import generaliser_of
 from langmem_tiers.judging import judge_of
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.runs import Remembered, tiered
 from langmem_tiers.store import TieredStore
-from langmem_tiers.structured import checked_model
 from langmem_tiers.summarising import summariser_of
 
 try:

@@ -18,10 +18,10 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import Counts, StepCounts, total, with_counts
 from langmem_tiers.consolidate.review import CONFLICT, reviewed
 from langmem_tiers.consolidate.steps import Cycle, Decision, Finding, Proposal, Step
-from langmem_tiers.errors import CheckpointError, InvalidInputError, LeaseLostError, short
+from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
+from langmem_tiers.core.memory import Moment, Tier
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.flow import Flow
-from langmem_tiers.memory import Moment, Tier
-from langmem_tiers.namespaces import encode
 from langmem_tiers.runs import Remembered
 from langmem_tiers.store import TieredStore
 

@@ -14,15 +14,17 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.asking import DEFAULT_LIMIT, Asking
 from langmem_tiers.cold_storage import ColdStorageVerbs
-from langmem_tiers.config import CoordinatorSettings, PromotionSettings
 from langmem_tiers.consolidating import ConsolidatingVerbs
+from langmem_tiers.core.config import CoordinatorSettings, PromotionSettings
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError
+from langmem_tiers.core.memory import MemoryContext, Recollection, Tier
+from langmem_tiers.core.tracing import traced
+from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.embeddings import LocalEmbeddings
-from langmem_tiers.errors import ConfigurationError, InvalidTypeError
 from langmem_tiers.evolving import EvolvingVerbs
 from langmem_tiers.learn.outcome import LearningStats
 from langmem_tiers.learning import LearningVerbs
 from langmem_tiers.learning_flows import LearningFlows
-from langmem_tiers.memory import MemoryContext, Recollection, Tier
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.ops import to_tier
 from langmem_tiers.promotion import PromotionVerbs, promotion_policy
@@ -43,8 +45,6 @@ from langmem_tiers.revising import RevisingVerbs
 from langmem_tiers.short_term import ShortTermState
 from langmem_tiers.store import TieredStore
 from langmem_tiers.teaching import TeachingVerbs
-from langmem_tiers.tracing import traced
-from langmem_tiers.types import MemoryType, MemoryTypes
 
 
 class MemoryCoordinator(

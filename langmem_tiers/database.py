@@ -20,9 +20,9 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers import sql
-from langmem_tiers.config import StoreOptions
 from langmem_tiers.connection import AsyncConnection, Connection, translated
-from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.flow import Query, Together, arun, run
 from langmem_tiers.group_commit import AsyncGroupCommit, GroupCommit
 from langmem_tiers.lookups import AsyncLookups, Lookups

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from langchain.agents.middleware import PIIMatch, PIIMiddleware
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remember.gate import Detector, Private
 
 Found: TypeAlias = Callable[[str], list[PIIMatch]]

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
-from langmem_tiers.errors import EmbeddedServerError, InvalidInputError
+from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError
 from langmem_tiers.postgres_cluster import (
     NEWEST,
     PROGRAMS,

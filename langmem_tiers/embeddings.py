@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langchain_core.embeddings import Embeddings
 
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     EmbeddingError,
     InvalidInputError,
     InvalidTypeError,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from langmem_tiers.core.memory import MemoryContext, StoreResult
+from langmem_tiers.core.tracing import traced
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING
 from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
 from langmem_tiers.learning_flows import LearningFlows
-from langmem_tiers.memory import MemoryContext, StoreResult
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import traced
 
 
 class EvolvingVerbs:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.learn.outcome import OutcomeReport
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
-from langmem_tiers.errors import ConflictError, DatabaseError
+from langmem_tiers.core.errors import ConflictError, DatabaseError
 
 T = TypeVar("T")
 E = TypeVar("E")

@@ -8,11 +8,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.prompts import GENERAL_CONTENT, GENERALISE, GENERALISE_MEMORY, STILL_NAMED
+from langmem_tiers.core.structured import aask, ask, checked_model
 from langmem_tiers.learn.generalise import Generaliser, leaks
-from langmem_tiers.prompts import GENERAL_CONTENT, GENERALISE, GENERALISE_MEMORY, STILL_NAMED
 from langmem_tiers.remember.memories import checked_text
-from langmem_tiers.structured import aask, ask, checked_model
 from langmem_tiers.turn.fence import quoted
 
 

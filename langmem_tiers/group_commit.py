@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     DatabaseUnavailableError,
     EmbeddedServerError,
     PoolExhaustedError,

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 
 from langmem_tiers.consolidate.session_end import SessionReport
 from langmem_tiers.consolidating import SessionNote
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.memory import StoreResult
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.remember.significance import category, decision_type

@@ -10,7 +10,7 @@ from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.attempts import this_turn
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import MissingExtraError
+from langmem_tiers.core.errors import MissingExtraError
 from langmem_tiers.hook_data import (
     EXPIRE_DAYS,
     Intends,

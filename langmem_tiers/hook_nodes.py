@@ -15,13 +15,15 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.attempts import messages_of
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
     MissingExtraError,
     TieredMemoryError,
     short,
 )
+from langmem_tiers.core.memory import StoreResult
+from langmem_tiers.core.values import storable
 from langmem_tiers.hook_data import (
     EXPIRE_DAYS,
     Intends,
@@ -29,7 +31,6 @@ from langmem_tiers.hook_data import (
 )
 from langmem_tiers.hook_steps import steps_of
 from langmem_tiers.hooks import MemoryHooks
-from langmem_tiers.memory import StoreResult
 from langmem_tiers.nodes import MemoryState
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS
@@ -47,7 +48,6 @@ from langmem_tiers.runs import (
     text_of,
 )
 from langmem_tiers.turn.tasks import Seen, newly_completed
-from langmem_tiers.values import storable
 
 try:
     from langgraph.errors import GraphBubbleUp

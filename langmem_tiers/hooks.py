@@ -11,7 +11,9 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.memory import MemoryContext, StoreResult
+from langmem_tiers.core.tracing import traced
 from langmem_tiers.hook_data import (
     EXPIRE_DAYS,
     Intends,
@@ -28,14 +30,12 @@ from langmem_tiers.hook_data import (
     told_of,
 )
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory import MemoryContext, StoreResult
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.runs import at_once, blocking
-from langmem_tiers.tracing import traced
 from langmem_tiers.turn.state import Task, checked_id
 from langmem_tiers.turn.tasks import COMPLETED, workflow_of
 

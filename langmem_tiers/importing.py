@@ -9,9 +9,9 @@ from typing import Any
 
 from langmem_tiers.asking import new_memories
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError, short
+from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.importers import BadRecord, Record
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.store import TieredStore
 
 BATCH = 200

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.judge import Judge, Pair, Question
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.prompts import (
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.prompts import (
     JUDGE,
     JUDGE_CONTRADICTS,
     JUDGE_MEMORY,
@@ -25,7 +25,7 @@ from langmem_tiers.prompts import (
     SWAPPED,
     UNKNOWN_SPEAKER,
 )
-from langmem_tiers.structured import aask, ask, checked_model
+from langmem_tiers.core.structured import aask, ask, checked_model
 from langmem_tiers.turn.fence import labelled, quoted
 
 LONGEST: Final = 4_000

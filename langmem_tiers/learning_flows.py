@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import MemoryContext, Recollection, StoreResult, Tier
+from langmem_tiers.core.namespaces import decode
 from langmem_tiers.flow import Ask, Call, Flow, Query, apart, extent
 from langmem_tiers.learn import explain as explaining
 from langmem_tiers.learn import lessons as teaching
@@ -27,9 +29,7 @@ from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learn.skills import Trace, skill_candidates
 from langmem_tiers.learn.stored import stored_values
 from langmem_tiers.learn.worth import Promoting
-from langmem_tiers.memory import MemoryContext, Recollection, StoreResult, Tier
 from langmem_tiers.memory_flows import MemoryFlows
-from langmem_tiers.namespaces import decode
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.remember.memories import NewMemory, drawn_from

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from langmem_tiers.consolidate import lease
-from langmem_tiers.errors import DatabaseError, LeaseLostError
+from langmem_tiers.core.errors import DatabaseError, LeaseLostError
 from langmem_tiers.store import TieredStore
 
 RENEWALS = 3

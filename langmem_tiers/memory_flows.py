@@ -10,9 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.flow import Call, Flow, Query, apart
-from langmem_tiers.memory import (
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.memory import (
     TIERS,
     MemoryContext,
     MemoryStats,
@@ -20,7 +19,8 @@ from langmem_tiers.memory import (
     StoreResult,
     Tier,
 )
-from langmem_tiers.namespaces import Place, decode
+from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate, recollection
 from langmem_tiers.recall.context import Inquiry, Reader
 from langmem_tiers.remember.flow import Write

@@ -12,9 +12,11 @@ from langchain_core.runnables.config import ensure_config
 from langmem_tiers.asking import DEFAULT_LIMIT
 from langmem_tiers.attempts import attempts_in, concern_of
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import ConfigurationError, InvalidTypeError, MissingExtraError, short
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, MissingExtraError, short
+from langmem_tiers.core.memory import Recollection, Recollections
+from langmem_tiers.core.structured import checked_model
+from langmem_tiers.core.values import storable
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory import Recollection, Recollections
 from langmem_tiers.recalled import recalled_text, with_recalled
 from langmem_tiers.runs import (
     DEFAULT_LESSONS,
@@ -32,9 +34,7 @@ from langmem_tiers.runs import (
     text_of,
 )
 from langmem_tiers.spoken import key_of, said
-from langmem_tiers.structured import checked_model
 from langmem_tiers.tool_lessons import Answer, ToolLessons
-from langmem_tiers.values import storable
 from langmem_tiers.without_memory import OnError, carefully, errors_of
 
 try:

@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from langmem_tiers import sql
-from langmem_tiers.config import StoreOptions, VectorOptions
-from langmem_tiers.errors import (
+from langmem_tiers.core.config import StoreOptions, VectorOptions
+from langmem_tiers.core.errors import (
     ConfigurationError,
     DimensionMismatchError,
     MigrationError,
     NotSetUpError,
 )
+from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.flow import Build, Call, Flow, Query, Script
-from langmem_tiers.memory import TIERS, Tier
 
 SETUP_LOCK = 0x6C616E676D656D
 """Key of the advisory lock that setups wait on (the bytes of "langmem")."""

@@ -22,15 +22,15 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from langmem_tiers.bounds import DEFAULT, Bounds
-from langmem_tiers.config import MAX_FIELD_BYTES, Distance, IndexOptions, StoreOptions
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.memory import TIERS, Tier
-from langmem_tiers.namespaces import Place, check_key, decode, encode, scope, utf8_bytes
+from langmem_tiers.core.bounds import DEFAULT, Bounds
+from langmem_tiers.core.config import MAX_FIELD_BYTES, Distance, IndexOptions, StoreOptions
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import TIERS, Tier
+from langmem_tiers.core.namespaces import Place, check_key, decode, encode, scope, utf8_bytes
+from langmem_tiers.core.values import encode_value, told
 from langmem_tiers.recall.filters import compile_filter, text_array
 from langmem_tiers.recall.flow import Found, Get, ListNamespaces, Read, Search
 from langmem_tiers.remember.flow import Write
-from langmem_tiers.values import encode_value, told
 
 _MAX_TTL_MINUTES = 1e9
 _MAX_ROWS = 2**31 - 1

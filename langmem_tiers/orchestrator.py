@@ -10,15 +10,16 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import DatabaseError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.config import OrchestratorSettings
+from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.tracing import traced
+from langmem_tiers.core.values import storable
 from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.learn.skills import MIN_SUPPORT
-from langmem_tiers.namespaces import utf8_bytes
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.remember.memories import checked_text, label
-from langmem_tiers.tracing import traced
 from langmem_tiers.turn.assemble import Assembled, assemble
 from langmem_tiers.turn.invocation import shortened
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
@@ -36,7 +37,6 @@ from langmem_tiers.turn_flows import Settling, abandon, commit, fail
 from langmem_tiers.turn_history import HistoryVerbs
 from langmem_tiers.turn_keeping import KeepingVerbs, Router
 from langmem_tiers.turn_sources import as_source, built_in, filled
-from langmem_tiers.values import storable
 
 _UNLIMITED = 10**9
 _log = logging.getLogger(__name__)

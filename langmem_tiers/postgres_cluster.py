@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from langmem_tiers.errors import EmbeddedServerError, MissingExtraError
+from langmem_tiers.core.errors import EmbeddedServerError, MissingExtraError
 
 if sys.platform != "win32":
     import pwd

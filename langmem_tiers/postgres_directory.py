@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from langmem_tiers.errors import EmbeddedServerError
+from langmem_tiers.core.errors import EmbeddedServerError
 from langmem_tiers.postgres_cluster import NEWEST, Cluster, system_account, version_of
 
 if sys.platform != "win32":

@@ -7,8 +7,11 @@ from dataclasses import fields
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.asking import memory_key
-from langmem_tiers.config import PromotionSettings
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.core.config import PromotionSettings
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.tracing import traced
+from langmem_tiers.core.types import BUILT_IN, MemoryTypes
 from langmem_tiers.generalising import generaliser_of
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
@@ -16,11 +19,8 @@ from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learning_flows import LearningFlows
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.remember.memories import label
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import traced
-from langmem_tiers.types import BUILT_IN, MemoryTypes
 
 _BUILT_IN = frozenset(one.name for one in BUILT_IN)
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from langmem_tiers.asking import checked_limit, memory_key
-from langmem_tiers.errors import InvalidTypeError, NotQuarantinedError
+from langmem_tiers.core.errors import InvalidTypeError, NotQuarantinedError
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.tracing import traced
 from langmem_tiers.flow import Flow
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.memory_flows import MemoryFlows
-from langmem_tiers.namespaces import Place
 from langmem_tiers.remember import quarantine
 from langmem_tiers.remember.memories import checked_text, parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling
 from langmem_tiers.remember.room import Held
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import traced
 
 
 class QuarantineVerbs:

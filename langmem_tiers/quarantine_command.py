@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import MemoryContext
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.terminal import URL, Json, Url, note, opened_to_read
 
 

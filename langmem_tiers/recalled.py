@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from langchain_core.messages import SystemMessage
 
-from langmem_tiers.memory import Recollection
-from langmem_tiers.prompts import RECALLED_HEAD, RECALLED_TAIL
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.recall.budget import stable_order
 from langmem_tiers.turn.fence import shown
 

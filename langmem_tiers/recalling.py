@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 from langmem_tiers.asking import Asking
+from langmem_tiers.core.memory import MemoryContext, Recollections, Tier
+from langmem_tiers.core.tracing import traced
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learning import showing
 from langmem_tiers.learning_flows import LearningFlows
-from langmem_tiers.memory import MemoryContext, Recollections, Tier
 from langmem_tiers.recall.rank import ProfileFunction
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import traced
 
 
 class RecallingVerbs:

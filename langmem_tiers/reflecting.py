@@ -6,8 +6,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.learn.reflexion import FailedAttempt, Reflector, Reflexion
-from langmem_tiers.prompts import (
+from langmem_tiers.core.prompts import (
     FAILURE_REASON,
     IMPROVED_APPROACH,
     NOT_KNOWN,
@@ -15,7 +14,8 @@ from langmem_tiers.prompts import (
     REFLECT_ATTEMPT,
     REFLEXION_TAGS,
 )
-from langmem_tiers.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.learn.reflexion import FailedAttempt, Reflector, Reflexion
 from langmem_tiers.turn.fence import quoted
 
 

@@ -15,9 +15,10 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.attempts import about_to_run, messages_of
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import DatabaseError, InvalidTypeError, short
+from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
+from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
+from langmem_tiers.core.values import storable
 from langmem_tiers.nodes import node, this_run
-from langmem_tiers.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.remind.asked import (
     DEFAULT_LIMIT,
     Predicates,
@@ -37,7 +38,6 @@ from langmem_tiers.runs import (
     text_of,
 )
 from langmem_tiers.turn.fence import labelled
-from langmem_tiers.values import storable
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""

@@ -9,8 +9,12 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError, MissingExtraError
-from langmem_tiers.prompts import COMPLETE_REMINDER, REMINDER_WAS_CLOSED, REMINDER_WAS_COMPLETED
+from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
+from langmem_tiers.core.prompts import (
+    COMPLETE_REMINDER,
+    REMINDER_WAS_CLOSED,
+    REMINDER_WAS_COMPLETED,
+)
 from langmem_tiers.runs import Remembered
 
 try:

@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from langmem_tiers.asking import Asking, memory_key, new_memory
-from langmem_tiers.errors import InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidTypeError, short
+from langmem_tiers.core.memory import MemoryContext, StoreResult
+from langmem_tiers.core.tracing import traced
 from langmem_tiers.flow import Flow
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory import MemoryContext, StoreResult
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.remember.gatekeeping import admitted_as, passed, result_of
 from langmem_tiers.remember.memories import NewMemory, label, parsed_moment
@@ -45,7 +46,6 @@ from langmem_tiers.remind.triggers import (
 )
 from langmem_tiers.reviews import ReviewVerbs
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import traced
 
 
 class RemindingVerbs(ReviewVerbs):

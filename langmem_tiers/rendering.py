@@ -18,11 +18,11 @@ from rich.text import Text
 from langmem_tiers.consolidate.archive import ArchiveReport
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
-from langmem_tiers.errors import worded
-from langmem_tiers.explain import UNPRINTABLE
+from langmem_tiers.core.errors import worded
+from langmem_tiers.core.explain import UNPRINTABLE
+from langmem_tiers.core.memory import MemoryContext, Recollection, RelationSize, TierStats
 from langmem_tiers.importers import BadRecord
 from langmem_tiers.importing import Imported
-from langmem_tiers.memory import MemoryContext, Recollection, RelationSize, TierStats
 from langmem_tiers.remember.quarantine import Quarantined
 
 BAD_RECORDS_SHOWN = 20

@@ -8,8 +8,8 @@ from numbers import Real
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.context import Reranker, Shortlist
 
 _PLACE = "langmem_tiers_place"

@@ -15,10 +15,10 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.documents import to_document
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.core.documents import to_document
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.tracing import untraced
 from langmem_tiers.recall.rank import ProfileFunction
-from langmem_tiers.tracing import untraced
 
 
 class TieredMemoryRetriever(BaseRetriever):

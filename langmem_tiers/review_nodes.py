@@ -10,15 +10,15 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.asking import checked_limit
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,
     MissingExtraError,
     NotQuarantinedError,
     short,
 )
+from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
 from langmem_tiers.nodes import node
-from langmem_tiers.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
 from langmem_tiers.remember.memories import parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined
 from langmem_tiers.runs import Remembered

@@ -12,11 +12,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.daemons import Daemons
-from langmem_tiers.deadlines import adone_by, done_by
-from langmem_tiers.errors import InvalidInputError, ModelError
-from langmem_tiers.memory import ReviewResult
-from langmem_tiers.prompts import (
+from langmem_tiers.core.daemons import Daemons
+from langmem_tiers.core.deadlines import adone_by, done_by
+from langmem_tiers.core.errors import InvalidInputError, ModelError
+from langmem_tiers.core.memory import ReviewResult
+from langmem_tiers.core.prompts import (
     OUT_OF_RANGE,
     REVIEW_MEMORY,
     REVIEW_QUERY,
@@ -25,6 +25,7 @@ from langmem_tiers.prompts import (
     REVIEW_SCORE,
     REVIEW_STORAGE,
 )
+from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.review import (
     BEST,
@@ -34,7 +35,6 @@ from langmem_tiers.remember.review import (
     Score,
     consensus,
 )
-from langmem_tiers.structured import aask, ask, checked_model, trimmed
 from langmem_tiers.turn.fence import labelled, quoted
 
 _log = logging.getLogger(__name__)

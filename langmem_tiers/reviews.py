@@ -12,16 +12,16 @@ from typing import Final
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.asking import checked_limit
-from langmem_tiers.config import CoordinatorSettings
-from langmem_tiers.errors import ConfigurationError, short
+from langmem_tiers.core.config import CoordinatorSettings
+from langmem_tiers.core.errors import ConfigurationError, short
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.tracing import traced
 from langmem_tiers.flow import Flow
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.remember.review import Panel, Reviewers
 from langmem_tiers.remember.waiting import Reviewing, ReviewReport, review_waiting
 from langmem_tiers.reviewing import panel_of
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import traced
 
 _log = logging.getLogger(__name__)
 

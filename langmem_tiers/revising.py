@@ -6,14 +6,14 @@ from langmem_tiers.asking import memory_key
 from langmem_tiers.consolidate import history, revise
 from langmem_tiers.consolidate.history import History
 from langmem_tiers.consolidate.revise import Restoration, Retraction, Revising
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.tracing import traced
 from langmem_tiers.flow import Flow
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.memory_flows import MemoryFlows
-from langmem_tiers.namespaces import utf8_bytes
 from langmem_tiers.remember.memories import checked_text
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import traced
 
 
 class RevisingVerbs:

@@ -12,10 +12,10 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
-from langmem_tiers.daemons import Daemons
+from langmem_tiers.core.daemons import Daemons
+from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.database import AsyncDatabase, Database, Target
 from langmem_tiers.embedded import EmbeddedPostgres
-from langmem_tiers.errors import ConfigurationError
 from langmem_tiers.flow import Ask, Flow, Plan, Step, arun, run
 
 T = TypeVar("T")

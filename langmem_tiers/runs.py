@@ -23,15 +23,15 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.asking import Asking
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.tracing import trace_id
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learning import lesson_limit
-from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.recall.rank import ProfileFunction
 from langmem_tiers.remember.memories import share
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import trace_id
-from langmem_tiers.types import MemoryTypes
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BETWEEN = re.compile(r"\}([^{}]*)(?=\{)")

@@ -8,12 +8,12 @@ from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.tracing import traced
 from langmem_tiers.flow import Flow
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.pursuing import PursuingVerbs
 from langmem_tiers.remember.memories import label
 from langmem_tiers.store import TieredStore
-from langmem_tiers.tracing import traced
 from langmem_tiers.turn import state_flows as flows
 from langmem_tiers.turn.state import (
     DailySpend,

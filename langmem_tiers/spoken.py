@@ -9,9 +9,9 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from langmem_tiers.memory import MemoryContext, Recollection
+from langmem_tiers.core.memory import MemoryContext, Recollection
+from langmem_tiers.core.values import storable
 from langmem_tiers.runs import last_question, text_of, thread_of
-from langmem_tiers.values import storable
 
 
 def said(

@@ -11,8 +11,8 @@ from typing import Any, Literal, Self, TypeVar
 
 from langgraph.store.base import BaseStore, Op, Result, TTLConfig, ensure_embeddings
 
-from langmem_tiers.bounds import DEFAULT, Bounds
-from langmem_tiers.config import (
+from langmem_tiers.core.bounds import DEFAULT, Bounds
+from langmem_tiers.core.config import (
     EXACT_LIMIT,
     SHORT_TERM_TTL_MINUTES,
     TRACE_DAYS,
@@ -20,12 +20,12 @@ from langmem_tiers.config import (
     check_ttl,
     parse_index,
 )
+from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.database import Target
 from langmem_tiers.embedded import EmbeddedPostgres
 from langmem_tiers.embeddings import LocalEmbeddings
-from langmem_tiers.errors import ConfigurationError
 from langmem_tiers.flow import Flow, Plan
-from langmem_tiers.memory import RelationSize, Tier, TierStats
 from langmem_tiers.ops import to_tier
 from langmem_tiers.runner import Runner
 from langmem_tiers.store_flows import StoreFlows

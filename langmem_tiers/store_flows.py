@@ -24,13 +24,14 @@ from langgraph.store.base import (
 
 from langmem_tiers import migrate, ops
 from langmem_tiers.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
-from langmem_tiers.config import Distance, StoreOptions
-from langmem_tiers.errors import ConfigurationError, DatabaseError
+from langmem_tiers.core.config import Distance, StoreOptions
+from langmem_tiers.core.errors import ConfigurationError, DatabaseError
+from langmem_tiers.core.memory import TIERS, Moment, Recollection, RelationSize, Tier, TierStats
+from langmem_tiers.core.namespaces import check_key
+from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
 from langmem_tiers.group_commit import HOPELESS
 from langmem_tiers.learn import outcome
-from langmem_tiers.memory import TIERS, Moment, Recollection, RelationSize, Tier, TierStats
-from langmem_tiers.namespaces import check_key
 from langmem_tiers.recall import context
 from langmem_tiers.recall import flow as recalling
 from langmem_tiers.recall.candidates import Candidate, read_columns
@@ -39,7 +40,6 @@ from langmem_tiers.remember import flow as remembering
 from langmem_tiers.remember.admission import Applied, needs_admission
 from langmem_tiers.remind import flow as reminders
 from langmem_tiers.turn import state_flows, trace_flows
-from langmem_tiers.vectors import PackedVector
 
 _log = logging.getLogger(__name__)
 

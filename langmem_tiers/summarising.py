@@ -11,8 +11,8 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
 from langmem_tiers.consolidate.session_rules import Concept, Summariser, Summary, Told
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.prompts import (
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.prompts import (
     CONCEPT,
     CONCEPT_NOTES,
     CONCEPTS,
@@ -23,8 +23,8 @@ from langmem_tiers.prompts import (
     SUMMARY,
     UNKNOWN_SPEAKER,
 )
+from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
 from langmem_tiers.remember.memories import checked_text
-from langmem_tiers.structured import aask, ask, checked_model, trimmed
 from langmem_tiers.turn.fence import labelled, quoted
 
 _AT_ONCE: Final = 24_000

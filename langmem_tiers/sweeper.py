@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from langmem_tiers.errors import InvalidInputError, TieredMemoryError
+from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError
 
 DEFAULT_INTERVAL_MINUTES = 5.0
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from langmem_tiers.errors import TieredMemoryError
+from langmem_tiers.core.errors import TieredMemoryError
 
 if TYPE_CHECKING:
     from langmem_tiers.store import TieredStore

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeVar
 
 from langgraph.store.base import NOT_PROVIDED, BaseStore, NotProvided, Op, Result, TTLConfig
 
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.flow import Flow
-from langmem_tiers.memory import Tier
 from langmem_tiers.ops import NEVER
 from langmem_tiers.runner import Runner
 from langmem_tiers.store_flows import StoreFlows

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from langmem_tiers.errors import MissingExtraError
+from langmem_tiers.core.errors import MissingExtraError
 from langmem_tiers.runs import tiered
 
 try:

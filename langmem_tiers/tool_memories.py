@@ -15,10 +15,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from langgraph.store.base import PutOp, SearchItem, SearchOp
 
 from langmem_tiers import ops
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Moment, StoreResult, Tier
+from langmem_tiers.core.prompts import NOT_THERE, STANDS
+from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.flow import Call, Flow, Query
-from langmem_tiers.memory import Moment, StoreResult, Tier
-from langmem_tiers.prompts import NOT_THERE, STANDS
 from langmem_tiers.recall.context import visibility
 from langmem_tiers.remember.admission import keys_of
 from langmem_tiers.remember.candidate import Source
@@ -30,7 +31,6 @@ from langmem_tiers.remember.reviewers import default_reviewers
 from langmem_tiers.store import TieredStore
 from langmem_tiers.store_flows import StoreFlows
 from langmem_tiers.tier_view import TierView
-from langmem_tiers.values import source_of, trust_of
 
 OurStore: TypeAlias = TieredStore | TierView
 _Items: TypeAlias = list[SearchItem]

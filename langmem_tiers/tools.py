@@ -18,9 +18,9 @@ from langchain_core.tools.base import ArgsSchema
 from langgraph.store.base import BaseStore, SearchItem
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from langmem_tiers.errors import ConfigurationError, InvalidInputError, MissingExtraError
-from langmem_tiers.memory import StoreResult, label_of
-from langmem_tiers.prompts import (
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, MissingExtraError
+from langmem_tiers.core.memory import StoreResult, label_of
+from langmem_tiers.core.prompts import (
     CONTENT_NEEDED,
     HELD_BACK,
     ID_NEEDED,

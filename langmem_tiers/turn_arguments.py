@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from langmem_tiers.config import OrchestratorSettings
-from langmem_tiers.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.memory import RECALL_OPTIONS
+from langmem_tiers.core.config import OrchestratorSettings
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.memory import RECALL_OPTIONS
 from langmem_tiers.turn.layout import Layout
 from langmem_tiers.turn.spending import Budget
 

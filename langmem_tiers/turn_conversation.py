@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError
-from langmem_tiers.explain import shortened
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.explain import shortened
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.values import storable
 from langmem_tiers.flow import Plan
-from langmem_tiers.memory import Recollection
 from langmem_tiers.turn.fence import brief, fields_of, labelled
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.state_flows import Whose, look
-from langmem_tiers.values import storable
 
 _EXCHANGE: Final = 2
 """Messages that get room before the summary of the rest."""

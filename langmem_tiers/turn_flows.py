@@ -7,14 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from langmem_tiers.errors import ConflictError, InvalidInputError
+from langmem_tiers.core.errors import ConflictError, InvalidInputError
+from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.namespaces import Place, encode
+from langmem_tiers.core.values import storable
+from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.flow import Call, Flow, Query, Row, Rows, anew
 from langmem_tiers.learn import traces
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.stored import stored_values
-from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.memory_flows import MemoryFlows
-from langmem_tiers.namespaces import Place, encode
 from langmem_tiers.remember.admission import Applied, admitted, needs_admission
 from langmem_tiers.remember.flow import (
     LOCK,
@@ -39,8 +41,6 @@ from langmem_tiers.turn.stored import stored
 from langmem_tiers.turn.trace import Ending, TurnEvent, TurnTrace, event_names, failure_name
 from langmem_tiers.turn.trace_flows import ended_call, history, is_of, lock_name, record_call
 from langmem_tiers.turn_items import beginning
-from langmem_tiers.values import storable
-from langmem_tiers.vectors import PackedVector
 
 _TRACES = "\0traces"
 """The key that turns lock to read a project's traces and add their own."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.asking import new_memories
-from langmem_tiers.errors import InvalidTypeError
-from langmem_tiers.memory import Destination
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.memory import Destination
 from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gatekeeping import Gate, Judged, passed

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, NotRequired
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
+from langmem_tiers.core.config import OrchestratorSettings
+from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
+from langmem_tiers.core.values import storable
 from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.recalled import with_recalled
@@ -24,7 +25,6 @@ from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn_arguments import checked_turn
 from langmem_tiers.turn_keeping import Router
 from langmem_tiers.turn_nodes import begun, context_of, keep, track_calls
-from langmem_tiers.values import storable
 from langmem_tiers.without_memory import OnError, carefully, errors_of
 
 try:

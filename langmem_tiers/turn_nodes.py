@@ -11,9 +11,10 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.attempts import calls_in, messages_of, this_turn
-from langmem_tiers.config import OrchestratorSettings
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
+from langmem_tiers.core.config import OrchestratorSettings
+from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
+from langmem_tiers.core.values import storable
 from langmem_tiers.flow import Plan
 from langmem_tiers.learning_nodes import Judge, judged_of
 from langmem_tiers.nodes import this_run
@@ -33,12 +34,11 @@ from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn_arguments import checked_turn
 from langmem_tiers.turn_keeping import Router
-from langmem_tiers.values import storable
 
 try:
     from langgraph.runtime import get_runtime
 except ImportError as error:
-    from langmem_tiers.errors import MissingExtraError
+    from langmem_tiers.core.errors import MissingExtraError
 
     raise MissingExtraError(
         "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Protocol
 
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidTypeError, short
+from langmem_tiers.core.memory import RECALL_OPTIONS, Recollection
+from langmem_tiers.core.values import storable
 from langmem_tiers.flow import Ask, Flow, Plan
-from langmem_tiers.memory import RECALL_OPTIONS, Recollection
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.recall.flow import embed_texts
@@ -30,7 +31,6 @@ from langmem_tiers.turn.state_flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.turn_arguments import checked_parameters
 from langmem_tiers.turn_conversation import Conversation
 from langmem_tiers.turn_identity import Identity, awaited, called, items_of, naming
-from langmem_tiers.values import storable
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"

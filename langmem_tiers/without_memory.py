@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal, NamedTuple
 
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     DatabaseError,
     InvalidInputError,
     MigrationError,

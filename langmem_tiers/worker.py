@@ -21,7 +21,7 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
 from langmem_tiers.consolidation import create_consolidation_graph
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     DatabaseError,
     InvalidInputError,
     InvalidTypeError,

@@ -14,7 +14,7 @@ import typer
 
 from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule
-from langmem_tiers.errors import InvalidInputError, MissingExtraError, worded
+from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, worded
 from langmem_tiers.terminal import (
     FLAG,
     NOT_DONE,

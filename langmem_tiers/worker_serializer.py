@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPlusSerializer
 
 from langmem_tiers.consolidation_nodes import NOT_OURS
-from langmem_tiers.errors import CheckpointError, MissingExtraError, short
+from langmem_tiers.core.errors import CheckpointError, MissingExtraError, short
 
 try:
     from langgraph.types import Send

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, Held
-from langmem_tiers.errors import CheckpointError, MissingExtraError, short
+from langmem_tiers.core.errors import CheckpointError, MissingExtraError, short
 from langmem_tiers.leasing import Lease
 
 try:

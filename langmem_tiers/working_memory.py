@@ -8,8 +8,8 @@ from typing import Any
 
 from langmem_tiers.asking import checked_limit, checked_tokens
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.memory import Recollection, Recollections
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.recalled import recalled_text
 from langmem_tiers.remember.memories import share
 from langmem_tiers.turn.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting

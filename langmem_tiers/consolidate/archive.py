@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
-from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.flow import Ask, Call, Flow, Query, Rows, anew
 from langmem_tiers.remember.flow import lock_call
 

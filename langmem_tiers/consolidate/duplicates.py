@@ -20,7 +20,7 @@ from langmem_tiers.consolidate.lexicon import BE, FIRST_PERSON
 from langmem_tiers.consolidate.order import Words, agree
 from langmem_tiers.consolidate.policy import MergePolicy
 from langmem_tiers.consolidate.wording import Word, asks, bare, plain, read
-from langmem_tiers.values import normalised
+from langmem_tiers.core.values import normalised
 
 HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
 """Types of what happened: the same a day later has happened twice."""

@@ -8,13 +8,13 @@ from datetime import datetime
 from html import escape
 from typing import NamedTuple
 
-from langmem_tiers.explain import LINE, plain, shortened
+from langmem_tiers.core.explain import LINE, plain, shortened
+from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.values import content_of
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
-from langmem_tiers.memory import MemoryContext, Tier
-from langmem_tiers.namespaces import decode
 from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.values import content_of
 
 _SUPERSEDED = "superseded"
 _HEADINGS = ("memory", "key", "true from", "until", "recorded", "state", "since")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.errors import LeaseLostError
+from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.flow import Call, Flow, Query, Row
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from langmem_tiers.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
 
 _MAX_DAYS = 36_500

@@ -10,14 +10,14 @@ from typing import Any
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Proposal
 from langmem_tiers.consolidate.stored import Unnoted, counted, hold, move_id, sort_out, version
-from langmem_tiers.errors import InvalidInputError, ModelError
+from langmem_tiers.core.errors import InvalidInputError, ModelError
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.flow import Call, Flow, Query, anew, apart, extent
 from langmem_tiers.learn import promote, rollback, worth
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.worth import Guard, Promoting
-from langmem_tiers.memory import Tier
 
 PROVEN = "it has proven itself"
 UNPROVEN = "it is not proven yet"

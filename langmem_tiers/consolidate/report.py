@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
 from langmem_tiers.consolidate.expire import UNREAD, Expire
 from langmem_tiers.consolidate.steps import Finding, added
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.explain import plain
-from langmem_tiers.namespaces import decode
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.explain import plain
+from langmem_tiers.core.namespaces import decode
 
 Verdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

@@ -10,12 +10,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from langmem_tiers.config import StoreOptions
 from langmem_tiers.consolidate.archive import ArchivedMemory, Content, Files
-from langmem_tiers.errors import ArchiveError, InvalidInputError
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import ArchiveError, InvalidInputError
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.flow import Ask, Call, Flow, Query, Row, anew
-from langmem_tiers.memory import MemoryContext
-from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.remember.flow import Write, delete_expired_calls, lock_call
 
 _CHUNK_BYTES = 8_000_000

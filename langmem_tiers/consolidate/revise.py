@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.config import StoreOptions
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.values import trust_of
 from langmem_tiers.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.remember.flow import LOCK, lock_call
 from langmem_tiers.remember.trust import SPOKEN_FOR
-from langmem_tiers.values import trust_of
 
 _SUPERSEDED = "superseded"
 

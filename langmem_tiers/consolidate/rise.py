@@ -17,8 +17,8 @@ from langmem_tiers.consolidate.stored import (
     read,
     sort_out,
 )
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.flow import Call, Flow, Query, anew
-from langmem_tiers.memory import Tier
 
 
 class Rise(Unnoted):

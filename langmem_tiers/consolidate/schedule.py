@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from langmem_tiers.errors import ConfigurationError, short
+from langmem_tiers.core.errors import ConfigurationError, short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

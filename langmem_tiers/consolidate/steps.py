@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
-from langmem_tiers.config import StoreOptions
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.memory import Moment
 from langmem_tiers.flow import Flow
-from langmem_tiers.memory import Moment
 
 
 class Cycle(NamedTuple):

@@ -26,9 +26,9 @@ from langmem_tiers.consolidate.stored import (
     sort_out,
     undone,
 )
+from langmem_tiers.core.values import trust_of
 from langmem_tiers.flow import Call, Flow, Query, anew, apart
 from langmem_tiers.remember.trust import SPOKEN_FOR
-from langmem_tiers.values import trust_of
 
 _SUPERSEDED = "superseded"
 STANDS = "nothing newer contradicts it"

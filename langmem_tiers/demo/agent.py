@@ -17,13 +17,13 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 
+from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.demo.tasks import FAMILIES, Task, execute
 from langmem_tiers.learning_nodes import (
     create_outcome_node,
     create_promotion_node,
     create_reflexion_node,
 )
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.nodes import MemoryState, create_recall_node
 from langmem_tiers.store import TieredStore
 

@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.table import Table
 
 from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.demo.panels import grid, panel
-from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.rendering import recollection_why
 from langmem_tiers.store import TieredStore
 

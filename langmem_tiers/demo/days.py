@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.demo.agent import (
     Agent,
     asked,
@@ -18,7 +19,6 @@ from langmem_tiers.demo.agent import (
 from langmem_tiers.demo.agent import State as Run
 from langmem_tiers.demo.tasks import Task, tasks
 from langmem_tiers.learn.signature import signature
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.store import TieredStore
 
 TENANT = "acme"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.demo.conversation import USER, conversation
 from langmem_tiers.demo.days import Clock, nine_days
 from langmem_tiers.demo.report import failures, life_of_a_lesson
-from langmem_tiers.errors import InvalidInputError
 from langmem_tiers.store import TieredStore
 
 

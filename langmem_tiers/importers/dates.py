@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_TEXT = re.compile(r"\d{9,10}(\.\d+)?")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.importers.records import BadRecord, Unit, Units
 
 _NOT_JSON = "this is not JSON: "

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from langmem_tiers.errors import InvalidInputError, short
+from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.importers.dates import utc_date
 from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Units
 from langmem_tiers.importers.settle import attempt
-from langmem_tiers.memory import Tier
 from langmem_tiers.remember.memories import normalised_tags, share
-from langmem_tiers.types import MemoryTypes
 
 _Turns = Counter[tuple[str | None, str]]
 

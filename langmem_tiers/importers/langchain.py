@@ -11,7 +11,7 @@ from langchain_core.messages import (
 )
 from pydantic import ValidationError
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.importers.messages import first_message, read_messages
 from langmem_tiers.importers.parts import calls_text, content_text, joined
 from langmem_tiers.importers.records import Drafts, Format, Units

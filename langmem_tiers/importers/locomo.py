@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.importers.dates import utc_date
 from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Unit, Units
 from langmem_tiers.importers.settle import attempt

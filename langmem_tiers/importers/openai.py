@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.importers.messages import date_in, first_message, read_messages
 from langmem_tiers.importers.parts import calls_text, content_text, joined
 from langmem_tiers.importers.records import Drafts, Format, Units

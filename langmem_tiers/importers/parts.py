@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 
 _TEXT_FIELDS = ("text", "refusal", "transcript", "content")
 _CALL_KINDS = ("tool_use", "tool_call", "function_call", "server_tool_use")

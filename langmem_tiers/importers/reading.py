@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from langmem_tiers.errors import ImportFileError
+from langmem_tiers.core.errors import ImportFileError
 from langmem_tiers.importers import chatgpt, jsonl, langchain, locomo, openai
 from langmem_tiers.importers.records import BadRecord, Drafts, Format, Record, Units
 from langmem_tiers.importers.settle import check_tenant, label, settle

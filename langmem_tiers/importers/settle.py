@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from uuid import UUID, uuid5
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Record
-from langmem_tiers.memory import Tier
 
 _MAX_DEPTH = 100
 _KEYS = UUID("6f0c7a52-3f0e-5b5c-9a55-2f1d1c7f4e10")

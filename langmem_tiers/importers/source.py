@@ -5,7 +5,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from langmem_tiers.errors import ImportFileError, InvalidInputError
+from langmem_tiers.core.errors import ImportFileError, InvalidInputError
 from langmem_tiers.importers.document import Document, decode
 from langmem_tiers.importers.records import BadRecord, Unit, Units
 

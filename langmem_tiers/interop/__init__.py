@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.interop.chat_history import (
     ImportedHistory,
     aimport_chat_history,
     import_chat_history,
 )
-from langmem_tiers.memory import Tier
 from langmem_tiers.store import TieredStore
 
 if TYPE_CHECKING:

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple, Never, Self, cast
 import psycopg
 
 from langmem_tiers import migrate
-from langmem_tiers.config import Distance, StoreOptions
-from langmem_tiers.database import Target
-from langmem_tiers.errors import (
+from langmem_tiers.core.config import Distance, StoreOptions
+from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
     InvalidTypeError,
     MissingExtraError,
     NotSetUpError,
 )
+from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.database import Target
 from langmem_tiers.flow import Call, Flow, Query
-from langmem_tiers.memory import MemoryContext, Tier
 from langmem_tiers.ops import to_tier
 from langmem_tiers.store import TieredStore
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 
 K = TypeVar("K", bound=Hashable)
 

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.values import encode_value
 from langmem_tiers.learn.entities import entities_of
 from langmem_tiers.learn.interaction import PARTS, context_of, mapping_of, parts_of, text_of
 from langmem_tiers.learn.reflexion import stable_key
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.remember.memories import NewMemory
-from langmem_tiers.values import encode_value
 
 Valence = Literal["positive", "neutral", "negative"]
 

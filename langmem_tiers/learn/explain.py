@@ -9,8 +9,11 @@ from datetime import datetime
 from html import escape
 from typing import Any, NamedTuple
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.explain import LINE, plain, shortened
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.explain import LINE, plain, shortened
+from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.values import content_of, shown_beside
 from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.learn.evidence import Interval, beta_interval
 from langmem_tiers.learn.policy import Decision, decide
@@ -23,9 +26,6 @@ from langmem_tiers.learn.worth import (
     evidence_of,
     near_of,
 )
-from langmem_tiers.memory import MemoryContext, Tier
-from langmem_tiers.namespaces import decode
-from langmem_tiers.values import content_of, shown_beside
 
 CONFIDENCE = 0.95
 

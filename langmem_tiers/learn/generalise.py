@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
-from langmem_tiers.errors import InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.learn.identifying import (
     END,
     IDS,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langmem_tiers.errors import InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidTypeError, short
 
 PARTS = {
     "content": "",

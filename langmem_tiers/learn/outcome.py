@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from langmem_tiers.core.memory import MemoryContext, MemoryStats, Recollection
+from langmem_tiers.core.namespaces import elsewhere, encode
 from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.learn.evidence import Uplift
-from langmem_tiers.memory import MemoryContext, MemoryStats, Recollection
-from langmem_tiers.namespaces import elsewhere, encode
 
 OUTCOME_WITHIN = timedelta(days=30)
 """How long a run may take until its outcome is recorded: our own choice. What it was shown is then

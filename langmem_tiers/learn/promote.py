@@ -9,7 +9,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.errors import InvalidInputError, ModelError
+from langmem_tiers.core.errors import InvalidInputError, ModelError
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.values import content_of, provenance_of, trust_of
+from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.learn.policy import Decision, decide
 from langmem_tiers.learn.sharing import said_for_all, shared_fields
@@ -25,8 +29,6 @@ from langmem_tiers.learn.worth import (
     near_of,
     same_text,
 )
-from langmem_tiers.memory import Tier
-from langmem_tiers.namespaces import Place
 from langmem_tiers.remember.flow import (
     LOCK,
     Write,
@@ -36,8 +38,6 @@ from langmem_tiers.remember.flow import (
     put_calls,
 )
 from langmem_tiers.remember.memories import FIELD, write_of
-from langmem_tiers.values import content_of, provenance_of, trust_of
-from langmem_tiers.vectors import PackedVector
 
 PAGE = 50
 """Candidates whose evidence is read at once."""

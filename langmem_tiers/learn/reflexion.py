@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.memories import NewMemory, checked_text, label, normalised_tags
 

@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.config import StoreOptions
-from langmem_tiers.errors import InvalidInputError, RollbackError
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import InvalidInputError, RollbackError
+from langmem_tiers.core.memory import TIERS, MemoryContext, Moment
+from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.flow import Call, Flow, Query, anew
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.policy import Decision, PromotionPolicy, should_demote
 from langmem_tiers.learn.promote import PAGE
-from langmem_tiers.memory import TIERS, MemoryContext, Moment
-from langmem_tiers.namespaces import Place, decode
 from langmem_tiers.remember.flow import LOCK, Write, delete_calls, lock_call
 
 _UNDO = {

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langmem_tiers.errors import InvalidInputError, ModelError
+from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.flow import Ask, Flow, apart
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser, abstracted, leaks
 

@@ -7,10 +7,10 @@ import traceback
 from dataclasses import dataclass
 from typing import Final
 
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.learn.failures.placeholders import comparison, template
 from langmem_tiers.learn.failures.reading import read
-from langmem_tiers.namespaces import utf8_bytes
 from langmem_tiers.remember.memories import label
 
 LONGEST: Final = 400

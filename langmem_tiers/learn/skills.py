@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 
 MIN_SUPPORT = 3
 """Runs that a sequence has to succeed in: two may be chance. Our own choice."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.flow import Call, Flow, Query
-from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
-from langmem_tiers.namespaces import encode
 
 
 def stored_values(

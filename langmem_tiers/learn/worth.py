@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.config import StoreOptions
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.memory import Moment
+from langmem_tiers.core.values import content_of, normalised, trust_of
 from langmem_tiers.flow import Call, Flow, Query, Rows
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.memory import Moment
-from langmem_tiers.values import content_of, normalised, trust_of
 
 
 class Source(NamedTuple):

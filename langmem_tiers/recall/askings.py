@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from langmem_tiers.memory import ROLES
+from langmem_tiers.core.memory import ROLES
 from langmem_tiers.recall.question import Question, read_question
 
 MARKS: Final = (

@@ -8,11 +8,11 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from langmem_tiers.config import Distance
+from langmem_tiers.core.config import Distance
+from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.values import content_of
 from langmem_tiers.flow import Row
-from langmem_tiers.memory import Recollection, Tier
-from langmem_tiers.namespaces import decode
-from langmem_tiers.values import content_of
 
 _LARGEST = 1e9
 """What is stored as a larger number is no importance and no boost."""

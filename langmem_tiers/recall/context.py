@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from langmem_tiers.config import EF_SEARCH, Distance, StoreOptions
+from langmem_tiers.core.config import EF_SEARCH, Distance, StoreOptions
+from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Tier
+from langmem_tiers.core.namespaces import Scope
+from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.flow import Ask, Call, Flow, Query, Row
-from langmem_tiers.memory import ROLES, TIERS, Moment, Recollection, Tier
-from langmem_tiers.namespaces import Scope
 from langmem_tiers.recall.askings import FACTS, MARKS, is_question
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
@@ -21,8 +23,6 @@ from langmem_tiers.recall.filters import Condition, filter_params
 from langmem_tiers.recall.flow import embed_texts
 from langmem_tiers.recall.question import Question, read_question
 from langmem_tiers.recall.rank import PROFILES, Asked, ProfileFunction, rank
-from langmem_tiers.types import MemoryTypes
-from langmem_tiers.vectors import PackedVector
 
 POOL = 50
 """Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""

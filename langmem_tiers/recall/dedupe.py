@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.words import Feature, shingles, words
 
 SIMILARITY_THRESHOLD = 0.85

@@ -17,11 +17,11 @@ from importlib.resources import files
 from operator import mul
 from typing import NamedTuple
 
-from langmem_tiers.errors import ConfigurationError
-from langmem_tiers.memory import ASSISTANT_ROLES, USER_ROLES
+from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES
+from langmem_tiers.core.values import content_of
 from langmem_tiers.recall.candidates import Candidate, Scope
 from langmem_tiers.recall.question import Question, days_from, name_words
-from langmem_tiers.values import content_of
 
 K1 = 1.2
 """BM25's saturation, as in the statement."""

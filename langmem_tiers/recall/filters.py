@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langmem_tiers.bounds import DEFAULT, Bounds
-from langmem_tiers.errors import InvalidFilterError, InvalidInputError, TooLargeError
-from langmem_tiers.values import encode_value
+from langmem_tiers.core.bounds import DEFAULT, Bounds
+from langmem_tiers.core.errors import InvalidFilterError, InvalidInputError, TooLargeError
+from langmem_tiers.core.values import encode_value
 
 _COMPARISONS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _OPERATORS = ("$eq", "$ne", *_COMPARISONS)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
-from langmem_tiers.config import EF_SEARCH, StoreOptions
+from langmem_tiers.core.config import EF_SEARCH, StoreOptions
+from langmem_tiers.core.memory import TIERS, Moment, Tier
+from langmem_tiers.core.namespaces import Place, Scope
+from langmem_tiers.core.vectors import PackedVector, pack_all
 from langmem_tiers.flow import Call, Embed, Flow, Lookup, Query, Row
-from langmem_tiers.memory import TIERS, Moment, Tier
-from langmem_tiers.namespaces import Place, Scope
 from langmem_tiers.recall.filters import Condition, filter_params
-from langmem_tiers.vectors import PackedVector, pack_all
 
 _SLIDE_AFTER = 0.1
 """Share of a long life that must have passed before a read writes a new expiry."""

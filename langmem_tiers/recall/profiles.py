@@ -9,8 +9,8 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Recollection
 
 REFLEXION = "reflexion"
 """The memory type of a lesson learned from a failure."""

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from langmem_tiers.memory import ROLES
+from langmem_tiers.core.memory import ROLES
 
 _MONTHS = (
     "january",

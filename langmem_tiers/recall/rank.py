@@ -8,8 +8,8 @@ from dataclasses import replace
 from numbers import Real
 from typing import NamedTuple
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.profiles import (
     PROFILES,
     Asked,

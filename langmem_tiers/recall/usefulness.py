@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.words import Feature, features, words
 
 LEAST_RELEVANCE = 1e-6

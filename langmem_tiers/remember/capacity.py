@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 
 HALF_LIFE: Final = timedelta(days=30)
 """After this an accessless memory's freshness counts half, as its strength does."""

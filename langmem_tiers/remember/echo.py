@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from langmem_tiers.config import lexical_text
+from langmem_tiers.core.config import lexical_text
 from langmem_tiers.remember.candidate import Known
 from langmem_tiers.remember.reading import words
 from langmem_tiers.remember.saying_again import tells

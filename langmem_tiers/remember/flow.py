@@ -12,11 +12,13 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.config import StoreOptions, lexical_text
-from langmem_tiers.errors import TierConflictError
+from langmem_tiers.core.config import StoreOptions, lexical_text
+from langmem_tiers.core.errors import TierConflictError
+from langmem_tiers.core.memory import TIERS, Moment, Tier
+from langmem_tiers.core.namespaces import Place, decode, elsewhere
+from langmem_tiers.core.values import NOTHING_TOLD, Told
+from langmem_tiers.core.vectors import PackedVector, PackedVectors, pack_all
 from langmem_tiers.flow import Call, Embed, Flow, Query, apart
-from langmem_tiers.memory import TIERS, Moment, Tier
-from langmem_tiers.namespaces import Place, decode, elsewhere
 from langmem_tiers.remember.admission import (
     QUARANTINED,
     Applied,
@@ -28,8 +30,6 @@ from langmem_tiers.remember.admission import (
 )
 from langmem_tiers.remember.room import Evicted, Room, evicted_calls
 from langmem_tiers.remember.trust import THRESHOLD
-from langmem_tiers.values import NOTHING_TOLD, Told
-from langmem_tiers.vectors import PackedVector, PackedVectors, pack_all
 
 LOCK_BUCKETS = 1024
 """Advisory locks that writers share; one lock a key would exhaust Postgres' lock table."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import CONSENSUS, TIERS, Destination, ReviewResult
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.injection import Finding, instructions_in

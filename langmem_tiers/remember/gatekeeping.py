@@ -8,14 +8,14 @@ from functools import partial
 from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.errors import InvalidTypeError
-from langmem_tiers.flow import Flow, apart, extent
-from langmem_tiers.memory import (
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.memory import (
     ReviewResult,
     StoreResult,
     Tier,
 )
-from langmem_tiers.namespaces import Place, check_key
+from langmem_tiers.core.namespaces import Place, check_key
+from langmem_tiers.flow import Flow, apart, extent
 from langmem_tiers.remember.admission import Applied
 from langmem_tiers.remember.candidate import Candidate, Known, Source
 from langmem_tiers.remember.flow import Write

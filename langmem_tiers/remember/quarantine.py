@@ -9,16 +9,16 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.config import StoreOptions
-from langmem_tiers.errors import ConflictError, InvalidInputError, NotQuarantinedError
-from langmem_tiers.explain import LINE, plain, shortened
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import ConflictError, InvalidInputError, NotQuarantinedError
+from langmem_tiers.core.explain import LINE, plain, shortened
+from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
+from langmem_tiers.core.namespaces import Place, decode, elsewhere, scope
+from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.flow import Call, Flow, Query, Row
-from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
-from langmem_tiers.namespaces import Place, decode, elsewhere, scope
 from langmem_tiers.remember.flow import LOCK, Write, delete_calls, lock_call
 from langmem_tiers.remember.room import Held, gone_call
 from langmem_tiers.remember.trust import TrustPolicy, released_trust
-from langmem_tiers.values import content_of, source_of, trust_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from langmem_tiers.prompts import (
+from langmem_tiers.core.prompts import (
     ANALYZER_RELEVANCE,
     ANALYZER_STORAGE,
     ARCHAEOLOGIST_STORAGE,

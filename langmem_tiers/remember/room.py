@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
+from langmem_tiers.core.memory import Moment, Tier
+from langmem_tiers.core.namespaces import Place
 from langmem_tiers.flow import Call, Row
-from langmem_tiers.memory import Moment, Tier
-from langmem_tiers.namespaces import Place
 from langmem_tiers.remember.capacity import Standing, evictions
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from langmem_tiers.memory import Destination
+from langmem_tiers.core.memory import Destination
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.reading import ends_of
 

@@ -14,15 +14,15 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.config import StoreOptions
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.memory import Moment, ReviewResult
+from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.flow import Call, Flow, Query
-from langmem_tiers.memory import Moment, ReviewResult
 from langmem_tiers.remember.admission import QUARANTINED
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.flow import LOCK, lock_call
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.review import Panel, instructing, reviewed
-from langmem_tiers.values import content_of, source_of, trust_of
 
 AT_ONCE: Final = 8
 """Memories that a panel is asked of at a time: of four members, that is 32 requests."""

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from langmem_tiers.config import StoreOptions
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
+from langmem_tiers.core.namespaces import decode, elsewhere, scope
+from langmem_tiers.core.values import content_of
 from langmem_tiers.flow import Call, Flow, Query, Row
-from langmem_tiers.memory import TIERS, MemoryContext, Moment, Tier
-from langmem_tiers.namespaces import decode, elsewhere, scope
 from langmem_tiers.remember.admission import Applied
 from langmem_tiers.remember.flow import Write, Writing, apply, embed, lock_writes
 from langmem_tiers.remind.cue import features
@@ -40,7 +41,6 @@ from langmem_tiers.remind.triggers import (
     of_json,
     to_json,
 )
-from langmem_tiers.values import content_of
 
 LOCK = "\0intentions"
 """The key that intentions of a tenant lock which come after others: no two make a circle."""

@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import Tier
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.remind.triggers import Trigger
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remember.reading import ends_of
 from langmem_tiers.remember.routing import route
 from langmem_tiers.remind.intentions import Priority

@@ -9,11 +9,11 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.namespaces import utf8_bytes
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.values import encode_value
 from langmem_tiers.remember.memories import label, parsed_moment
 from langmem_tiers.remind.cue import anchors, matches
-from langmem_tiers.values import encode_value
 
 _LONGEST_CUE = 1_000
 """Characters of a cue: our own choice."""

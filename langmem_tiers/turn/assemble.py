@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.errors import BudgetExceededError, InvalidInputError
-from langmem_tiers.memory import Recollection
-from langmem_tiers.prompts import RECALLED_HEAD
+from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.prompts import RECALLED_HEAD
 from langmem_tiers.recall.budget import TokenCounter, choose, counted
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import Layout, Stage

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.budget import TokenCounter, counted
 
 FADE = 0.5

@@ -6,12 +6,12 @@ import re
 from typing import Final
 from unicodedata import normalize
 
-from langmem_tiers import prompts
-from langmem_tiers.memory import Recollection
-from langmem_tiers.prompts import RECALLED_ONE, RECALLED_ORIGIN, UNKNOWN_SPEAKER
+from langmem_tiers.core import prompts
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.prompts import RECALLED_ONE, RECALLED_ORIGIN, UNKNOWN_SPEAKER
+from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.reading import unseen
-from langmem_tiers.values import source_of, trust_of
 
 _TAGS: Final = {
     tag

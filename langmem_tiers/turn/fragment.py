@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.values import storable
 from langmem_tiers.turn.fence import fields_of
-from langmem_tiers.values import storable
 
 CUT: Final = "[…]"
 """Stands where a text was cut."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.turn.fragment import Section
 
 WEIGHT: Final = 0.5

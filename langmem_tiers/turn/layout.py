@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any, Final
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.prompts import RECALLED_ONE
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.prompts import RECALLED_ONE
 
 VERBATIM: Final = "{content}"
 MESSAGE: Final = "{stamp}{speaker}{origin}: {content}"

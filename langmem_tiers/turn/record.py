@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.namespaces import Place
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.traces import trace_memory
-from langmem_tiers.memory import MemoryContext
-from langmem_tiers.namespaces import Place
 from langmem_tiers.remember.memories import NewMemory, origin_keys, recalled_texts
 from langmem_tiers.turn.fragment import Fragment
 from langmem_tiers.turn.invocation import Invocation

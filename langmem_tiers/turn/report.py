@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langmem_tiers.memory import StoreResult, Tier
+from langmem_tiers.core.memory import StoreResult, Tier
 from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.memories import NewMemory
 from langmem_tiers.turn.layout import EPISODES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from langmem_tiers.memory import Destination, StoreResult
+from langmem_tiers.core.memory import Destination, StoreResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

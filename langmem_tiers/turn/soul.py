@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml  # type: ignore[import-untyped]
 
-from langmem_tiers.errors import InvalidInputError, short
+from langmem_tiers.core.errors import InvalidInputError, short
 
 _FRONT: Final = re.compile(
     r"\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE

@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from langmem_tiers.errors import BudgetExceededError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import (
+    BudgetExceededError,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from typing import Any
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.memories import checked_text, label, parsed_moment, share
 
 MOST_DELTAS = 100

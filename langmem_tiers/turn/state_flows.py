@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from langmem_tiers.bounds import Bounds
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.bounds import Bounds
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.values import encode_value
 from langmem_tiers.flow import Call, Flow, Query, Row, anew
-from langmem_tiers.memory import MemoryContext, Tier
-from langmem_tiers.namespaces import encode
 from langmem_tiers.turn.state import (
     DailySpend,
     EmotionalState,
@@ -24,7 +25,6 @@ from langmem_tiers.turn.state import (
     checked_id,
 )
 from langmem_tiers.turn.stored import stored, to_value
-from langmem_tiers.values import encode_value
 
 WINDOW = dt.timedelta(hours=1)
 """How far back a conversation is remembered (specification)."""

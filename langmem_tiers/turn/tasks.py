@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.turn.state import Task
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
-from langmem_tiers.explain import LINE, plain, shortened
+from langmem_tiers.core.explain import LINE, plain, shortened
 
 Kind = Literal[
     "assembled",

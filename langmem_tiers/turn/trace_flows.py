@@ -7,9 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.values import storable
 from langmem_tiers.flow import Call, Flow, Query, Row
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.turn.trace import (
     EndedTurn,
     Ending,
@@ -18,7 +19,6 @@ from langmem_tiers.turn.trace import (
     bounds,
     event_names,
 )
-from langmem_tiers.values import storable
 
 
 def record_call(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from langmem_tiers.prompts import (
+from langmem_tiers.core.prompts import (
     DIALOGUE_HEAD,
     DIALOGUE_TAIL,
     RECALLED_FROM,

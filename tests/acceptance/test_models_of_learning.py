@@ -11,7 +11,7 @@ import openai
 import pytest
 from langchain_openai import ChatOpenAI
 
-from langmem_tiers.errors import ModelError
+from langmem_tiers.core.errors import ModelError
 from langmem_tiers.generalising import generaliser_of
 from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
 from langmem_tiers.reflecting import reflector_of

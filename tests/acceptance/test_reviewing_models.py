@@ -11,7 +11,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from langmem_tiers import InvalidTypeError
-from langmem_tiers.memory import ReviewResult
+from langmem_tiers.core.memory import ReviewResult
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, judge
 from langmem_tiers.remember.review import Reviewer, Reviewers

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from langmem_tiers import TieredStore
 from langmem_tiers.cli import app
-from langmem_tiers.errors import ModelError
+from langmem_tiers.core.errors import ModelError
 from tests.support.coordinating import coordinator
 from tests.support.damaging import Put, calling, in_a_value, in_a_write
 

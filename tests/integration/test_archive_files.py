@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import parquet
 
 from langmem_tiers import ArchiveError, InvalidInputError, MemoryCoordinator, TieredStore
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidTypeError,
     MissingExtraError,
@@ -325,7 +325,7 @@ def test_without_the_extra_the_error_names_it() -> None:
 import sys
 sys.modules["pyarrow"] = None
 import langmem_tiers.coordinator
-from langmem_tiers.errors import MissingExtraError
+from langmem_tiers.core.errors import MissingExtraError
 try:
     import langmem_tiers.archiving
 except MissingExtraError as error:

@@ -17,7 +17,7 @@ from langmem_tiers.archiving import ArchiveFiles
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     LeaseLostError,
 )
 from tests.support.archives import (

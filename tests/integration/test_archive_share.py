@@ -21,7 +21,7 @@ from langmem_tiers import (
     consolidation_nodes,
     create_consolidation_graph,
 )
-from langmem_tiers.errors import ConfigurationError, DatabaseError
+from langmem_tiers.core.errors import ConfigurationError, DatabaseError
 from tests.support.archives import keys
 from tests.support.consolidating import crashing
 from tests.support.coordinating import coordinator

@@ -22,7 +22,7 @@ from langmem_tiers import (
     TieredMemoryError,
     TieredStore,
 )
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
 from tests.support.coordinating import Caller, beside, calling, keys
 from tests.support.opening import Opener, tables, text_index, tier_of
 

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     DatabaseUnavailableError,
     OutcomeUnknownError,
     TieredMemoryError,

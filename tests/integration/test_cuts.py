@@ -13,9 +13,9 @@ import pytest
 from langgraph.store.base import GetOp, Op, PutOp
 
 from langmem_tiers import OutcomeUnknownError, TieredStore, sql
-from langmem_tiers.config import StoreOptions
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError
 from langmem_tiers.database import AsyncDatabase, Database, Target
-from langmem_tiers.errors import DatabaseError, DatabaseUnavailableError
 from langmem_tiers.flow import Call, Query
 from tests.support.invariants import broken_rows, values
 from tests.support.opening import Opened, opened_store, text_index, tier_of

@@ -11,7 +11,7 @@ import pytest
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.judge import Judge, Pair
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, MergePolicy
-from langmem_tiers.errors import ModelError
+from langmem_tiers.core.errors import ModelError
 from tests.support.coordinating import coordinator
 from tests.support.cycling import (
     CHAT,

@@ -15,8 +15,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError, MissingExtraError
 from langmem_tiers.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
-from langmem_tiers.errors import EmbeddedServerError, InvalidInputError, MissingExtraError
 
 AS_ROOT = os.geteuid() == 0
 PRELUDE = """

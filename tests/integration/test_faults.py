@@ -16,7 +16,7 @@ import pytest
 from langgraph.store.base import GetOp, Op, PutOp, SearchOp
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     DatabaseUnavailableError,
     NotSetUpError,
     PoolExhaustedError,

@@ -15,7 +15,7 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.memory import Destination
+from langmem_tiers.core.memory import Destination
 from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.routing import Route
 from tests.support.coordinating import Caller, coordinator

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import GatePolicy
-from langmem_tiers.errors import RollbackError
+from langmem_tiers.core.errors import RollbackError
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.testing import Mode

@@ -19,7 +19,7 @@ from langmem_tiers import (
     create_reflexion_node,
     create_skill_node,
 )
-from langmem_tiers.errors import RollbackError
+from langmem_tiers.core.errors import RollbackError
 from langmem_tiers.middleware import TieredMemoryMiddleware
 from tests.support.agents import How, ScriptedModel, run
 from tests.support.graphs import (

@@ -22,9 +22,9 @@ from langmem_tiers.consolidate import changed, lease
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.errors import LeaseLostError
+from langmem_tiers.core.errors import LeaseLostError
+from langmem_tiers.core.memory import Moment
 from langmem_tiers.flow import Flow, Query
-from langmem_tiers.memory import Moment
 from tests.support.opening import Clock, text_index
 from tests.support.servers import blocked, wait_until
 

@@ -19,7 +19,7 @@ from langmem_tiers import (
     TooLargeError,
     create_consolidation_graph,
 )
-from langmem_tiers.config import lexical_text
+from langmem_tiers.core.config import lexical_text
 from langmem_tiers.detecting import detectors
 from tests.support.heartbeats import beating_task, beating_thread
 

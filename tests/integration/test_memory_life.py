@@ -11,7 +11,7 @@ import pytest
 from langgraph.store.base import TTLConfig
 
 from langmem_tiers import InvalidInputError, MemoryType, MemoryTypes, Tier
-from langmem_tiers.memory import TIERS
+from langmem_tiers.core.memory import TIERS
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Clock, Opener, tables
 

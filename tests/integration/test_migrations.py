@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore, sql
-from langmem_tiers.config import StoreOptions, parse_index
-from langmem_tiers.errors import (
+from langmem_tiers.core.config import StoreOptions, parse_index
+from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseError,
     DimensionMismatchError,

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from langmem_tiers import ConsolidationPolicy, ConsolidationReport, create_consolidation_graph
+from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.memory import MemoryContext
 from langmem_tiers.store import local_index
 from tests.support.learning import BILLING, SHIPPING, Team, broken, team, tried
 from tests.support.opening import Opener

@@ -24,7 +24,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.asking import Asking
-from langmem_tiers.config import CoordinatorSettings
+from langmem_tiers.core.config import CoordinatorSettings
 from langmem_tiers.nodes import MemoryState, create_recall_node
 from langmem_tiers.recalled import recalled_text, with_recalled
 from langmem_tiers.runs import RecallOptions
@@ -295,7 +295,7 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
 ) -> None:
     script = (
         f"import sys; sys.modules[{missing!r}] = None\n"
-        "from langmem_tiers.errors import MissingExtraError\n"
+        "from langmem_tiers.core.errors import MissingExtraError\n"
         f"try: import langmem_tiers.{module}\n"
         "except MissingExtraError as error: print(error)"
     )

@@ -17,8 +17,8 @@ from langmem_tiers import (
     Persona,
     TieredStore,
 )
-from langmem_tiers.config import positive_minutes
-from langmem_tiers.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.config import positive_minutes
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 

@@ -28,7 +28,7 @@ from langmem_tiers import (
     TurnMiddleware,
     create_assemble_node,
 )
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.graphs import add

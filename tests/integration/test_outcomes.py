@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.learn.outcome import Run
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import LESSON, OTHER_LESSON, Team, broken, team, tried

@@ -11,8 +11,8 @@ import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from langmem_tiers import TieredStore
+from langmem_tiers.core.memory import TIERS
 from langmem_tiers.flow import Call
-from langmem_tiers.memory import TIERS
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator, recall_call
 from tests.support.opening import text_index

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.config import PromotionSettings
-from langmem_tiers.errors import ModelError
-from langmem_tiers.memory import Tier
+from langmem_tiers.core.config import PromotionSettings
+from langmem_tiers.core.errors import ModelError
+from langmem_tiers.core.memory import Tier
 from tests.support.coordinating import coordinator
 from tests.support.learning import (
     BILLING,

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.memory import TIERS
+from langmem_tiers.core.memory import TIERS
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator, recall_call
 from tests.support.opening import text_index

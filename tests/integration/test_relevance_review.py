@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from langmem_tiers import InvalidInputError, ReviewResult
-from langmem_tiers.config import CoordinatorSettings
-from langmem_tiers.documents import facts
+from langmem_tiers.core.config import CoordinatorSettings
+from langmem_tiers.core.documents import facts
 from langmem_tiers.remember.review import Reviewer, Reviewers
 from langmem_tiers.remember.reviewers import default_reviewers
 from tests.support.coordinating import Caller, calling, keys

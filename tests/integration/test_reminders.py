@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import ArchivalPolicy, BeforeTool, TieredStore
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from tests.support.coordinating import Caller, coordinator, keys
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
 

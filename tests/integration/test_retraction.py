@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import InvalidInputError
-from langmem_tiers.errors import RollbackError
+from langmem_tiers.core.errors import RollbackError
 from tests.support.coordinating import Caller, calling, keys
 from tests.support.learning import Team, broken, team
 from tests.support.opening import Opener, tables

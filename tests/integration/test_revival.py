@@ -18,7 +18,7 @@ import pytest
 from langgraph.store.base import GetOp, PutOp
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
-from langmem_tiers.errors import EmbeddedServerError, OutcomeUnknownError
+from langmem_tiers.core.errors import EmbeddedServerError, OutcomeUnknownError
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.servers import blocked, kill, own_server, wait_until
 

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.config import PromotionSettings
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, RollbackError
+from langmem_tiers.core.config import PromotionSettings
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, RollbackError
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from tests.support.coordinating import coordinator

@@ -25,8 +25,8 @@ from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Applied, Cycle
-from langmem_tiers.errors import LeaseLostError
-from langmem_tiers.memory import Moment
+from langmem_tiers.core.errors import LeaseLostError
+from langmem_tiers.core.memory import Moment
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock, tables, text_index, tier_of

@@ -19,7 +19,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.errors import ConflictError
+from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.flow import Query
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.learning import broken

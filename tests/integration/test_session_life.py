@@ -18,10 +18,10 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.config import SESSION_IDLE_MINUTES
-from langmem_tiers.memory import Tier
+from langmem_tiers.core.config import SESSION_IDLE_MINUTES
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.types import MemoryType
 from langmem_tiers.testing import Mode
-from langmem_tiers.types import MemoryType
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.opening import Clock, Opener, text_index, tier_of
 from tests.support.sessions import there

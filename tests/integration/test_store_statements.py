@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import sql
-from langmem_tiers.config import IndexOptions, StoreOptions, VectorOptions
+from langmem_tiers.core.config import IndexOptions, StoreOptions, VectorOptions
 from tests.support.opening import DIMS
 
 VECTOR = VectorOptions(dims=DIMS)

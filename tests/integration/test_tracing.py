@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryContext
-from langmem_tiers.tracing import traced, untraced
+from langmem_tiers.core.tracing import traced, untraced
 from tests.support.chat_server import serving
 from tests.support.langsmith_server import OFF, ROOT, Runs, run_program, traced_to, vectors
 
@@ -135,7 +135,7 @@ def test_with_tracing_off_langsmith_is_not_loaded_for_it() -> None:
     script = (
         "import sys\n"
         "from langmem_tiers import MemoryContext\n"
-        "from langmem_tiers.tracing import traced, untraced\n"
+        "from langmem_tiers.core.tracing import traced, untraced\n"
         "class Asked:\n"
         "    context = MemoryContext(tenant='acme')\n"
         "    @traced('tool')\n"

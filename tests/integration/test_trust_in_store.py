@@ -21,8 +21,8 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.learn.skills import ToolCall, Trace
-from langmem_tiers.memory import Recollection
 from tests.support.consolidating import EASY, cycle
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken

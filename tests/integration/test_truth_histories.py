@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError, RollbackError
+from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import broken

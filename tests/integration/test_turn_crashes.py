@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryOrchestrator
-from langmem_tiers.errors import DatabaseUnavailableError, OutcomeUnknownError
+from langmem_tiers.core.errors import DatabaseUnavailableError, OutcomeUnknownError
 from tests.integration.conftest import copied
 from tests.support.learning import broken
 from tests.support.servers import own_server, wait_until

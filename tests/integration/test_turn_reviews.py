@@ -18,7 +18,7 @@ from langmem_tiers import (
     TieredStore,
     TurnMiddleware,
 )
-from langmem_tiers.config import CoordinatorSettings
+from langmem_tiers.core.config import CoordinatorSettings
 from tests.support.agents import How, ScriptedModel, run, scripted
 from tests.support.graphs import ACME
 from tests.support.opening import Opened, opened_store, text_index

@@ -23,7 +23,7 @@ from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule
 from langmem_tiers.consolidate.steps import Applied, Cycle
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, ModelError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
 from langmem_tiers.flow import Flow
 from langmem_tiers.worker import LEASE_SECONDS, ConsolidationWorker
 from langmem_tiers.worker_thread import FENCE, thread_of

@@ -17,9 +17,9 @@ from langmem_tiers import (
     MemoryCoordinator,
     TieredStore,
     WorkingMemoryBuffer,
-    tracing,
 )
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core import tracing
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.testing import Mode, TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Opener, text_index, tiered

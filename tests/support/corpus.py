@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 from langgraph.store.base import PutOp
 
 from langmem_tiers import TieredStore
-from langmem_tiers.memory import TIERS
+from langmem_tiers.core.memory import TIERS
 
 DIMS = 64
 CLUSTERS = 100

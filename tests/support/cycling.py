@@ -12,8 +12,8 @@ from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal, Step
+from langmem_tiers.core.memory import Moment
 from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.memory import Moment
 from tests.support.opening import Clock, tables
 
 EASY = PromotionPolicy(

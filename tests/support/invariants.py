@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 
-from langmem_tiers.config import VectorOptions
+from langmem_tiers.core.config import VectorOptions
+from langmem_tiers.core.vectors import pack
 from langmem_tiers.testing import TrigramEmbeddings
-from langmem_tiers.vectors import pack
 
 _BROKEN: Mapping[str, str] = {
     "keys that live in several tiers": """

@@ -12,7 +12,7 @@ import psycopg
 from langchain_openai import ChatOpenAI
 
 from langmem_tiers import TieredStore
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.memory import Recollection
 from tests.support.coordinating import Caller, coordinator
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
 from tests.support.wayward_chat import Wayward

@@ -12,9 +12,9 @@ from psycopg import sql
 from psycopg.adapt import PyFormat, Transformer
 
 from langmem_tiers import TieredStore
+from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.flow import Call, Effect, Lookup, Query
 from langmem_tiers.sql import Statement
-from langmem_tiers.vectors import PackedVector
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]
 MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")

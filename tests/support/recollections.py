@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from langmem_tiers.memory import Recollection, Tier
+from langmem_tiers.core.memory import Recollection, Tier
 
 NOW = datetime(2025, 6, 30, 12, tzinfo=UTC)
 

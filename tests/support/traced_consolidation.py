@@ -14,7 +14,7 @@ from langgraph.graph import START, StateGraph
 from langsmith.run_trees import get_cached_client
 
 from langmem_tiers import MemoryContext, TieredStore, create_consolidation_graph
-from langmem_tiers.tracing import tracing
+from langmem_tiers.core.tracing import tracing
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 

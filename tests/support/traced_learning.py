@@ -28,7 +28,8 @@ from langmem_tiers import (
     MemoryCoordinator,
     TieredStore,
 )
-from langmem_tiers.errors import DatabaseUnavailableError
+from langmem_tiers.core.errors import DatabaseUnavailableError
+from langmem_tiers.core.tracing import tracing
 from langmem_tiers.evolving_nodes import create_evolution_node, create_skill_node
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.policy import PromotionPolicy
@@ -39,7 +40,6 @@ from langmem_tiers.learning_nodes import (
     create_reflexion_node,
 )
 from langmem_tiers.nodes import create_recall_node
-from langmem_tiers.tracing import tracing
 from tests.support.agents import How, run
 from tests.support.coordinating import Caller, coordinator
 from tests.support.graphs import BROKEN, TASK, Learning, failed_then_worked

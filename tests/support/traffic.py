@@ -11,8 +11,8 @@ from typing import Any
 from langgraph.store.base import GetOp, Op, PutOp, SearchOp
 
 from langmem_tiers import TieredStore
-from langmem_tiers.errors import TierConflictError
-from langmem_tiers.memory import TIERS
+from langmem_tiers.core.errors import TierConflictError
+from langmem_tiers.core.memory import TIERS
 from langmem_tiers.testing import TrigramEmbeddings
 
 NAMESPACE = ("acme", "shared")

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
-from langmem_tiers.errors import DatabaseError
+from langmem_tiers.core.errors import DatabaseError
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, text_index
 from tests.support.worker_process import Plan, _Waits

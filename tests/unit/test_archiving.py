@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.archiving import ArchiveFiles, _packed, _unpacked
 from langmem_tiers.consolidate.archive import ArchivedMemory, Content
-from langmem_tiers.errors import ArchiveError
+from langmem_tiers.core.errors import ArchiveError
 
 BIGINT = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import Recollection, Tier
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.recall import knapsack
 from langmem_tiers.recall.budget import choose, stable_order
 from langmem_tiers.recall.knapsack import GUARANTEE, Knapsack, pack

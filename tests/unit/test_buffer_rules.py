@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recalled import recalled_text
 from langmem_tiers.turn.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
 from tests.support.recollections import recollection

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.config import StoreOptions
 from langmem_tiers.consolidate.contradictions import Contradiction
 from langmem_tiers.consolidate.duplicates import Cluster
 from langmem_tiers.consolidate.items import Item
@@ -16,7 +15,8 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle, Decision
 from langmem_tiers.consolidate.stored import move_id, sort_out
 from langmem_tiers.consolidate.supersede import first_of_each
-from langmem_tiers.memory import Moment
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.memory import Moment
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 ITEMS = [Item(n, BEGAN + timedelta(days=n), f"text {n}") for n in range(12)]

@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from langmem_tiers.daemons import Daemons
-from langmem_tiers.deadlines import adone_by, done_by
+from langmem_tiers.core.daemons import Daemons
+from langmem_tiers.core.deadlines import adone_by, done_by
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.recall.dedupe import SIMILARITY_THRESHOLD, Text, deduplicate, similarity
 from langmem_tiers.recall.words import Feature
 from tests.support.recollections import recollection

@@ -21,13 +21,13 @@ from langchain_core.embeddings import Embeddings
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from langmem_tiers.embeddings import LocalEmbeddings
-from langmem_tiers.errors import (
+from langmem_tiers.core.errors import (
     EmbeddingError,
     InvalidInputError,
     InvalidTypeError,
     MissingExtraError,
 )
+from langmem_tiers.embeddings import LocalEmbeddings
 
 TEXT = "The quick brown fox jumps over the lazy dog."
 valid_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.learn.entities import entities_of
 from langmem_tiers.learn.evolve import (
     PART_CHARACTERS,

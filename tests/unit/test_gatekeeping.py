@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.memory import Recollection, Tier
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.values import provenance_of, trust_of
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.lately import LIFE, MOST, RecalledLately
 from langmem_tiers.remember.memories import recalled_texts
-from langmem_tiers.values import provenance_of, trust_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

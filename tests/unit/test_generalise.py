@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.learn.generalise import DETERMINISTIC, abstracted, leaks
 
 PRIVATE = ["billing-service", "acme", "coder"]

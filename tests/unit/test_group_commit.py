@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
+from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.flow import Flow, Together
 from langmem_tiers.group_commit import AsyncGroupCommit, GroupCommit
 

@@ -20,7 +20,7 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
-from langmem_tiers.errors import ImportFileError, InvalidInputError
+from langmem_tiers.core.errors import ImportFileError, InvalidInputError
 from langmem_tiers.importers import (
     BadRecord,
     Format,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.memory import Recollection, Tier
+from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.informed import MOST_WORDS, WEIGHT, circumstances, together
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.turn.layout import INTENTIONS, ORCHESTRATOR, PERSONA, Layout, Stage
 from langmem_tiers.turn.persona import OperationalState, Persona
 

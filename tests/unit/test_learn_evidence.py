@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn.evidence import (
     Evidence,
     HoldoutCounts,

@@ -6,7 +6,7 @@ from typing import Self
 
 import pytest
 
-from langmem_tiers.errors import DatabaseError
+from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.flow import Lookup, Rows
 from langmem_tiers.lookups import AsyncLookups
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import InvalidInputError
-from langmem_tiers.namespaces import check_key, decode, encode, scope
+from langmem_tiers.core.namespaces import check_key, decode, encode, scope
 
 LABEL = st.one_of(
     st.sampled_from(["a", "b", "ab", "/", "-", "\U0010ffff", "\n", " "]),

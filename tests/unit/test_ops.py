@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from langmem_tiers import InvalidInputError, Tier, ops
-from langmem_tiers.config import Distance, IndexOptions, StoreOptions
+from langmem_tiers.core.config import Distance, IndexOptions, StoreOptions
 from langmem_tiers.recall.flow import Found, Get, ListNamespaces, Search
 
 NS = ("acme", "a", "b")

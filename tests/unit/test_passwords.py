@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from langmem_tiers import ConfigurationError, TieredStore
 from langmem_tiers.cli import app
-from langmem_tiers.errors import masked, short
+from langmem_tiers.core.errors import masked, short
 
 PASSWORD = ("hun", "ter2")
 MALFORMED = [

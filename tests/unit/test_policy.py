@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from benchmarks.streams_chances import demotes, ever, ever_demoted, promotes
-from langmem_tiers.errors import ConfigurationError, InvalidInputError
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.learn.evidence import Evidence, chance_at_most
 from langmem_tiers.learn.policy import (
     BETA,

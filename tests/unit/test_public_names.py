@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import langmem_tiers
-from langmem_tiers import errors
+from langmem_tiers.core import errors
 
 
 def in_a_new_process(program: str) -> str:
@@ -56,7 +56,7 @@ def test_the_package_loads_a_module_when_a_name_of_it_is_asked_for() -> None:
         "langmem_tiers.TieredMemoryError\n"
         "print(loaded())"
     )
-    assert in_a_new_process(program) == "[] ['langmem_tiers.errors']"
+    assert in_a_new_process(program) == "[] ['langmem_tiers.core.errors']"
 
 
 def test_the_store_alone_needs_neither_chat_models_nor_settings() -> None:

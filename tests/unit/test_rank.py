@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.explain import describe, to_html
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.explain import describe, to_html
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, profile_named, time_weighted
 from langmem_tiers.recall.rank import rank
 from tests.support.recollections import NOW, recollection

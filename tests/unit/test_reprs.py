@@ -6,7 +6,7 @@ import pytest
 
 from langmem_tiers import MemoryContext, Reviewer, Reviewers, TieredStore
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.hooks import MemoryHooks
 from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.testing import TrigramEmbeddings

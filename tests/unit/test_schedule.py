@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due, until
-from langmem_tiers.errors import ConfigurationError
+from langmem_tiers.core.errors import ConfigurationError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOURLY = ConsolidationSchedule(every=timedelta(hours=1))

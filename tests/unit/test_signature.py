@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.learn.signature import LONGEST, Signature, signature
 
 COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

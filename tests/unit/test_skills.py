@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates
 
 CALLS = st.builds(

@@ -13,12 +13,12 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
 from pydantic import BaseModel
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, ModelError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
+from langmem_tiers.core.structured import HEAD, TAIL, aask, ask, trimmed
 from langmem_tiers.generalising import generaliser_of
 from langmem_tiers.learn.generalise import leaks
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.reflecting import reflector_of
-from langmem_tiers.structured import HEAD, TAIL, aask, ask, trimmed
 from langmem_tiers.turn.fence import quoted
 
 QUESTION: list[BaseMessage] = [HumanMessage("What is the answer?")]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, ToolMessage
 
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.hook_steps import steps_of
 from langmem_tiers.turn.state import Task
 from langmem_tiers.turn.tasks import STATUSES, Seen, newly_completed, workflow_of

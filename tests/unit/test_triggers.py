@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.cues import PARTS, fires, further, pairs
 from langmem_tiers import At, BeforeTool, If, When
-from langmem_tiers.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remind.cue import anchors, features, matches
 from langmem_tiers.remind.flow import Due
 from langmem_tiers.remind.intentions import PRIORITIES, Place, refuse_cycles

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.asking import Asking
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import MemoryContext, Tier
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.core.values import told
 from langmem_tiers.remember.memories import NewMemory, to_write
-from langmem_tiers.types import MemoryTypes
-from langmem_tiers.values import told
 
 MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
 CONTEXT = MemoryContext(tenant="acme")

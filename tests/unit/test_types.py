@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.errors import InvalidInputError
-from langmem_tiers.memory import Recollection, Tier
-from langmem_tiers.types import BUILT_IN, MemoryType, MemoryTypes, TypeRow
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.types import BUILT_IN, MemoryType, MemoryTypes, TypeRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "types.md"
 NOW = datetime(2026, 5, 4, tzinfo=UTC)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import InvalidInputError
-from langmem_tiers.values import encode_value
+from langmem_tiers.core.values import encode_value
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 JSON = st.recursive(

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from langmem_tiers.config import Distance, VectorOptions
-from langmem_tiers.errors import EmbeddingError
+from langmem_tiers.core.config import Distance, VectorOptions
+from langmem_tiers.core.errors import EmbeddingError
 
 _MAX = {"halfvec": 65504.0, "vector": 3.4e38}
 _SHORT = 0.25

@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from langmem_tiers.memory import Recollection, ReviewResult
+from langmem_tiers.core.memory import Recollection, ReviewResult
 
 _WHOLE = "value"
 """Said by the other fields already."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from langmem_tiers.errors import ConfigurationError, TooLargeError, short
+from langmem_tiers.core.errors import ConfigurationError, TooLargeError, short
 
 T = TypeVar("T")
 

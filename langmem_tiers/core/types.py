@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from langmem_tiers.errors import InvalidInputError, short
-from langmem_tiers.memory import Recollection, Tier
+from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.memory import Recollection, Tier
 
 Extractor: TypeAlias = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Content and the fields given with it, to further fields: entities, importance, tags, …"""
@@ -39,8 +39,8 @@ class MemoryType:
 
     Example:
         ```python
-        from langmem_tiers.memory import Tier
-        from langmem_tiers.types import MemoryType
+        from langmem_tiers.core.memory import Tier
+        from langmem_tiers.core.types import MemoryType
 
         social = MemoryType(name="social", tier=Tier.LONG_TERM, title="People")
         ```
@@ -170,8 +170,8 @@ class MemoryTypes:
 
     Example:
         ```python
-        from langmem_tiers.memory import Tier
-        from langmem_tiers.types import MemoryType, MemoryTypes
+        from langmem_tiers.core.memory import Tier
+        from langmem_tiers.core.types import MemoryType, MemoryTypes
 
         types = MemoryTypes()
         types.register(MemoryType(name="social", tier=Tier.LONG_TERM, title="People"))

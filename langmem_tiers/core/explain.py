@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from langmem_tiers.memory import Recollection, ReviewResult
+    from langmem_tiers.core.memory import Recollection, ReviewResult
 
 LINE = 160
 """Characters of a memory that are shown in a line."""

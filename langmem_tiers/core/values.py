@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from langmem_tiers.bounds import Bounds
-from langmem_tiers.config import MAX_NAMESPACE_BYTES
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, TooLargeError
-from langmem_tiers.namespaces import utf8_bytes
+from langmem_tiers.core.bounds import Bounds
+from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TooLargeError
+from langmem_tiers.core.namespaces import utf8_bytes
 
 _ENDS = " .,;:!\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP}\N{FULLWIDTH EXCLAMATION MARK}"
 _STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|-?(?<![\d.])\d++(?:\.\d++)?e\+\d+')

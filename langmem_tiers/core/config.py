@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from langmem_tiers.bounds import DEFAULT, Bounds
-from langmem_tiers.errors import ConfigurationError, short
-from langmem_tiers.memory import RECALL_OPTIONS, Tier
+from langmem_tiers.core.bounds import DEFAULT, Bounds
+from langmem_tiers.core.errors import ConfigurationError, short
+from langmem_tiers.core.memory import RECALL_OPTIONS, Tier
 
 SHORT_TERM_TTL_MINUTES = 60.0
 """Life of a short_term memory after its last read (design: sliding, one hour)."""

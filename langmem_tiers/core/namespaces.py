@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from langmem_tiers.config import MAX_KEY_BYTES, MAX_NAMESPACE_BYTES
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.config import MAX_KEY_BYTES, MAX_NAMESPACE_BYTES
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 
 _ABOVE_ALL = "\U0010ffff" * (MAX_NAMESPACE_BYTES // 4 + 1)
 """Sorts above every namespace: the last code point, more often than one can hold it."""

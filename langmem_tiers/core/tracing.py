@@ -18,8 +18,8 @@ from functools import cache, singledispatch, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeVar, cast
 
-from langmem_tiers.documents import facts
-from langmem_tiers.memory import Recollection
+from langmem_tiers.core.documents import facts
+from langmem_tiers.core.memory import Recollection
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 

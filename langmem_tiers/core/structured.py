@@ -23,8 +23,8 @@ from langchain_core.runnables import (
 )
 from pydantic import BaseModel, ValidationError
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError, ModelError
-from langmem_tiers.prompts import ANSWER_AGAIN
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
+from langmem_tiers.core.prompts import ANSWER_AGAIN
 
 T = TypeVar("T", bound=BaseModel)
 

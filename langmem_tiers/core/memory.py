@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.explain import describe, to_html
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.explain import describe, to_html
 
 
 class Tier(StrEnum):

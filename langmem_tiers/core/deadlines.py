@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import wait
 from typing import TypeVar
 
-from langmem_tiers.daemons import Daemons
+from langmem_tiers.core.daemons import Daemons
 
 T = TypeVar("T")
 

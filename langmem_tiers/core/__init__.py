@@ -1,0 +1,1 @@
+"""What everything stands on: nouns, options, errors, texts, values."""
