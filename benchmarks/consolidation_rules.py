@@ -25,7 +25,7 @@ from langmem_tiers.consolidate.contradictions import contradictions
 from langmem_tiers.consolidate.duplicates import clusters
 from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
-from langmem_tiers.embeddings import LocalEmbeddings
+from langmem_tiers.postgres.embeddings import LocalEmbeddings
 
 SETS = {"tune": TUNE, "validation": VALIDATION, "held-out": HELD_OUT}
 SEED = 7

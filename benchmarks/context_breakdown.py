@@ -21,7 +21,7 @@ from benchmarks.raw import LIMIT
 from langmem_tiers import TieredStore
 from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.flow import Call
+from langmem_tiers.postgres.flow import Call
 from langmem_tiers.recall.candidates import read_rows, recollection
 from langmem_tiers.recall.evidence import judge, shipped
 from langmem_tiers.recall.question import read_question

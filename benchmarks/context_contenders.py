@@ -20,10 +20,10 @@ from benchmarks.context_databases import Databases, options, peer_index
 from benchmarks.raw import LIMIT, Accesses
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.database import CONNECTION_SETTINGS
-from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.pool import CONNECTION_SETTINGS
+from langmem_tiers.postgres.sql import Statement, statements
 from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.sql import Statement, statements
 
 CALIBRATED, MATCH = "calibrated", "match"
 OURS, OURS_MATCH = f"get_context, {CALIBRATED}", f"get_context, {MATCH}"

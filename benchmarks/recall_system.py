@@ -22,7 +22,7 @@ from langmem_tiers import (
 from langmem_tiers.asking import new_memories
 from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.flow import Call, Effect, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Effect, Flow, Query, Row
 from langmem_tiers.recall.candidates import Candidate, Scope, read_rows
 from langmem_tiers.recall.evidence import FEATURES, features
 from langmem_tiers.recall.question import Question as Reading

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from langmem_tiers import TieredStore
-from langmem_tiers.flow import Effect, Lookup, Query
+from langmem_tiers.postgres.flow import Effect, Lookup, Query
 
 
 class Statements:

@@ -33,7 +33,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.asking import new_memories
-from langmem_tiers.flow import Call, Flow, Query, Script
+from langmem_tiers.postgres.flow import Call, Flow, Query, Script
 from langmem_tiers.turn.assemble import assemble
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.informed import circumstances

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from langmem_tiers import TieredStore, local_index
-from langmem_tiers.embedded import is_embedded_url, path_from_url
+from langmem_tiers.postgres.embedded import is_embedded_url, path_from_url
 
 
 @asynccontextmanager

@@ -64,8 +64,6 @@ if TYPE_CHECKING:
         TierStats,
     )
     from langmem_tiers.core.types import MemoryType, MemoryTypes
-    from langmem_tiers.embedded import EmbeddedPostgres
-    from langmem_tiers.embeddings import LocalEmbeddings
     from langmem_tiers.evolving_nodes import create_evolution_node, create_skill_node
     from langmem_tiers.hook_data import PromptSubmit, SessionStart, SessionStop
     from langmem_tiers.hook_middleware import MemoryHooksMiddleware
@@ -91,6 +89,8 @@ if TYPE_CHECKING:
     from langmem_tiers.middleware import TieredMemoryMiddleware
     from langmem_tiers.nodes import MemoryState, create_recall_node
     from langmem_tiers.orchestrator import MemoryOrchestrator
+    from langmem_tiers.postgres.embedded import EmbeddedPostgres
+    from langmem_tiers.postgres.embeddings import LocalEmbeddings
     from langmem_tiers.recalled import recalled_text
     from langmem_tiers.remember.gate import Decision, GatePolicy
     from langmem_tiers.remember.quarantine import Quarantined, Released
@@ -359,7 +359,7 @@ _MODULES = {
     "Demotion": "learn.rollback",
     "Destination": "core.memory",
     "DimensionMismatchError": "core.errors",
-    "EmbeddedPostgres": "embedded",
+    "EmbeddedPostgres": "postgres.embedded",
     "EmbeddedServerError": "core.errors",
     "EmbeddingError": "core.errors",
     "EmotionalState": "turn.state",
@@ -379,7 +379,7 @@ _MODULES = {
     "InvalidTypeError": "core.errors",
     "Layout": "turn.layout",
     "LeaseLostError": "core.errors",
-    "LocalEmbeddings": "embeddings",
+    "LocalEmbeddings": "postgres.embeddings",
     "Memorized": "turn.routing",
     "MemoryContext": "core.memory",
     "MemoryCoordinator": "coordinator",

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from langmem_tiers.core.errors import DatabaseError, QueryTimeoutError
-from langmem_tiers.flow import Call
+from langmem_tiers.postgres.flow import Call
 from langmem_tiers.recall.flow import Mortal
 
 FLUSH_SECONDS = 1.0

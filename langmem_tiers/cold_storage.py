@@ -18,7 +18,7 @@ from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.flow import Flow
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store import TieredStore
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext, Recollection, Tier
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.types import MemoryType, MemoryTypes
-from langmem_tiers.embeddings import LocalEmbeddings
 from langmem_tiers.evolving import EvolvingVerbs
 from langmem_tiers.learn.outcome import LearningStats
 from langmem_tiers.learning import LearningVerbs
 from langmem_tiers.learning_flows import LearningFlows
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.ops import to_tier
+from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.promotion import PromotionVerbs, promotion_policy
 from langmem_tiers.quarantine import QuarantineVerbs
 from langmem_tiers.recall.context import Reader

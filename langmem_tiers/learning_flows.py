@@ -11,7 +11,6 @@ from uuid import uuid4
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Recollection, StoreResult, Tier
 from langmem_tiers.core.namespaces import decode
-from langmem_tiers.flow import Ask, Call, Flow, Query, apart, extent
 from langmem_tiers.learn import explain as explaining
 from langmem_tiers.learn import lessons as teaching
 from langmem_tiers.learn import outcome, promote, rollback, traces, worth
@@ -30,6 +29,7 @@ from langmem_tiers.learn.skills import Trace, skill_candidates
 from langmem_tiers.learn.stored import stored_values
 from langmem_tiers.learn.worth import Promoting
 from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.remember.memories import NewMemory, drawn_from

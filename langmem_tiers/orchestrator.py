@@ -16,8 +16,8 @@ from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidT
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.values import storable
-from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.learn.skills import MIN_SUPPORT
+from langmem_tiers.postgres.flow import Flow, Plan
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.remember.memories import checked_text, label
 from langmem_tiers.turn.assemble import Assembled, assemble

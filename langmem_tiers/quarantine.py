@@ -10,8 +10,8 @@ from langmem_tiers.core.errors import InvalidTypeError, NotQuarantinedError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.flow import Flow
 from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember import quarantine
 from langmem_tiers.remember.memories import checked_text, parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling

@@ -12,9 +12,9 @@ from langmem_tiers.asking import Asking, memory_key, new_memory
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext, StoreResult
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.flow import Flow
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gatekeeping import admitted_as, passed, result_of
 from langmem_tiers.remember.memories import NewMemory, label, parsed_moment
 from langmem_tiers.remind import flow as reminders

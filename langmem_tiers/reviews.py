@@ -16,8 +16,8 @@ from langmem_tiers.core.config import CoordinatorSettings
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.flow import Flow
 from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.review import Panel, Reviewers
 from langmem_tiers.remember.waiting import Reviewing, ReviewReport, review_waiting
 from langmem_tiers.reviewing import panel_of

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.flow import Flow
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.pursuing import PursuingVerbs
 from langmem_tiers.remember.memories import label
 from langmem_tiers.store import TieredStore

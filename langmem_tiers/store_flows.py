@@ -22,16 +22,17 @@ from langgraph.store.base import (
     TTLConfig,
 )
 
-from langmem_tiers import migrate, ops
+from langmem_tiers import ops
 from langmem_tiers.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
 from langmem_tiers.core.config import Distance, StoreOptions
 from langmem_tiers.core.errors import ConfigurationError, DatabaseError
 from langmem_tiers.core.memory import TIERS, Moment, Recollection, RelationSize, Tier, TierStats
 from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
-from langmem_tiers.group_commit import HOPELESS
 from langmem_tiers.learn import outcome
+from langmem_tiers.postgres import migrate
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
+from langmem_tiers.postgres.group_commit import HOPELESS
 from langmem_tiers.recall import context
 from langmem_tiers.recall import flow as recalling
 from langmem_tiers.recall.candidates import Candidate, read_columns

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from langmem_tiers.core.memory import MemoryContext, StoreResult
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.flow import Flow
 from langmem_tiers.learn.reflexion import Reflexion, pattern
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learning import Failure
 from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.memories import NewMemory, normalised_tags
 from langmem_tiers.store import TieredStore
 

@@ -112,7 +112,7 @@ Json: TypeAlias = Annotated[
 @contextmanager
 def opened(url: str, *, lexical: bool = False, index: bool = True) -> Iterator[TieredStore]:
     """Open the store that a URL names; without `index` it can count, not search."""
-    from langmem_tiers.embedded import is_embedded_url, path_from_url
+    from langmem_tiers.postgres.embedded import is_embedded_url, path_from_url
     from langmem_tiers.store import TieredStore, local_index
 
     chosen = ({} if lexical else local_index()) if index else None
@@ -126,7 +126,7 @@ def opened(url: str, *, lexical: bool = False, index: bool = True) -> Iterator[T
 
 def opened_to_read(url: str, **options: bool) -> AbstractContextManager[TieredStore]:
     """Open the store that a URL names, unless that would create one."""
-    from langmem_tiers.embedded import is_embedded_url, path_from_url
+    from langmem_tiers.postgres.embedded import is_embedded_url, path_from_url
 
     path = path_from_url(url).absolute() if is_embedded_url(url) else None
     if path is not None and not _has_data(path):

@@ -13,7 +13,7 @@ from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.flow import Plan
+from langmem_tiers.postgres.flow import Plan
 from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.gatekeeping import Judged, result_of
 from langmem_tiers.remember.memories import NewMemory, to_write

@@ -14,8 +14,8 @@ from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.core.values import storable
-from langmem_tiers.flow import Flow, Plan
 from langmem_tiers.orchestrator import MemoryOrchestrator
+from langmem_tiers.postgres.flow import Flow, Plan
 from langmem_tiers.recalled import with_recalled
 from langmem_tiers.runs import Remembered, checked_blocking, last_question, of_state, text_of
 from langmem_tiers.spoken import said

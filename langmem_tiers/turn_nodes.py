@@ -15,10 +15,10 @@ from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.values import storable
-from langmem_tiers.flow import Plan
 from langmem_tiers.learning_nodes import Judge, judged_of
 from langmem_tiers.nodes import this_run
 from langmem_tiers.orchestrator import MemoryOrchestrator
+from langmem_tiers.postgres.flow import Plan
 from langmem_tiers.runs import (
     OfState,
     Remembered,

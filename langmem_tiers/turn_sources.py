@@ -10,7 +10,7 @@ from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import RECALL_OPTIONS, Recollection
 from langmem_tiers.core.values import storable
-from langmem_tiers.flow import Ask, Flow, Plan
+from langmem_tiers.postgres.flow import Ask, Flow, Plan
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.recall.flow import embed_texts

@@ -15,7 +15,6 @@ from uuid import uuid4
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from langmem_tiers.connection import checkpointing
 from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
@@ -29,6 +28,7 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.leasing import Lease, aleased, leased
+from langmem_tiers.postgres.connection import checkpointing
 from langmem_tiers.store import TieredStore
 from langmem_tiers.worker_serializer import strictly
 from langmem_tiers.worker_thread import FENCE, Thread, config_of, thread_of

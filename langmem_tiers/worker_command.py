@@ -112,8 +112,8 @@ def _checkpointer(url: str) -> Iterator[PostgresSaver]:
             "the worker needs LangGraph and its checkpointer on Postgres: "
             'pip install "langmem-tiers[worker]"'
         ) from error
-    from langmem_tiers.database import checkpointer_pool
-    from langmem_tiers.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
+    from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
+    from langmem_tiers.postgres.pool import checkpointer_pool
 
     with ExitStack() as stack:
         if is_embedded_url(url):

@@ -13,11 +13,10 @@ from hashlib import sha256
 from typing import Any
 from unittest.mock import patch
 
-from langmem_tiers import TieredStore, accesses, session, store_flows
+from langmem_tiers import TieredStore, accesses, store_flows
 from langmem_tiers.cli import app
 from langmem_tiers.detecting import detectors
 from langmem_tiers.feedback import arecord_feedback, record_feedback
-from langmem_tiers.flow import Query
 from langmem_tiers.importers import count_records, detect_format, read_records
 from langmem_tiers.importing import import_records
 from langmem_tiers.interop import (
@@ -27,6 +26,8 @@ from langmem_tiers.interop import (
     open_tier,
 )
 from langmem_tiers.learn.skills import ToolCall, Trace
+from langmem_tiers.postgres import session
+from langmem_tiers.postgres.flow import Query
 from langmem_tiers.recalled import with_recalled
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remind.triggers import Occasion

@@ -12,7 +12,7 @@ from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.flow import Ask, Call, Flow, Query, Rows, anew
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, anew
 from langmem_tiers.remember.flow import lock_call
 
 BATCH = 500

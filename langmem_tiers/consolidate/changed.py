@@ -12,7 +12,7 @@ from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.consolidate.stored import Stored, read
 from langmem_tiers.core.values import content_of, trust_of
-from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew
 
 NEAREST = 20
 """Neighbours of each memory that are looked at, by vectors and by words. What says the same has

@@ -8,7 +8,7 @@ from datetime import timedelta
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import Unnoted, counted, decision, read
-from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew
 
 FADES = "it was not accessed for a day or more"
 ACCESSED = "it was accessed or deleted meanwhile"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import Unnoted, counted, decision, hold, read
 from langmem_tiers.core.namespaces import Place
-from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew
 from langmem_tiers.remember.flow import Write, delete_expired_calls
 
 EXPIRED = "its time to live is over"

@@ -12,8 +12,8 @@ from langmem_tiers.core.explain import LINE, plain, shortened
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of
-from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.candidates import Candidate
 
 _SUPERSEDED = "superseded"

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple
 
 from langmem_tiers.consolidate.items import Item
-from langmem_tiers.flow import Ask, Flow
+from langmem_tiers.postgres.flow import Ask, Flow
 
 Question = Literal["same", "contradicts"]
 """Whether two memories say the same; whether the second, the newer one, contradicts the first."""

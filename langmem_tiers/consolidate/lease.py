@@ -7,7 +7,7 @@ from datetime import datetime
 
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
-from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 
 
 def acquire(tenant: str, holder: str, now: datetime, seconds: float) -> Flow[int | None]:

@@ -28,7 +28,7 @@ from langmem_tiers.consolidate.stored import (
     sort_out,
     undone,
 )
-from langmem_tiers.flow import Call, Flow, Query, anew, apart
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew, apart
 
 SAME = "it says the same as an older one"
 ALONE = "nothing says the same"

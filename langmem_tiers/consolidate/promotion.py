@@ -12,12 +12,12 @@ from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, P
 from langmem_tiers.consolidate.stored import Unnoted, counted, hold, move_id, sort_out, version
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.flow import Call, Flow, Query, anew, apart, extent
 from langmem_tiers.learn import promote, rollback, worth
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.worth import Guard, Promoting
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew, apart, extent
 
 PROVEN = "it has proven itself"
 UNPROVEN = "it is not proven yet"

@@ -18,7 +18,7 @@ from langmem_tiers.consolidate.stored import (
     sort_out,
 )
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.flow import Call, Flow, Query, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew
 
 
 class Rise(Unnoted):

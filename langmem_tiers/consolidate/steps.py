@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.flow import Flow
+from langmem_tiers.postgres.flow import Flow
 
 
 class Cycle(NamedTuple):

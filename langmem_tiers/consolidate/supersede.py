@@ -27,7 +27,7 @@ from langmem_tiers.consolidate.stored import (
     undone,
 )
 from langmem_tiers.core.values import trust_of
-from langmem_tiers.flow import Call, Flow, Query, anew, apart
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew, apart
 from langmem_tiers.remember.trust import SPOKEN_FOR
 
 _SUPERSEDED = "superseded"

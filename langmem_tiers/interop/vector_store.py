@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Never, Self, cast
 
 import psycopg
 
-from langmem_tiers import migrate
 from langmem_tiers.core.config import Distance, StoreOptions
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -17,9 +16,10 @@ from langmem_tiers.core.errors import (
     NotSetUpError,
 )
 from langmem_tiers.core.memory import MemoryContext, Tier
-from langmem_tiers.database import Target
-from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.ops import to_tier
+from langmem_tiers.postgres import migrate
+from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.postgres.pool import Target
 from langmem_tiers.store import TieredStore
 
 try:

@@ -14,7 +14,6 @@ from langmem_tiers.core.explain import LINE, plain, shortened
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of, shown_beside
-from langmem_tiers.flow import Call, Flow, Query, Row
 from langmem_tiers.learn.evidence import Interval, beta_interval
 from langmem_tiers.learn.policy import Decision, decide
 from langmem_tiers.learn.worth import (
@@ -26,6 +25,7 @@ from langmem_tiers.learn.worth import (
     evidence_of,
     near_of,
 )
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 
 CONFIDENCE = 0.95
 

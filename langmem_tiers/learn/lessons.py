@@ -11,9 +11,9 @@ from uuid import uuid4
 from langmem_tiers.core.config import Distance, StoreOptions
 from langmem_tiers.core.memory import MemoryContext, Moment, Recollection, Tier
 from langmem_tiers.core.namespaces import Scope, encode
-from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature
+from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
 from langmem_tiers.recall.context import bounds, visibility
 from langmem_tiers.recall.profiles import REFLEXION

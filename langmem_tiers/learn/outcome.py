@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.core.memory import MemoryContext, MemoryStats, Recollection
 from langmem_tiers.core.namespaces import elsewhere, encode
-from langmem_tiers.flow import Call, Flow, Query
 from langmem_tiers.learn.evidence import Uplift
+from langmem_tiers.postgres.flow import Call, Flow, Query
 
 OUTCOME_WITHIN = timedelta(days=30)
 """How long a run may take until its outcome is recorded: our own choice. What it was shown is then

@@ -14,7 +14,6 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.learn.policy import Decision, decide
 from langmem_tiers.learn.sharing import said_for_all, shared_fields
 from langmem_tiers.learn.worth import (
@@ -29,6 +28,7 @@ from langmem_tiers.learn.worth import (
     near_of,
     same_text,
 )
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.remember.flow import (
     LOCK,
     Write,

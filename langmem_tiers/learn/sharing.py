@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.flow import Ask, Flow, apart
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser, abstracted, leaks
+from langmem_tiers.postgres.flow import Ask, Flow, apart
 
 NUMBERS = ("importance", "boost")
 """Fields of a value that are kept if they are numbers."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Call, Flow, Query
 
 
 def stored_values(

@@ -10,10 +10,10 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.values import content_of, normalised, trust_of
-from langmem_tiers.flow import Call, Flow, Query, Rows
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 
 
 class Source(NamedTuple):

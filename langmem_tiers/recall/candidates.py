@@ -12,7 +12,7 @@ from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of
-from langmem_tiers.flow import Row
+from langmem_tiers.postgres.flow import Row
 
 _LARGEST = 1e9
 """What is stored as a larger number is no importance and no boost."""

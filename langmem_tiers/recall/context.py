@@ -13,7 +13,7 @@ from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Tier
 from langmem_tiers.core.namespaces import Scope
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.flow import Ask, Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row
 from langmem_tiers.recall.askings import FACTS, MARKS, is_question
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection

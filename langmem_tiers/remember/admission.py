@@ -21,7 +21,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import content_of, encode_value
-from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.room import Evicted, incoming, making_room, standing_calls
 from langmem_tiers.remember.trust import SPOKEN_FOR, THRESHOLD, derived_trust

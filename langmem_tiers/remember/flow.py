@@ -18,7 +18,7 @@ from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode, elsewhere
 from langmem_tiers.core.values import NOTHING_TOLD, Told
 from langmem_tiers.core.vectors import PackedVector, PackedVectors, pack_all
-from langmem_tiers.flow import Call, Embed, Flow, Query, apart
+from langmem_tiers.postgres.flow import Call, Embed, Flow, Query, apart
 from langmem_tiers.remember.admission import (
     QUARANTINED,
     Applied,

@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import (
     Tier,
 )
 from langmem_tiers.core.namespaces import Place, check_key
-from langmem_tiers.flow import Flow, apart, extent
+from langmem_tiers.postgres.flow import Flow, apart, extent
 from langmem_tiers.remember.admission import Applied
 from langmem_tiers.remember.candidate import Candidate, Known, Source
 from langmem_tiers.remember.flow import Write

@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import ROLES, MemoryContext, Tier
 from langmem_tiers.core.namespaces import Place, check_key, encode, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
-from langmem_tiers.flow import AT_ONCE, extent
+from langmem_tiers.postgres.flow import AT_ONCE, extent
 from langmem_tiers.remember.candidate import Known, Source
 from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.trust import THRESHOLD

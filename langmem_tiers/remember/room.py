@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place
-from langmem_tiers.flow import Call, Row
+from langmem_tiers.postgres.flow import Call, Row
 from langmem_tiers.remember.capacity import Standing, evictions
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment, ReviewResult
 from langmem_tiers.core.values import content_of, source_of, trust_of
-from langmem_tiers.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.admission import QUARANTINED
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.flow import LOCK, lock_call

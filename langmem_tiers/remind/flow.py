@@ -17,7 +17,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
-from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.remember.admission import Applied
 from langmem_tiers.remember.flow import Write, Writing, apply, embed, lock_writes
 from langmem_tiers.remind.cue import features

@@ -13,7 +13,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import encode_value
-from langmem_tiers.flow import Call, Flow, Query, Row, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.turn.state import (
     DailySpend,
     EmotionalState,

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.values import storable
-from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.turn.trace import (
     EndedTurn,
     Ending,

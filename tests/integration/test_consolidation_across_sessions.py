@@ -16,7 +16,7 @@ from langmem_tiers import ConsolidationReport, MemoryContext, MemoryCoordinator,
 from langmem_tiers.consolidate.stored import read
 from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.flow import Flow, Query
+from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.remember.flow import lock_call
 from tests.support.coordinating import coordinator
 from tests.support.cycling import column, cycle, done, fact, judged, step, usage, without_events

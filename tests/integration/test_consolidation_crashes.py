@@ -19,7 +19,7 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langmem_tiers import EmbeddedPostgres, TieredStore
 from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.core.errors import EmbeddedServerError
-from langmem_tiers.database import checkpointer_pool
+from langmem_tiers.postgres.pool import checkpointer_pool
 from langmem_tiers.worker import LEASE_SECONDS
 from langmem_tiers.worker_thread import config_of
 from tests.support.cycles import ENDED, TENANTS, contents, fill, restored

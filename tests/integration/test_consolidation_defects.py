@@ -14,8 +14,8 @@ import pytest
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate import changed
 from langmem_tiers.consolidate.stored import read
-from langmem_tiers.flow import Call, Flow, Query, Rows
 from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from tests.support.coordinating import coordinator
 from tests.support.cycling import EASY, alike, column, cycle, done, fact, step
 from tests.support.learning import broken

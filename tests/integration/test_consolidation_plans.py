@@ -11,7 +11,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.consolidate import changed
-from langmem_tiers.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.cycling import cycle
 from tests.support.opening import text_index

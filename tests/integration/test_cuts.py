@@ -12,11 +12,12 @@ import psycopg
 import pytest
 from langgraph.store.base import GetOp, Op, PutOp
 
-from langmem_tiers import OutcomeUnknownError, TieredStore, sql
+from langmem_tiers import OutcomeUnknownError, TieredStore
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError
-from langmem_tiers.database import AsyncDatabase, Database, Target
-from langmem_tiers.flow import Call, Query
+from langmem_tiers.postgres import sql
+from langmem_tiers.postgres.flow import Call, Query
+from langmem_tiers.postgres.pool import AsyncDatabase, Database, Target
 from tests.support.invariants import broken_rows, values
 from tests.support.opening import Opened, opened_store, text_index, tier_of
 from tests.support.proxy import CuttingProxy

@@ -14,7 +14,7 @@ from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
-from langmem_tiers.flow import Flow, Query
+from langmem_tiers.postgres.flow import Flow, Query
 from tests.support.coordinating import coordinator
 from tests.support.cycling import (
     CHAT,

@@ -16,13 +16,13 @@ import psycopg
 import pytest
 
 from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError, MissingExtraError
-from langmem_tiers.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
+from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
 
 AS_ROOT = os.geteuid() == 0
 PRELUDE = """
 import os, signal, sys
 import psycopg
-from langmem_tiers.embedded import EmbeddedPostgres
+from langmem_tiers.postgres.embedded import EmbeddedPostgres
 directory = sys.argv[1]
 server = EmbeddedPostgres(directory)
 def query(sql):

@@ -28,7 +28,6 @@ from langmem_tiers import (
     create_recall_node,
     create_reflexion_node,
     create_skill_node,
-    sql,
 )
 from langmem_tiers.core.errors import InvalidTypeError, NotSetUpError
 from langmem_tiers.core.memory import Tier
@@ -37,6 +36,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.middleware import TieredMemoryMiddleware
+from langmem_tiers.postgres import sql
 from langmem_tiers.runs import checked, checked_blocking
 from tests.support.graphs import (
     ACME,

@@ -24,7 +24,7 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.flow import Flow, Query
+from langmem_tiers.postgres.flow import Flow, Query
 from tests.support.opening import Clock, text_index
 from tests.support.servers import blocked, wait_until
 

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from langmem_tiers import TieredStore, sql
+from langmem_tiers import TieredStore
 from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -18,6 +18,7 @@ from langmem_tiers.core.errors import (
     MigrationError,
     NotSetUpError,
 )
+from langmem_tiers.postgres import sql
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.catalog import SCHEMAS, catalog, migrations_run
 from tests.support.coordinating import coordinator

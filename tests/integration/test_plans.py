@@ -12,7 +12,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp,
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.flow import Call
+from langmem_tiers.postgres.flow import Call
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator, recall_call
 from tests.support.opening import text_index

@@ -20,7 +20,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.session_end import SessionReport
 from langmem_tiers.core.errors import ConflictError
-from langmem_tiers.flow import Query
+from langmem_tiers.postgres.flow import Query
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock, Opener, tables, text_index, tier_of

@@ -20,10 +20,10 @@ from langmem_tiers import (
     TieredStore,
     create_skill_node,
 )
-from langmem_tiers.flow import Flow, Query, Together
 from langmem_tiers.learn import traces
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.skills import ToolCall, Trace, skill_candidates
+from langmem_tiers.postgres.flow import Flow, Query, Together
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
     ACME,

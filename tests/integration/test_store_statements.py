@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from langmem_tiers import sql
 from langmem_tiers.core.config import IndexOptions, StoreOptions, VectorOptions
+from langmem_tiers.postgres import sql
 from tests.support.opening import DIMS
 
 VECTOR = VectorOptions(dims=DIMS)

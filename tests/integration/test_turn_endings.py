@@ -21,7 +21,7 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.flow import Flow, Query
+from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Clock, tables, text_index

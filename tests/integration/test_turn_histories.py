@@ -17,7 +17,7 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.flow import Flow, Plan
+from langmem_tiers.postgres.flow import Flow, Plan
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock, tables, text_index

@@ -23,7 +23,7 @@ from langmem_tiers import ArchivalPolicy, ConsolidationPolicy, TieredStore, cons
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.database import checkpointer_pool
+from langmem_tiers.postgres.pool import checkpointer_pool
 from langmem_tiers.worker import ConsolidationWorker
 from tests.support.opening import Clock, text_index
 

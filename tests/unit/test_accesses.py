@@ -11,7 +11,7 @@ from langmem_tiers import accesses
 from langmem_tiers.accesses import AccessBuffer
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.flow import Flow, Query
+from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.recall.flow import Found
 from langmem_tiers.store_flows import StoreFlows
 

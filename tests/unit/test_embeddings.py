@@ -27,7 +27,7 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     MissingExtraError,
 )
-from langmem_tiers.embeddings import LocalEmbeddings
+from langmem_tiers.postgres.embeddings import LocalEmbeddings
 
 TEXT = "The quick brown fox jumps over the lazy dog."
 valid_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -155,7 +155,7 @@ import sys, threading
 from safetensors import numpy as loader
 loads, real = [], loader.load
 loader.load = lambda data: (loads.append(1), real(data))[1]
-from langmem_tiers.embeddings import LocalEmbeddings
+from langmem_tiers.postgres.embeddings import LocalEmbeddings
 threads = [threading.Thread(target=lambda: LocalEmbeddings().dims) for _ in range(8)]
 [t.start() for t in threads]; [t.join() for t in threads]
 assert len(loads) == 1, loads
@@ -181,7 +181,7 @@ def test_threads_at_once_get_the_same_vectors() -> None:
 def test_it_is_silent_also_after_a_fork_and_imports_nothing_of_the_wheel() -> None:
     script = """
 import logging, os, sys
-from langmem_tiers.embeddings import LocalEmbeddings
+from langmem_tiers.postgres.embeddings import LocalEmbeddings
 LocalEmbeddings().embed_documents(["text"] * 500)
 if os.fork() == 0:
     LocalEmbeddings().embed_documents(["text"] * 500)
@@ -256,7 +256,7 @@ def test_a_changed_file_in_the_wheel_is_refused_with_what_to_do(tmp_path: Path) 
 
 
 def _in_a_process_with(first_on_path: Path, statement: str) -> str:
-    script = f"from langmem_tiers.embeddings import LocalEmbeddings\n{statement}"
+    script = f"from langmem_tiers.postgres.embeddings import LocalEmbeddings\n{statement}"
     path = os.pathsep.join([str(first_on_path), str(Path.cwd())])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(

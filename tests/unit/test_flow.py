@@ -14,9 +14,11 @@ from typing import Any, Self
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
-from langmem_tiers import Tier, database, flow, models, runner, session
+from langmem_tiers import Tier
 from langmem_tiers.core.config import StoreOptions, parse_index
-from langmem_tiers.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
+from langmem_tiers.postgres import flow, models, runner, session
+from langmem_tiers.postgres import pool as database
+from langmem_tiers.postgres.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
 from langmem_tiers.store_flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
-from langmem_tiers.flow import Flow, Together
-from langmem_tiers.group_commit import AsyncGroupCommit, GroupCommit
+from langmem_tiers.postgres.flow import Flow, Together
+from langmem_tiers.postgres.group_commit import AsyncGroupCommit, GroupCommit
 
 
 def nothing(items: Sequence[Any]) -> Flow[None]:

@@ -7,8 +7,8 @@ from typing import Self
 import pytest
 
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.flow import Lookup, Rows
-from langmem_tiers.lookups import AsyncLookups
+from langmem_tiers.postgres.flow import Lookup, Rows
+from langmem_tiers.postgres.lookups import AsyncLookups
 
 
 class Session:

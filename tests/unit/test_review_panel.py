@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers import InvalidInputError
 from langmem_tiers.core.memory import ReviewResult
-from langmem_tiers.flow import Ask
+from langmem_tiers.postgres.flow import Ask
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.review import (

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import langmem_tiers
-from langmem_tiers import sql
 from langmem_tiers.core.config import Distance, StoreOptions, VectorOptions
+from langmem_tiers.postgres import sql
 
 PACKAGE = Path(langmem_tiers.__file__).parent
 QUERIES = "\n".join((PACKAGE / "sql" / name).read_text(encoding="utf-8") for name in sql._FILES)

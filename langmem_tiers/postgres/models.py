@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from langmem_tiers.flow import Ask, Embed
+from langmem_tiers.postgres.flow import Ask, Embed
 
 if TYPE_CHECKING:
-    from langmem_tiers.database import Target
+    from langmem_tiers.postgres.pool import Target
 
 
 def perform(effect: Embed | Ask, target: Target) -> Any:

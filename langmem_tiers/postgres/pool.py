@@ -19,15 +19,15 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from langmem_tiers import sql
-from langmem_tiers.connection import AsyncConnection, Connection, translated
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.flow import Query, Together, arun, run
-from langmem_tiers.group_commit import AsyncGroupCommit, GroupCommit
-from langmem_tiers.lookups import AsyncLookups, Lookups
-from langmem_tiers.session import AsyncSession, Session
-from langmem_tiers.sql import Statement
+from langmem_tiers.postgres import sql
+from langmem_tiers.postgres.connection import AsyncConnection, Connection, translated
+from langmem_tiers.postgres.flow import Query, Together, arun, run
+from langmem_tiers.postgres.group_commit import AsyncGroupCommit, GroupCommit
+from langmem_tiers.postgres.lookups import AsyncLookups, Lookups
+from langmem_tiers.postgres.session import AsyncSession, Session
+from langmem_tiers.postgres.sql import Statement
 
 POOL_TIMEOUT_SECONDS = 10.0
 """How long a caller waits for a free connection before PoolExhaustedError."""

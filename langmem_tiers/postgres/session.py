@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from langmem_tiers import models
-from langmem_tiers.connection import (
+from langmem_tiers.postgres import models
+from langmem_tiers.postgres.connection import (
     ENDED,
     AsyncConnection,
     Connection,
@@ -29,7 +29,7 @@ from langmem_tiers.connection import (
     translated,
     whole,
 )
-from langmem_tiers.flow import (
+from langmem_tiers.postgres.flow import (
     Ask,
     Build,
     Call,
@@ -43,7 +43,7 @@ from langmem_tiers.flow import (
 )
 
 if TYPE_CHECKING:
-    from langmem_tiers.database import AsyncDatabase, Database
+    from langmem_tiers.postgres.pool import AsyncDatabase, Database
 
 _ATTEMPTS = 5
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers import sql
 from langmem_tiers.core.config import StoreOptions, VectorOptions
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -16,7 +15,8 @@ from langmem_tiers.core.errors import (
     NotSetUpError,
 )
 from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.flow import Build, Call, Flow, Query, Script
+from langmem_tiers.postgres import sql
+from langmem_tiers.postgres.flow import Build, Call, Flow, Query, Script
 
 SETUP_LOCK = 0x6C616E676D656D
 """Key of the advisory lock that setups wait on (the bytes of "langmem")."""

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError
-from langmem_tiers.postgres_cluster import (
+from langmem_tiers.postgres.cluster import (
     NEWEST,
     PROGRAMS,
     Cluster,
@@ -27,7 +27,7 @@ from langmem_tiers.postgres_cluster import (
     url_of,
     version_of,
 )
-from langmem_tiers.postgres_directory import (
+from langmem_tiers.postgres.directory import (
     data_of,
     exclusively,
     is_last,

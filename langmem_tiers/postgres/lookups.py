@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from langmem_tiers.flow import Lookup, Rows
+from langmem_tiers.postgres.flow import Lookup, Rows
 
 MAX_LOOKUPS = 256
 """Keys in one statement."""

@@ -28,7 +28,7 @@ from langmem_tiers.core.errors import (
     QueryTimeoutError,
 )
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
-from langmem_tiers.flow import Effect, Query, Rows
+from langmem_tiers.postgres.flow import Effect, Query, Rows
 
 T = TypeVar("T")
 

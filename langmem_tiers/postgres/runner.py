@@ -14,9 +14,9 @@ from typing import Any, Self, TypeVar
 
 from langmem_tiers.core.daemons import Daemons
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.database import AsyncDatabase, Database, Target
-from langmem_tiers.embedded import EmbeddedPostgres
-from langmem_tiers.flow import Ask, Flow, Plan, Step, arun, run
+from langmem_tiers.postgres.embedded import EmbeddedPostgres
+from langmem_tiers.postgres.flow import Ask, Flow, Plan, Step, arun, run
+from langmem_tiers.postgres.pool import AsyncDatabase, Database, Target
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from langmem_tiers.core.errors import (
     EmbeddedServerError,
     PoolExhaustedError,
 )
-from langmem_tiers.flow import Together
+from langmem_tiers.postgres.flow import Together
 
 MAX_PASSENGERS = 256
 """Callers in one transaction; more only lengthen its locks."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from langmem_tiers.core.errors import EmbeddedServerError
-from langmem_tiers.postgres_cluster import NEWEST, Cluster, system_account, version_of
+from langmem_tiers.postgres.cluster import NEWEST, Cluster, system_account, version_of
 
 if sys.platform != "win32":
     import fcntl

@@ -1,0 +1,1 @@
+"""Everything that talks to Postgres, and the flows that ask it to."""
