@@ -23,7 +23,7 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import VERDICTS, Counts
 from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.store import local_index
+from langmem_tiers.store.store import local_index
 
 EVERY = timedelta(days=30)
 """From one cycle of a tenant to the next, if no session calls for one before."""

@@ -111,8 +111,8 @@ if TYPE_CHECKING:
     from langmem_tiers.session_nodes import create_session_end_node
     from langmem_tiers.settings import MemorySettings
     from langmem_tiers.short_term import ShortTermState
-    from langmem_tiers.store import TieredStore, local_index
-    from langmem_tiers.tier_view import TierView
+    from langmem_tiers.store.store import TieredStore, local_index
+    from langmem_tiers.store.tier import TierView
     from langmem_tiers.tool_clock import ToolClock
     from langmem_tiers.tool_lessons import ToolLessons
     from langmem_tiers.tool_reminders import ToolReminders
@@ -444,11 +444,11 @@ _MODULES = {
     "Tier": "core.memory",
     "TierConflictError": "core.errors",
     "TierStats": "core.memory",
-    "TierView": "tier_view",
+    "TierView": "store.tier",
     "TieredMemoryError": "core.errors",
     "TieredMemoryMiddleware": "middleware",
     "TieredMemoryRetriever": "retriever",
-    "TieredStore": "store",
+    "TieredStore": "store.store",
     "ToolClock": "tool_clock",
     "ToolLessons": "tool_lessons",
     "TooLargeError": "core.errors",
@@ -482,7 +482,7 @@ _MODULES = {
     "create_tool_tracking_node": "turn_nodes",
     "create_user_prompt_node": "hook_nodes",
     "default_reviewers": "remember.reviewers",
-    "local_index": "store",
+    "local_index": "store.store",
     "recalled_text": "recalled",
     "reminders_text": "reminder_nodes",
     "signature": "learn.signature",

@@ -14,7 +14,7 @@ from langmem_tiers.terminal import FLAG, URL, Json, Url, note, opened_to_read
 
 if TYPE_CHECKING:
     from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
-    from langmem_tiers.store import TieredStore
+    from langmem_tiers.store.store import TieredStore
 
 _Tenant: TypeAlias = Annotated[str, typer.Option(metavar="TENANT", help="Whose memories.")]
 

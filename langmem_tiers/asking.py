@@ -14,11 +14,11 @@ from langmem_tiers.core.memory import TIERS, MemoryContext, Tier
 from langmem_tiers.core.namespaces import scope, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, pack
-from langmem_tiers.ops import to_tier
 from langmem_tiers.recall.context import Inquiry
-from langmem_tiers.recall.filters import compile_filter
 from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named
 from langmem_tiers.remember.memories import NewMemory, label, normalised_tags, parsed_moment, share
+from langmem_tiers.store.filters import compile_filter
+from langmem_tiers.store.ops import to_tier
 
 _MAX_LIMIT = 1000
 _ROUTED = "memory_type"

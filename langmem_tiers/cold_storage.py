@@ -19,7 +19,7 @@ from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:
     from langmem_tiers.archiving import ArchiveFiles

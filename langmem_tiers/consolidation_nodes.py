@@ -23,7 +23,7 @@ from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.runs import Remembered
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 T = TypeVar("T")
 

@@ -25,7 +25,6 @@ from langmem_tiers.learn.outcome import LearningStats
 from langmem_tiers.learning import LearningVerbs
 from langmem_tiers.learning_flows import LearningFlows
 from langmem_tiers.memory_flows import MemoryFlows
-from langmem_tiers.ops import to_tier
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.promotion import PromotionVerbs, promotion_policy
 from langmem_tiers.quarantine import QuarantineVerbs
@@ -43,7 +42,8 @@ from langmem_tiers.reranking import reranker_of
 from langmem_tiers.reviews import UnderWay, later_panel, storage_panel
 from langmem_tiers.revising import RevisingVerbs
 from langmem_tiers.short_term import ShortTermState
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.ops import to_tier
+from langmem_tiers.store.store import TieredStore
 from langmem_tiers.teaching import TeachingVerbs
 
 

@@ -10,7 +10,7 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING
 from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
 from langmem_tiers.learning_flows import LearningFlows
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 
 class EvolvingVerbs:

@@ -12,7 +12,7 @@ from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.importers import BadRecord, Record
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 BATCH = 200
 """Records stored at once: what is lost, and stored again, when an import is interrupted."""

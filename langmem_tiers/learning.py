@@ -22,7 +22,7 @@ from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.reflecting import reflector_of
 from langmem_tiers.remember.memories import checked_text, label, share
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 Failure = BaseException | str | Signature
 """What failed: an exception, a traceback or any text of an error, or its signature."""

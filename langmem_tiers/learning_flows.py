@@ -33,7 +33,7 @@ from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.remember.memories import NewMemory, drawn_from
-from langmem_tiers.store_flows import StoreFlows
+from langmem_tiers.store.flows import StoreFlows
 
 
 class Showing(NamedTuple):

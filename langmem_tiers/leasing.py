@@ -12,7 +12,7 @@ from datetime import datetime
 
 from langmem_tiers.consolidate import lease
 from langmem_tiers.core.errors import DatabaseError, LeaseLostError
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 RENEWALS = 3
 """Times that a lease is renewed before it would end."""

@@ -23,7 +23,6 @@ from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate, recollection
 from langmem_tiers.recall.context import Inquiry, Reader
-from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.gatekeeping import (
     Gate,
     Judged,
@@ -43,7 +42,8 @@ from langmem_tiers.remember.memories import (
     read_once,
     to_write,
 )
-from langmem_tiers.store_flows import StoreFlows
+from langmem_tiers.store.flows import StoreFlows
+from langmem_tiers.store.write import Write
 
 _STORE_FIRST = " to derive from: store it first, in a call of its own"
 

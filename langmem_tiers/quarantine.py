@@ -16,7 +16,7 @@ from langmem_tiers.remember import quarantine
 from langmem_tiers.remember.memories import checked_text, parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling
 from langmem_tiers.remember.room import Held
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 
 class QuarantineVerbs:

@@ -13,7 +13,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learning import showing
 from langmem_tiers.learning_flows import LearningFlows
 from langmem_tiers.recall.rank import ProfileFunction
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 
 class RecallingVerbs:

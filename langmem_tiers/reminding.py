@@ -45,7 +45,7 @@ from langmem_tiers.remind.triggers import (
     trigger_of,
 )
 from langmem_tiers.reviews import ReviewVerbs
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 
 class RemindingVerbs(ReviewVerbs):

@@ -21,7 +21,7 @@ from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.review import Panel, Reviewers
 from langmem_tiers.remember.waiting import Reviewing, ReviewReport, review_waiting
 from langmem_tiers.reviewing import panel_of
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 _log = logging.getLogger(__name__)
 

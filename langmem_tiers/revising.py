@@ -13,7 +13,7 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.memories import checked_text
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 
 class RevisingVerbs:

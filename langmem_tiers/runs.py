@@ -31,7 +31,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learning import lesson_limit
 from langmem_tiers.recall.rank import ProfileFunction
 from langmem_tiers.remember.memories import share
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BETWEEN = re.compile(r"\}([^{}]*)(?=\{)")

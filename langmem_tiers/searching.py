@@ -9,7 +9,7 @@ from langmem_tiers.core.config import CoordinatorSettings
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ABSENT, MemoryContext
 from langmem_tiers.recall.profiles import profile_named
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 MOST = 1000
 """Memories that a search can show."""

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from langmem_tiers.core.errors import TieredMemoryError
 
 if TYPE_CHECKING:
-    from langmem_tiers.store import TieredStore
+    from langmem_tiers.store.store import TieredStore
 
 FLAG = ""
 """Stands in the help where other options have the name of their value."""
@@ -113,7 +113,7 @@ Json: TypeAlias = Annotated[
 def opened(url: str, *, lexical: bool = False, index: bool = True) -> Iterator[TieredStore]:
     """Open the store that a URL names; without `index` it can count, not search."""
     from langmem_tiers.postgres.embedded import is_embedded_url, path_from_url
-    from langmem_tiers.store import TieredStore, local_index
+    from langmem_tiers.store.store import TieredStore, local_index
 
     chosen = ({} if lexical else local_index()) if index else None
     if is_embedded_url(url):

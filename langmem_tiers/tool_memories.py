@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from langgraph.store.base import PutOp, SearchItem, SearchOp
 
-from langmem_tiers import ops
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Moment, StoreResult, Tier
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
@@ -23,14 +22,15 @@ from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.context import visibility
 from langmem_tiers.remember.admission import keys_of
 from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.flow import Write, Writing, apply, embed, lock_writes
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gatekeeping import Gate, result_of, unjudged_as
 from langmem_tiers.remember.memories import NewMemory
 from langmem_tiers.remember.reviewers import default_reviewers
-from langmem_tiers.store import TieredStore
-from langmem_tiers.store_flows import StoreFlows
-from langmem_tiers.tier_view import TierView
+from langmem_tiers.store import ops
+from langmem_tiers.store.flows import StoreFlows
+from langmem_tiers.store.store import TieredStore
+from langmem_tiers.store.tier import TierView
+from langmem_tiers.store.write import Write, Writing, apply, embed, lock_writes
 
 OurStore: TypeAlias = TieredStore | TierView
 _Items: TypeAlias = list[SearchItem]

@@ -18,7 +18,10 @@ from langmem_tiers.learn.stored import stored_values
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, anew
 from langmem_tiers.remember.admission import Applied, admitted, needs_admission
-from langmem_tiers.remember.flow import (
+from langmem_tiers.remember.gatekeeping import SAME_KEY, without_held_twins
+from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.store.flows import StoreFlows
+from langmem_tiers.store.write import (
     LOCK,
     Write,
     Writing,
@@ -28,9 +31,6 @@ from langmem_tiers.remember.flow import (
     lock_call,
     lock_writes,
 )
-from langmem_tiers.remember.gatekeeping import SAME_KEY, without_held_twins
-from langmem_tiers.remember.memories import NewMemory
-from langmem_tiers.store_flows import StoreFlows
 from langmem_tiers.turn import report
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.report import CommitReport

@@ -14,10 +14,10 @@ from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.postgres.flow import Plan
-from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.gatekeeping import Judged, result_of
 from langmem_tiers.remember.memories import NewMemory, to_write
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
+from langmem_tiers.store.write import Write
 from langmem_tiers.turn import spending
 from langmem_tiers.turn.invocation import Called, called, shortened
 from langmem_tiers.turn.record import TurnRecord

@@ -13,8 +13,8 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Ask, Flow, Plan
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.context import Inquiry
-from langmem_tiers.recall.flow import embed_texts
 from langmem_tiers.remember.trivial import triviality
+from langmem_tiers.store.read import embed_texts
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.informed import (
     LEAST_INFORMED_MATCH,

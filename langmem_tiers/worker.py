@@ -29,7 +29,7 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.leasing import Lease, aleased, leased
 from langmem_tiers.postgres.connection import checkpointing
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 from langmem_tiers.worker_serializer import strictly
 from langmem_tiers.worker_thread import FENCE, Thread, config_of, thread_of
 

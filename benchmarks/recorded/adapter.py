@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 from unittest.mock import patch
 
-from langmem_tiers import TieredStore, accesses, store_flows
+from langmem_tiers import TieredStore
 from langmem_tiers.cli import app
 from langmem_tiers.detecting import detectors
 from langmem_tiers.feedback import arecord_feedback, record_feedback
@@ -31,6 +31,8 @@ from langmem_tiers.postgres.flow import Query
 from langmem_tiers.recalled import with_recalled
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remind.triggers import Occasion
+from langmem_tiers.store import accesses
+from langmem_tiers.store import flows as store_flows
 
 __all__ = [
     "Candidate",

@@ -13,7 +13,7 @@ from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, anew
-from langmem_tiers.remember.flow import lock_call
+from langmem_tiers.store.write import lock_call
 
 BATCH = 500
 """Memories in a file, where a caller archives by itself."""

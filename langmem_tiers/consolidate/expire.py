@@ -8,7 +8,7 @@ from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import Unnoted, counted, decision, hold, read
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew
-from langmem_tiers.remember.flow import Write, delete_expired_calls
+from langmem_tiers.store.write import Write, delete_expired_calls
 
 EXPIRED = "its time to live is over"
 UNREAD = f"{EXPIRED}, and nobody had read it"

@@ -16,7 +16,7 @@ from langmem_tiers.core.errors import ArchiveError, InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, anew
-from langmem_tiers.remember.flow import Write, delete_expired_calls, lock_call
+from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
 
 _CHUNK_BYTES = 8_000_000
 _SHOWN = 3

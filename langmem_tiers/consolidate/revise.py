@@ -14,8 +14,8 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.values import trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.remember.flow import LOCK, lock_call
 from langmem_tiers.remember.trust import SPOKEN_FOR
+from langmem_tiers.store.write import LOCK, lock_call
 
 _SUPERSEDED = "superseded"
 

@@ -12,7 +12,7 @@ from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.remember.flow import LOCK, lock_call
+from langmem_tiers.store.write import LOCK, lock_call
 
 GONE = "it was deleted meanwhile"
 CHANGED = "it changed meanwhile"

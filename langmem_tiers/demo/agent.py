@@ -25,7 +25,7 @@ from langmem_tiers.learning_nodes import (
     create_reflexion_node,
 )
 from langmem_tiers.nodes import MemoryState, create_recall_node
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 
 class State(MemoryState, total=False):

@@ -16,7 +16,7 @@ from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.demo.panels import grid, panel
 from langmem_tiers.rendering import recollection_why
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 USER = "ada"
 FACTS = (

@@ -19,7 +19,7 @@ from langmem_tiers.demo.agent import (
 from langmem_tiers.demo.agent import State as Run
 from langmem_tiers.demo.tasks import Task, tasks
 from langmem_tiers.learn.signature import signature
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 TENANT = "acme"
 DAYS = 9

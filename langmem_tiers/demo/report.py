@@ -12,7 +12,7 @@ from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.demo.agent import State, errors
 from langmem_tiers.demo.days import FROM_THE_START, LATER, History, Record, context_of
 from langmem_tiers.demo.panels import grid, panel
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 FOLLOWED = "thousands"
 """The family whose lesson is followed through its life."""

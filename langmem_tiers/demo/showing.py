@@ -13,7 +13,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.demo.conversation import USER, conversation
 from langmem_tiers.demo.days import Clock, nine_days
 from langmem_tiers.demo.report import failures, life_of_a_lesson
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 
 def show(console: Console, directory: Path | None = None) -> None:

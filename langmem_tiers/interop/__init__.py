@@ -14,7 +14,7 @@ from langmem_tiers.interop.chat_history import (
     aimport_chat_history,
     import_chat_history,
 )
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:
     from langmem_tiers.interop.vector_store import TierVectorStore

@@ -16,11 +16,11 @@ from langmem_tiers.core.errors import (
     NotSetUpError,
 )
 from langmem_tiers.core.memory import MemoryContext, Tier
-from langmem_tiers.ops import to_tier
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.postgres.pool import Target
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.ops import to_tier
+from langmem_tiers.store.store import TieredStore
 
 try:
     from langchain_postgres import PGEngine, PGVectorStore

@@ -18,7 +18,7 @@ from langmem_tiers.recall.candidates import Candidate, read_columns, recollectio
 from langmem_tiers.recall.context import bounds, visibility
 from langmem_tiers.recall.profiles import REFLEXION
 from langmem_tiers.recall.words import words
-from langmem_tiers.remember.flow import LOCK, lock_call
+from langmem_tiers.store.write import LOCK, lock_call
 
 SAME_FAILURE = 3.0
 ANY_TOOL = 2.0

@@ -29,7 +29,8 @@ from langmem_tiers.learn.worth import (
     same_text,
 )
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
-from langmem_tiers.remember.flow import (
+from langmem_tiers.remember.memories import FIELD, write_of
+from langmem_tiers.store.write import (
     LOCK,
     Write,
     delete_expired_calls,
@@ -37,7 +38,6 @@ from langmem_tiers.remember.flow import (
     lock_call,
     put_calls,
 )
-from langmem_tiers.remember.memories import FIELD, write_of
 
 PAGE = 50
 """Candidates whose evidence is read at once."""

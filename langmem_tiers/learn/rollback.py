@@ -17,7 +17,7 @@ from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.policy import Decision, PromotionPolicy, should_demote
 from langmem_tiers.learn.promote import PAGE
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew
-from langmem_tiers.remember.flow import LOCK, Write, delete_calls, lock_call
+from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
 _UNDO = {
     "promoted": "undo_promotion",

@@ -19,10 +19,10 @@ from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate
 from langmem_tiers.recall.evidence import Weights, answerable, judge
-from langmem_tiers.recall.filters import Condition, filter_params
-from langmem_tiers.recall.flow import embed_texts
 from langmem_tiers.recall.question import Question, read_question
 from langmem_tiers.recall.rank import PROFILES, Asked, ProfileFunction, rank
+from langmem_tiers.store.filters import Condition, filter_params
+from langmem_tiers.store.read import embed_texts
 
 POOL = 50
 """Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""

@@ -27,7 +27,7 @@ from langmem_tiers.remember.room import Evicted, incoming, making_room, standing
 from langmem_tiers.remember.trust import SPOKEN_FOR, THRESHOLD, derived_trust
 
 if TYPE_CHECKING:
-    from langmem_tiers.remember.flow import Write
+    from langmem_tiers.store.write import Write
 
 QUARANTINED = "quarantined"
 """The state of a memory that is stored and not recalled until somebody releases it."""

@@ -18,7 +18,6 @@ from langmem_tiers.core.namespaces import Place, check_key
 from langmem_tiers.postgres.flow import Flow, apart, extent
 from langmem_tiers.remember.admission import Applied
 from langmem_tiers.remember.candidate import Candidate, Known, Source
-from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.gate import (
     DEFAULT_POLICY,
     Decision,
@@ -38,6 +37,7 @@ from langmem_tiers.remember.memories import (
 )
 from langmem_tiers.remember.review import Panel, Reviewers, backed, reviewed
 from langmem_tiers.remember.room import Room, rooms_of
+from langmem_tiers.store.write import Write
 
 SAME_KEY = "replaces: what was stored under the same key in this call is not quarantined"
 """Why something held is not stored."""

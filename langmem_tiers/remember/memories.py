@@ -17,8 +17,8 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
 from langmem_tiers.remember.candidate import Known, Source
-from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.trust import THRESHOLD
+from langmem_tiers.store.write import Write
 
 FIELD = "content"
 """The name of a memory's one indexed field."""

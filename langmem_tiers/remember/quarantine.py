@@ -16,9 +16,9 @@ from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode, elsewhere, scope
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.remember.flow import LOCK, Write, delete_calls, lock_call
 from langmem_tiers.remember.room import Held, gone_call
 from langmem_tiers.remember.trust import TrustPolicy, released_trust
+from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

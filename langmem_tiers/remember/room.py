@@ -14,7 +14,7 @@ from langmem_tiers.postgres.flow import Call, Row
 from langmem_tiers.remember.capacity import Standing, evictions
 
 if TYPE_CHECKING:
-    from langmem_tiers.remember.flow import Write
+    from langmem_tiers.store.write import Write
 
 
 class Room(NamedTuple):

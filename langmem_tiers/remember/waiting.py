@@ -20,9 +20,9 @@ from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.admission import QUARANTINED
 from langmem_tiers.remember.candidate import Candidate
-from langmem_tiers.remember.flow import LOCK, lock_call
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.review import Panel, instructing, reviewed
+from langmem_tiers.store.write import LOCK, lock_call
 
 AT_ONCE: Final = 8
 """Memories that a panel is asked of at a time: of four members, that is 32 requests."""

@@ -19,7 +19,6 @@ from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.remember.admission import Applied
-from langmem_tiers.remember.flow import Write, Writing, apply, embed, lock_writes
 from langmem_tiers.remind.cue import features
 from langmem_tiers.remind.intentions import (
     PRIORITIES,
@@ -41,6 +40,7 @@ from langmem_tiers.remind.triggers import (
     of_json,
     to_json,
 )
+from langmem_tiers.store.write import Write, Writing, apply, embed, lock_writes
 
 LOCK = "\0intentions"
 """The key that intentions of a tenant lock which come after others: no two make a circle."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langmem_tiers.core.memory import StoreResult, Tier
-from langmem_tiers.remember.flow import Write
 from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.spending import BudgetStatus

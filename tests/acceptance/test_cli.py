@@ -20,7 +20,7 @@ from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore, l
 from langmem_tiers.cli import app
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.importers import Format
-from langmem_tiers.remember.flow import lock_call
+from langmem_tiers.store.write import lock_call
 
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 SECONDS = 300

@@ -12,7 +12,7 @@ import pytest
 from langgraph.store.base import GetOp, Op, PutOp
 
 from langmem_tiers import TieredStore
-from langmem_tiers.accesses import FLUSH_ENTRIES
+from langmem_tiers.store.accesses import FLUSH_ENTRIES
 from tests.support.invariants import access_counts
 from tests.support.opening import Clock, Opener, empty, text_index, tiered
 from tests.support.servers import blocked, wait_until

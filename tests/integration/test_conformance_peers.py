@@ -20,7 +20,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import AsyncPostgresStore, PostgresStore
 
 from benchmarks.databases import create
-from langmem_tiers.store import TieredStore
+from langmem_tiers.store.store import TieredStore
 from langmem_tiers.testing import (
     BaseStoreConformance,
     Mode,

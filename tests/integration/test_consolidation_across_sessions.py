@@ -17,7 +17,7 @@ from langmem_tiers.consolidate.stored import read
 from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.postgres.flow import Flow, Query
-from langmem_tiers.remember.flow import lock_call
+from langmem_tiers.store.write import lock_call
 from tests.support.coordinating import coordinator
 from tests.support.cycling import column, cycle, done, fact, judged, step, usage, without_events
 from tests.support.learning import broken

@@ -11,7 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from langmem_tiers import TieredStore, accesses, store_flows
+from langmem_tiers import TieredStore
+from langmem_tiers.store import accesses
+from langmem_tiers.store import flows as store_flows
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator
 from tests.support.invariants import access_counts

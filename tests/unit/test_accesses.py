@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from langmem_tiers import accesses
-from langmem_tiers.accesses import AccessBuffer
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.postgres.flow import Flow, Query
-from langmem_tiers.recall.flow import Found
-from langmem_tiers.store_flows import StoreFlows
+from langmem_tiers.store import accesses
+from langmem_tiers.store.accesses import AccessBuffer
+from langmem_tiers.store.flows import StoreFlows
+from langmem_tiers.store.read import Found
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import InvalidFilterError
-from langmem_tiers.recall.filters import Condition, compile_filter, filter_params, text_array
+from langmem_tiers.store.filters import Condition, compile_filter, filter_params, text_array
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 

@@ -19,7 +19,7 @@ from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.postgres import flow, models, runner, session
 from langmem_tiers.postgres import pool as database
 from langmem_tiers.postgres.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
-from langmem_tiers.store_flows import StoreFlows
+from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
 
 NS = ("acme", "flow")

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
-from langmem_tiers import InvalidInputError, Tier, ops
+from langmem_tiers import InvalidInputError, Tier
 from langmem_tiers.core.config import Distance, IndexOptions, StoreOptions
-from langmem_tiers.recall.flow import Found, Get, ListNamespaces, Search
+from langmem_tiers.store import ops
+from langmem_tiers.store.read import Found, Get, ListNamespaces, Search
 
 NS = ("acme", "a", "b")
 INDEXED = StoreOptions(index=IndexOptions(vector=None, fields=("text",)))

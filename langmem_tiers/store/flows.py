@@ -22,8 +22,6 @@ from langgraph.store.base import (
     TTLConfig,
 )
 
-from langmem_tiers import ops
-from langmem_tiers.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
 from langmem_tiers.core.config import Distance, StoreOptions
 from langmem_tiers.core.errors import ConfigurationError, DatabaseError
 from langmem_tiers.core.memory import TIERS, Moment, Recollection, RelationSize, Tier, TierStats
@@ -34,12 +32,14 @@ from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
 from langmem_tiers.postgres.group_commit import HOPELESS
 from langmem_tiers.recall import context
-from langmem_tiers.recall import flow as recalling
 from langmem_tiers.recall.candidates import Candidate, read_columns
 from langmem_tiers.recall.context import Inquiry, Reader
-from langmem_tiers.remember import flow as remembering
 from langmem_tiers.remember.admission import Applied, needs_admission
 from langmem_tiers.remind import flow as reminders
+from langmem_tiers.store import ops
+from langmem_tiers.store import read as recalling
+from langmem_tiers.store import write as remembering
+from langmem_tiers.store.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
 from langmem_tiers.turn import state_flows, trace_flows
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from langmem_tiers.core.errors import DatabaseError, QueryTimeoutError
 from langmem_tiers.postgres.flow import Call
-from langmem_tiers.recall.flow import Mortal
+from langmem_tiers.store.read import Mortal
 
 FLUSH_SECONDS = 1.0
 FLUSH_ENTRIES = 1000

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 from langgraph.store.base import NOT_PROVIDED, BaseStore, NotProvided, Op, Result, TTLConfig
 
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.ops import NEVER
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.postgres.runner import Runner
-from langmem_tiers.store_flows import StoreFlows
+from langmem_tiers.store.flows import StoreFlows
+from langmem_tiers.store.ops import NEVER
 
 T = TypeVar("T")
 

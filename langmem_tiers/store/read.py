@@ -13,7 +13,7 @@ from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, Scope
 from langmem_tiers.core.vectors import PackedVector, pack_all
 from langmem_tiers.postgres.flow import Call, Embed, Flow, Lookup, Query, Row
-from langmem_tiers.recall.filters import Condition, filter_params
+from langmem_tiers.store.filters import Condition, filter_params
 
 _SLIDE_AFTER = 0.1
 """Share of a long life that must have passed before a read writes a new expiry."""

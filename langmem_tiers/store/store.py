@@ -22,15 +22,15 @@ from langmem_tiers.core.config import (
 )
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
-from langmem_tiers.ops import to_tier
 from langmem_tiers.postgres.embedded import EmbeddedPostgres
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow, Plan
 from langmem_tiers.postgres.pool import Target
 from langmem_tiers.postgres.runner import Runner
-from langmem_tiers.store_flows import StoreFlows
-from langmem_tiers.sweeper import Sweepers, SweepingStore
-from langmem_tiers.tier_view import TierView
+from langmem_tiers.store.flows import StoreFlows
+from langmem_tiers.store.ops import to_tier
+from langmem_tiers.store.sweeper import Sweepers, SweepingStore
+from langmem_tiers.store.tier import TierView
 
 T = TypeVar("T")
 

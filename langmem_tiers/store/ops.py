@@ -28,9 +28,9 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.namespaces import Place, check_key, decode, encode, scope, utf8_bytes
 from langmem_tiers.core.values import encode_value, told
-from langmem_tiers.recall.filters import compile_filter, text_array
-from langmem_tiers.recall.flow import Found, Get, ListNamespaces, Read, Search
-from langmem_tiers.remember.flow import Write
+from langmem_tiers.store.filters import compile_filter, text_array
+from langmem_tiers.store.read import Found, Get, ListNamespaces, Read, Search
+from langmem_tiers.store.write import Write
 
 _MAX_TTL_MINUTES = 1e9
 _MAX_ROWS = 2**31 - 1

@@ -1,0 +1,1 @@
+"""TieredStore: a LangGraph `BaseStore` in three tiers."""
