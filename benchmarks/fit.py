@@ -28,8 +28,8 @@ from benchmarks.recall_data import History, Question, Style, generated, read
 from benchmarks.recall_metrics import interval
 from benchmarks.recall_system import NAMES, Evidence, System
 from langmem_tiers import EmbeddedPostgres, LocalEmbeddings
-from langmem_tiers.recall.context import POOL
 from langmem_tiers.recall.evidence import shipped
+from langmem_tiers.recall.recall import POOL
 
 MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")
 """Fitted on where it is there and no other file is named: MIT licence."""

@@ -14,8 +14,8 @@ from langmem_tiers.core.memory import TIERS, MemoryContext, Tier
 from langmem_tiers.core.namespaces import scope, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, pack
-from langmem_tiers.recall.context import Inquiry
 from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named
+from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.memories import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier

@@ -28,8 +28,9 @@ from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.promotion import PromotionVerbs, promotion_policy
 from langmem_tiers.quarantine import QuarantineVerbs
-from langmem_tiers.recall.context import Reader
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
+from langmem_tiers.recall.recall import Reader
+from langmem_tiers.recall.rerank import reranker_of
 from langmem_tiers.recalling import RecallingVerbs
 from langmem_tiers.relevance import reviews_of
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
@@ -38,7 +39,6 @@ from langmem_tiers.remember.review import Reviewers
 from langmem_tiers.remember.reviewers import default_reviewers
 from langmem_tiers.remembering import RememberingVerbs
 from langmem_tiers.reminding import RemindingVerbs
-from langmem_tiers.reranking import reranker_of
 from langmem_tiers.reviews import UnderWay, later_panel, storage_panel
 from langmem_tiers.revising import RevisingVerbs
 from langmem_tiers.short_term import ShortTermState

@@ -12,8 +12,8 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.prompts import GENERAL_CONTENT, GENERALISE, GENERALISE_MEMORY, STILL_NAMED
 from langmem_tiers.core.structured import aask, ask, checked_model
 from langmem_tiers.learn.generalise import Generaliser, leaks
+from langmem_tiers.recall.fence import quoted
 from langmem_tiers.remember.memories import checked_text
-from langmem_tiers.turn.fence import quoted
 
 
 class General(BaseModel):

@@ -26,7 +26,7 @@ from langmem_tiers.core.prompts import (
     UNKNOWN_SPEAKER,
 )
 from langmem_tiers.core.structured import aask, ask, checked_model
-from langmem_tiers.turn.fence import labelled, quoted
+from langmem_tiers.recall.fence import labelled, quoted
 
 LONGEST: Final = 4_000
 """Characters of a memory that a model is shown; of a longer one, which it cannot be shown whole,

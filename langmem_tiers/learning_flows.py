@@ -31,7 +31,7 @@ from langmem_tiers.learn.worth import Promoting
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent
 from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.recall.context import Inquiry
+from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.memories import NewMemory, drawn_from
 from langmem_tiers.store.flows import StoreFlows
 

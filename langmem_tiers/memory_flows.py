@@ -22,7 +22,7 @@ from langmem_tiers.core.memory import (
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate, recollection
-from langmem_tiers.recall.context import Inquiry, Reader
+from langmem_tiers.recall.recall import Inquiry, Reader
 from langmem_tiers.remember.gatekeeping import (
     Gate,
     Judged,

@@ -9,7 +9,7 @@ from langchain_core.messages import SystemMessage
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.recall.budget import stable_order
-from langmem_tiers.turn.fence import shown
+from langmem_tiers.recall.fence import shown
 
 
 def recalled_text(

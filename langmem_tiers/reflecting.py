@@ -16,7 +16,7 @@ from langmem_tiers.core.prompts import (
 )
 from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
 from langmem_tiers.learn.reflexion import FailedAttempt, Reflector, Reflexion
-from langmem_tiers.turn.fence import quoted
+from langmem_tiers.recall.fence import quoted
 
 
 class Reflected(BaseModel):

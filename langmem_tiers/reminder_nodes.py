@@ -19,6 +19,7 @@ from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
 from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.core.values import storable
 from langmem_tiers.nodes import node, this_run
+from langmem_tiers.recall.fence import labelled
 from langmem_tiers.remind.asked import (
     DEFAULT_LIMIT,
     Predicates,
@@ -37,7 +38,6 @@ from langmem_tiers.runs import (
     of_state,
     text_of,
 )
-from langmem_tiers.turn.fence import labelled
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""

@@ -26,6 +26,7 @@ from langmem_tiers.core.prompts import (
     REVIEW_STORAGE,
 )
 from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.review import (
     BEST,
@@ -35,7 +36,6 @@ from langmem_tiers.remember.review import (
     Score,
     consensus,
 )
-from langmem_tiers.turn.fence import labelled, quoted
 
 _log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from langmem_tiers.core.prompts import (
     UNKNOWN_SPEAKER,
 )
 from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.memories import checked_text
-from langmem_tiers.turn.fence import labelled, quoted
 
 _AT_ONCE: Final = 24_000
 """Characters of notes in one request, or one note of them."""

@@ -19,7 +19,7 @@ from langmem_tiers.core.memory import Moment, StoreResult, Tier
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.recall.context import visibility
+from langmem_tiers.recall.recall import visibility
 from langmem_tiers.remember.admission import keys_of
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.gate import Decision

@@ -15,7 +15,7 @@ from langmem_tiers.core.explain import shortened
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Plan
-from langmem_tiers.turn.fence import brief, fields_of, labelled
+from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.state_flows import Whose, look

@@ -12,7 +12,7 @@ from langmem_tiers.core.memory import RECALL_OPTIONS, Recollection
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Ask, Flow, Plan
 from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.recall.context import Inquiry
+from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.trivial import triviality
 from langmem_tiers.store.read import embed_texts
 from langmem_tiers.turn.fragment import Fragment, Section

@@ -31,9 +31,9 @@ from langmem_tiers.learn import outcome
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
 from langmem_tiers.postgres.group_commit import HOPELESS
-from langmem_tiers.recall import context
+from langmem_tiers.recall import recall as context
 from langmem_tiers.recall.candidates import Candidate, read_columns
-from langmem_tiers.recall.context import Inquiry, Reader
+from langmem_tiers.recall.recall import Inquiry, Reader
 from langmem_tiers.remember.admission import Applied, needs_admission
 from langmem_tiers.remind import flow as reminders
 from langmem_tiers.store import ops

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import storable
-from langmem_tiers.turn.fence import fields_of
+from langmem_tiers.recall.fence import fields_of
 
 CUT: Final = "[…]"
 """Stands where a text was cut."""

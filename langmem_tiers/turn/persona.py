@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.turn.fence import labelled
+from langmem_tiers.recall.fence import labelled
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.soul import read_soul
 

@@ -11,7 +11,7 @@ from langmem_tiers.core.prompts import (
     RECALLED_HEAD,
     RECALLED_TAIL,
 )
-from langmem_tiers.turn.fence import indented, labelled, quoted
+from langmem_tiers.recall.fence import indented, labelled, quoted
 from langmem_tiers.turn.fragment import Fragment
 from langmem_tiers.turn.layout import FIELDS, VERBATIM, Stage
 

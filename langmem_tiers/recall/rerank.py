@@ -10,7 +10,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.context import Reranker, Shortlist
+from langmem_tiers.recall.recall import Reranker, Shortlist
 
 _PLACE = "langmem_tiers_place"
 
