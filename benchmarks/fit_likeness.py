@@ -25,8 +25,8 @@ import langmem_tiers
 from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample
 from benchmarks.gate_corpus_hands import hands
 from langmem_tiers.remember import likeness
-from langmem_tiers.remember.injection import instructions_in, voice_of
 from langmem_tiers.remember.injection_words import Voice
+from langmem_tiers.remember.instructs import instructions_in, voice_of
 from langmem_tiers.remember.likeness import BIAS, features, passages, read, written
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample
 from benchmarks.gate_corpus_echoes import ECHO_HALVES
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import Decision, Verdict, judge
-from langmem_tiers.remember.reviewers import default_reviewers
+from langmem_tiers.remember.panel import default_reviewers
 
 Recalled = Callable[[Sample], bool]
 

@@ -24,7 +24,7 @@ from langchain_openai import ChatOpenAI
 
 from langmem_tiers import CoordinatorSettings, MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.structured import ask
-from langmem_tiers.reviewing import Reviewed
+from langmem_tiers.remember.review_models import Reviewed
 
 SECONDS = 1.0
 """What the model takes for an answer."""

@@ -93,9 +93,9 @@ if TYPE_CHECKING:
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
     from langmem_tiers.recalled import recalled_text
     from langmem_tiers.remember.gate import Decision, GatePolicy
+    from langmem_tiers.remember.panel import default_reviewers
     from langmem_tiers.remember.quarantine import Quarantined, Released
     from langmem_tiers.remember.review import Reviewer, Reviewers
-    from langmem_tiers.remember.reviewers import default_reviewers
     from langmem_tiers.remember.trust import TrustPolicy
     from langmem_tiers.remember.waiting import ReviewReport
     from langmem_tiers.remind.intentions import Intention, Reminder
@@ -481,7 +481,7 @@ _MODULES = {
     "create_skill_node": "evolving_nodes",
     "create_tool_tracking_node": "turn_nodes",
     "create_user_prompt_node": "hook_nodes",
-    "default_reviewers": "remember.reviewers",
+    "default_reviewers": "remember.panel",
     "local_index": "store.store",
     "recalled_text": "recalled",
     "reminders_text": "reminder_nodes",

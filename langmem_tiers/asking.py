@@ -16,7 +16,7 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, pack
 from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named
 from langmem_tiers.recall.recall import Inquiry
-from langmem_tiers.remember.memories import NewMemory, label, normalised_tags, parsed_moment, share
+from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
 

@@ -18,7 +18,7 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.memories import label
+from langmem_tiers.remember.new import label
 from langmem_tiers.reviews import ReviewVerbs
 from langmem_tiers.summarising import summariser_of
 

@@ -32,11 +32,11 @@ from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recall.recall import Reader
 from langmem_tiers.recall.rerank import reranker_of
 from langmem_tiers.recalling import RecallingVerbs
-from langmem_tiers.relevance import reviews_of
+from langmem_tiers.remember.admit import Gate, checked_detectors
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
-from langmem_tiers.remember.gatekeeping import Gate, checked_detectors
+from langmem_tiers.remember.panel import default_reviewers
+from langmem_tiers.remember.relevance import reviews_of
 from langmem_tiers.remember.review import Reviewers
-from langmem_tiers.remember.reviewers import default_reviewers
 from langmem_tiers.remembering import RememberingVerbs
 from langmem_tiers.reminding import RemindingVerbs
 from langmem_tiers.reviews import UnderWay, later_panel, storage_panel

@@ -15,7 +15,7 @@ from langmem_tiers.learn.evolve import WORTH_REMEMBERING
 from langmem_tiers.learn.skills import MIN_SUPPORT, ToolCall, Trace, skill_candidates
 from langmem_tiers.learning_nodes import Judge, judged_of
 from langmem_tiers.nodes import node, this_run
-from langmem_tiers.remember.memories import share
+from langmem_tiers.remember.new import share
 from langmem_tiers.runs import Remembered, checked_of_state, of_state
 
 Found = str | Callable[[Any], Mapping[str, Any]]

@@ -13,7 +13,7 @@ from langmem_tiers.core.prompts import GENERAL_CONTENT, GENERALISE, GENERALISE_M
 from langmem_tiers.core.structured import aask, ask, checked_model
 from langmem_tiers.learn.generalise import Generaliser, leaks
 from langmem_tiers.recall.fence import quoted
-from langmem_tiers.remember.memories import checked_text
+from langmem_tiers.remember.new import checked_text
 
 
 class General(BaseModel):

@@ -11,7 +11,7 @@ from langmem_tiers.consolidating import SessionNote
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.memories import checked_text, label
+from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remember.significance import category, decision_type
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder
 from langmem_tiers.remind.prompted import Intended

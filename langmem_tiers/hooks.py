@@ -31,7 +31,7 @@ from langmem_tiers.hook_data import (
 )
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.memories import checked_text, label
+from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If

@@ -21,7 +21,7 @@ from langmem_tiers.learning_flows import LearningFlows, Showing
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.reflecting import reflector_of
-from langmem_tiers.remember.memories import checked_text, label, share
+from langmem_tiers.remember.new import checked_text, label, share
 from langmem_tiers.store.store import TieredStore
 
 Failure = BaseException | str | Signature

@@ -32,7 +32,7 @@ from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry
-from langmem_tiers.remember.memories import NewMemory, drawn_from
+from langmem_tiers.remember.new import NewMemory, drawn_from
 from langmem_tiers.store.flows import StoreFlows
 
 

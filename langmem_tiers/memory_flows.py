@@ -23,7 +23,7 @@ from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate, recollection
 from langmem_tiers.recall.recall import Inquiry, Reader
-from langmem_tiers.remember.gatekeeping import (
+from langmem_tiers.remember.admit import (
     Gate,
     Judged,
     admitted_as,
@@ -34,7 +34,7 @@ from langmem_tiers.remember.gatekeeping import (
 )
 from langmem_tiers.remember.known import Knowing
 from langmem_tiers.remember.lately import Recalled, RecalledLately
-from langmem_tiers.remember.memories import (
+from langmem_tiers.remember.new import (
     NewMemory,
     extent_of,
     label,

@@ -19,7 +19,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.learn.skills import MIN_SUPPORT
 from langmem_tiers.postgres.flow import Flow, Plan
 from langmem_tiers.remember.gate import keepable
-from langmem_tiers.remember.memories import checked_text, label
+from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.turn.assemble import Assembled, assemble
 from langmem_tiers.turn.invocation import shortened
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage

@@ -19,7 +19,7 @@ from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learning_flows import LearningFlows
-from langmem_tiers.remember.memories import label
+from langmem_tiers.remember.new import label
 from langmem_tiers.store.store import TieredStore
 
 _BUILT_IN = frozenset(one.name for one in BUILT_IN)

@@ -12,7 +12,7 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.memories import checked_text
+from langmem_tiers.remember.new import checked_text
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.turn import state_flows as flows
 from langmem_tiers.turn.state import Goal, ProgressDelta, ShortTermSnapshot, Task

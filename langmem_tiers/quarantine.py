@@ -13,7 +13,7 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember import quarantine
-from langmem_tiers.remember.memories import checked_text, parsed_moment
+from langmem_tiers.remember.new import checked_text, parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling
 from langmem_tiers.remember.room import Held
 from langmem_tiers.store.store import TieredStore

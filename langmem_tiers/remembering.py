@@ -9,7 +9,7 @@ from typing import Any
 from langmem_tiers.asking import new_memories, new_memory
 from langmem_tiers.core.memory import StoreResult, Tier
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.reviews import ReviewVerbs
 
 

@@ -15,8 +15,8 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.gatekeeping import admitted_as, passed, result_of
-from langmem_tiers.remember.memories import NewMemory, label, parsed_moment
+from langmem_tiers.remember.admit import admitted_as, passed, result_of
+from langmem_tiers.remember.new import NewMemory, label, parsed_moment
 from langmem_tiers.remind import flow as reminders
 from langmem_tiers.remind.asked import (
     DEFAULT_LIMIT,

@@ -20,7 +20,7 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
 from langmem_tiers.nodes import node
 from langmem_tiers.recall.fence import labelled, quoted
-from langmem_tiers.remember.memories import parsed_moment
+from langmem_tiers.remember.new import parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined
 from langmem_tiers.runs import Remembered
 

@@ -19,8 +19,8 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.review import Panel, Reviewers
+from langmem_tiers.remember.review_models import panel_of
 from langmem_tiers.remember.waiting import Reviewing, ReviewReport, review_waiting
-from langmem_tiers.reviewing import panel_of
 from langmem_tiers.store.store import TieredStore
 
 _log = logging.getLogger(__name__)

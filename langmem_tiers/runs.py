@@ -30,7 +30,7 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learning import lesson_limit
 from langmem_tiers.recall.rank import ProfileFunction
-from langmem_tiers.remember.memories import share
+from langmem_tiers.remember.new import share
 from langmem_tiers.store.store import TieredStore
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")

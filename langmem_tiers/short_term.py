@@ -12,7 +12,7 @@ from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.pursuing import PursuingVerbs
-from langmem_tiers.remember.memories import label
+from langmem_tiers.remember.new import label
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.turn import state_flows as flows
 from langmem_tiers.turn.state import (

@@ -25,7 +25,7 @@ from langmem_tiers.core.prompts import (
 )
 from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
 from langmem_tiers.recall.fence import labelled, quoted
-from langmem_tiers.remember.memories import checked_text
+from langmem_tiers.remember.new import checked_text
 
 _AT_ONCE: Final = 24_000
 """Characters of notes in one request, or one note of them."""

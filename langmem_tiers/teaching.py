@@ -12,7 +12,7 @@ from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learning import Failure
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.memories import NewMemory, normalised_tags
+from langmem_tiers.remember.new import NewMemory, normalised_tags
 from langmem_tiers.store.store import TieredStore
 
 

@@ -21,11 +21,11 @@ from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.recall import visibility
 from langmem_tiers.remember.admission import keys_of
+from langmem_tiers.remember.admit import Gate, result_of, unjudged_as
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.gate import Decision
-from langmem_tiers.remember.gatekeeping import Gate, result_of, unjudged_as
-from langmem_tiers.remember.memories import NewMemory
-from langmem_tiers.remember.reviewers import default_reviewers
+from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.store import ops
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.store import TieredStore

@@ -18,8 +18,8 @@ from langmem_tiers.learn.stored import stored_values
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, anew
 from langmem_tiers.remember.admission import Applied, admitted, needs_admission
-from langmem_tiers.remember.gatekeeping import SAME_KEY, without_held_twins
-from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.admit import SAME_KEY, without_held_twins
+from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import (
     LOCK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langmem_tiers.asking import checked_limit
 from langmem_tiers.coordinator import MemoryCoordinator
-from langmem_tiers.remember.memories import checked_text, label
+from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.turn.trace import EndedTurn, TurnTrace
 from langmem_tiers.turn.trace_flows import history, turns
 

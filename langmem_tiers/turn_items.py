@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 from langmem_tiers.asking import new_memories
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Destination
+from langmem_tiers.remember.admit import Gate, Judged, passed
 from langmem_tiers.remember.gate import Decision
-from langmem_tiers.remember.gatekeeping import Gate, Judged, passed
-from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn.record import LONGEST_BEGINNING, settled
 from langmem_tiers.turn.routing import Memorized

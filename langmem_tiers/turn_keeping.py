@@ -14,8 +14,8 @@ from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.postgres.flow import Plan
-from langmem_tiers.remember.gatekeeping import Judged, result_of
-from langmem_tiers.remember.memories import NewMemory, to_write
+from langmem_tiers.remember.admit import Judged, result_of
+from langmem_tiers.remember.new import NewMemory, to_write
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn import spending

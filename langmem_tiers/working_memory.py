@@ -11,7 +11,7 @@ from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.recalled import recalled_text
-from langmem_tiers.remember.memories import share
+from langmem_tiers.remember.new import share
 from langmem_tiers.turn.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
 
 DEFAULT_CAPACITY = 20

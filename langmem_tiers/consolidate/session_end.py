@@ -39,7 +39,7 @@ from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import ABSENT, Tier, named_by
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, anew, apart
-from langmem_tiers.remember.memories import write_of
+from langmem_tiers.remember.new import write_of
 from langmem_tiers.store.write import LOCK, Write, Writing, apply, embed, lock_writes
 
 ENDED = "its session ended"

@@ -11,7 +11,7 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.importers.dates import utc_date
 from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Units
 from langmem_tiers.importers.settle import attempt
-from langmem_tiers.remember.memories import normalised_tags, share
+from langmem_tiers.remember.new import normalised_tags, share
 
 _Turns = Counter[tuple[str | None, str]]
 

@@ -20,7 +20,7 @@ from langmem_tiers.core.values import encode_value
 from langmem_tiers.learn.entities import entities_of
 from langmem_tiers.learn.interaction import PARTS, context_of, mapping_of, parts_of, text_of
 from langmem_tiers.learn.reflexion import stable_key
-from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.new import NewMemory
 
 Valence = Literal["positive", "neutral", "negative"]
 

@@ -29,7 +29,7 @@ from langmem_tiers.learn.worth import (
     same_text,
 )
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
-from langmem_tiers.remember.memories import FIELD, write_of
+from langmem_tiers.remember.new import FIELD, write_of
 from langmem_tiers.store.write import (
     LOCK,
     Write,

@@ -12,7 +12,7 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.memories import NewMemory, checked_text, label, normalised_tags
+from langmem_tiers.remember.new import NewMemory, checked_text, label, normalised_tags
 
 REFLEXION, PATTERN, ATTEMPT = "reflexion", "pattern", "episodic"
 """The memory types of a lesson, of what worked, and of an attempt that failed."""

@@ -11,7 +11,7 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.learn.failures.placeholders import comparison, template
 from langmem_tiers.learn.failures.reading import read
-from langmem_tiers.remember.memories import label
+from langmem_tiers.remember.new import label
 
 LONGEST: Final = 400
 """Bytes of a signature as it is stored and looked up."""

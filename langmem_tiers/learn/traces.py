@@ -11,7 +11,7 @@ from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.trust import checked_trust, derived_trust
 
 SKILL, TRACE = "skill", "trace"

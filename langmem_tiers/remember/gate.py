@@ -16,9 +16,9 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.echo import copy_of, echo_of
-from langmem_tiers.remember.injection import Finding, instructions_in
+from langmem_tiers.remember.instructs import Finding, instructions_in
 from langmem_tiers.remember.review import Reviewers, instructing
-from langmem_tiers.remember.routing import route
+from langmem_tiers.remember.route import route
 from langmem_tiers.remember.trivial import triviality
 from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy
 

@@ -20,7 +20,7 @@ from langmem_tiers.postgres.flow import AT_ONCE, Call, Flow, Query, Row, apart, 
 from langmem_tiers.remember.candidate import Candidate, Known, Source
 from langmem_tiers.remember.echo import bare, echo_of
 from langmem_tiers.remember.gate import GatePolicy
-from langmem_tiers.remember.memories import NewMemory, recalled_texts, to_write
+from langmem_tiers.remember.new import NewMemory, recalled_texts, to_write
 from langmem_tiers.store.write import Write
 
 Sources = tuple[tuple[Place, str], ...]

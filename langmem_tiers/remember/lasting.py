@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from langmem_tiers.remember.reading import ends_of
-from langmem_tiers.remember.routing import route
+from langmem_tiers.remember.route import route
 from langmem_tiers.remember.trivial import triviality
 
 ASKED: Final = "it asks"

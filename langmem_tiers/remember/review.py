@@ -1,7 +1,7 @@
 """The review panel: several reviewers score a memory, and their mean decides.
 
 A reviewer has a deterministic form, which is a function, and a model form, which is what a chat
-model is asked in its place (`langmem_tiers.reviewing`).
+model is asked in its place (`langmem_tiers.remember.review_models`).
 """
 
 from __future__ import annotations

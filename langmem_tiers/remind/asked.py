@@ -8,7 +8,7 @@ from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.remember.memories import label, parsed_moment
+from langmem_tiers.remember.new import label, parsed_moment
 from langmem_tiers.remind.intentions import OPEN, Priority, Reminder, Status
 from langmem_tiers.remind.triggers import At, BeforeTool, If, ToolCall, Trigger, When
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remember.reading import ends_of
-from langmem_tiers.remember.routing import route
+from langmem_tiers.remember.route import route
 from langmem_tiers.remind.intentions import Priority
 from langmem_tiers.remind.moments import moment_in
 from langmem_tiers.remind.triggers import At, BeforeTool, If, Trigger, When

@@ -18,7 +18,7 @@ from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall
 from langmem_tiers.recall.words import words
 from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.memories import NewMemory, checked_text, share
+from langmem_tiers.remember.new import NewMemory, checked_text, share
 
 TOOL_CALL: Final = "tool-call"
 """The tag of memories of tool calls."""

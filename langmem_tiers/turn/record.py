@@ -16,7 +16,7 @@ from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.traces import trace_memory
-from langmem_tiers.remember.memories import NewMemory, origin_keys, recalled_texts
+from langmem_tiers.remember.new import NewMemory, origin_keys, recalled_texts
 from langmem_tiers.turn.fragment import Fragment
 from langmem_tiers.turn.invocation import Invocation
 from langmem_tiers.turn.trace import TurnEvent

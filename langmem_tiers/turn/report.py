@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langmem_tiers.core.memory import StoreResult, Tier
-from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.record import TurnRecord

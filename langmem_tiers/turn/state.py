@@ -9,7 +9,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.remember.memories import checked_text, label, parsed_moment, share
+from langmem_tiers.remember.new import checked_text, label, parsed_moment, share
 
 MOST_DELTAS = 100
 """Deltas that a goal keeps, the newest: our own choice. Its progress holds all of them."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.remember.memories import checked_text, label
+from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.turn.state import Task
 
 COMPLETED: Final = "completed"

@@ -14,9 +14,9 @@ from langmem_tiers import InvalidTypeError
 from langmem_tiers.core.memory import ReviewResult
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, judge
+from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.review import Reviewer, Reviewers
-from langmem_tiers.remember.reviewers import default_reviewers
-from langmem_tiers.reviewing import panel_of
+from langmem_tiers.remember.review_models import panel_of
 from tests.support.wayward_chat import Reply, Wayward, fails, says, wayward
 
 Way = Literal["sync", "async"]

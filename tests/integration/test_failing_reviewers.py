@@ -14,7 +14,7 @@ from tests.support.reviewing import BAD, member, model_of, scoring
 from tests.support.wayward_chat import Reply, fails, minded, says
 
 FACT = "The API key of billing rotates on Mondays at 9:00."
-LOGGER = "langmem_tiers.reviewing"
+LOGGER = "langmem_tiers.remember.review_models"
 
 
 def only(failing: str, reply: Reply) -> Any:

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from langmem_tiers import InvalidInputError
-from langmem_tiers.detecting import detectors
 from langmem_tiers.remember.gate import Decision, GatePolicy
+from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.review import Reviewer, Reviewers
 from tests.support.coordinating import Caller, beside, calling, keys, stored
 from tests.support.opening import Clock, Opener, tables

@@ -20,7 +20,7 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 from langmem_tiers.core.config import lexical_text
-from langmem_tiers.detecting import detectors
+from langmem_tiers.remember.private import detectors
 from tests.support.heartbeats import beating_task, beating_thread
 
 MOST = 0.5

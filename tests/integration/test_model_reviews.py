@@ -17,11 +17,11 @@ from pydantic import Field
 
 from langmem_tiers import ConfigurationError, StoreResult, TieredStore
 from langmem_tiers.core.config import CoordinatorSettings, PromotionSettings
-from langmem_tiers.detecting import detectors
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, GatePolicy
+from langmem_tiers.remember.panel import default_reviewers
+from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.review import Reviewer
-from langmem_tiers.remember.reviewers import default_reviewers
 from tests.support.agents import ScriptedModel
 from tests.support.agents import calls as calls_of
 from tests.support.coordinating import Caller, calling, coordinator, keys

@@ -10,8 +10,8 @@ import pytest
 
 from langmem_tiers import InvalidInputError
 from langmem_tiers.core.errors import ConflictError
-from langmem_tiers.detecting import detectors
 from langmem_tiers.remember.gate import Decision, GatePolicy
+from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.trust import TrustPolicy
 from tests.support.coordinating import Caller, beside, calling, keys, stored
 from tests.support.opening import Clock, Opener, tables

@@ -12,8 +12,8 @@ import pytest
 from langmem_tiers import InvalidInputError, ReviewResult
 from langmem_tiers.core.config import CoordinatorSettings
 from langmem_tiers.core.documents import facts
+from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.review import Reviewer, Reviewers
-from langmem_tiers.remember.reviewers import default_reviewers
 from tests.support.coordinating import Caller, calling, keys
 from tests.support.opening import Opener
 from tests.support.reviewing import BAD, model_of

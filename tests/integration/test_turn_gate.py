@@ -16,8 +16,8 @@ from langmem_tiers import (
     TieredStore,
     Tracked,
 )
-from langmem_tiers.detecting import detectors
 from langmem_tiers.remember.gate import Decision, GatePolicy
+from langmem_tiers.remember.private import detectors
 from langmem_tiers.turn.layout import PERSONA
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables, text_index

@@ -19,7 +19,7 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.detecting import detectors
+from langmem_tiers.remember.private import detectors
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables, text_index
 

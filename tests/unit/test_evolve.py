@@ -19,7 +19,7 @@ from langmem_tiers.learn.evolve import (
     summary_of,
     valence_of,
 )
-from langmem_tiers.remember.memories import NewMemory
+from langmem_tiers.remember.new import NewMemory
 
 INTERACTION = {"asked": "How do I ship it?", "said": "Tag it.", "context": "a chat"}
 MARKS = st.sampled_from([True, False, None])

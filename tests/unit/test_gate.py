@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from benchmarks.gate_corpus import Half, Sample, held_out, tuned
 from langmem_tiers import InvalidInputError
-from langmem_tiers.detecting import detectors
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.capacity import Standing, evictions, worth
 from langmem_tiers.remember.gate import Decision, GatePolicy, Verdict, judge, needs_review
+from langmem_tiers.remember.panel import default_reviewers
+from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.review import Reviewer, Reviewers
-from langmem_tiers.remember.reviewers import default_reviewers
-from langmem_tiers.remember.routing import route
+from langmem_tiers.remember.route import route
 from langmem_tiers.remember.trust import TrustPolicy
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from benchmarks.fit_likeness import (
 )
 from benchmarks.gate_corpus import Half
 from benchmarks.gate_corpus_hands import hands
-from langmem_tiers.remember.injection import instructions_in
+from langmem_tiers.remember.instructs import instructions_in
 from langmem_tiers.remember.likeness import (
     BIAS,
     TOGETHER,

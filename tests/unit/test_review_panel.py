@@ -14,6 +14,7 @@ from langmem_tiers.core.memory import ReviewResult
 from langmem_tiers.postgres.flow import Ask
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import GatePolicy
+from langmem_tiers.remember.panel import GUARD, default_reviewers
 from langmem_tiers.remember.review import (
     INJECTION,
     Panel,
@@ -25,7 +26,6 @@ from langmem_tiers.remember.review import (
     most_relevant,
     reviewed,
 )
-from langmem_tiers.remember.reviewers import GUARD, default_reviewers
 from langmem_tiers.remember.trust import TrustPolicy
 from langmem_tiers.remember.waiting import Waiting, conclusion
 

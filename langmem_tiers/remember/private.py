@@ -38,7 +38,7 @@ def detectors(*kinds: str, **patterns: str | Found) -> tuple[Detector, ...]:
 
     Example:
         ```python
-        from langmem_tiers.detecting import detectors
+        from langmem_tiers.remember.private import detectors
 
         found = detectors("credit_card", "api_key", badge=r"B-[0-9]{4}")
         assert [one.kind for detect in found for one in detect("My badge is B-1234")] == ["badge"]

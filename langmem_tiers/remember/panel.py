@@ -20,7 +20,7 @@ from langmem_tiers.core.prompts import (
     PATTERNS_STORAGE,
 )
 from langmem_tiers.remember.candidate import Candidate
-from langmem_tiers.remember.injection import instructions_in
+from langmem_tiers.remember.instructs import instructions_in
 from langmem_tiers.remember.reading import ends_of, listed, words
 from langmem_tiers.remember.review import BEST, INJECTION, Reviewer, Reviewers
 from langmem_tiers.remember.trivial import triviality

@@ -28,7 +28,7 @@ from langmem_tiers.remember.gate import (
     needs_review,
 )
 from langmem_tiers.remember.known import Knowing, looked_up, recalled_by
-from langmem_tiers.remember.memories import (
+from langmem_tiers.remember.new import (
     NewMemory,
     checked_content,
     extent_of,

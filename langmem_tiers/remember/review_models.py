@@ -73,8 +73,8 @@ def panel_of(
 
     Example:
         ```python
-        from langmem_tiers.remember.reviewers import default_reviewers
-        from langmem_tiers.reviewing import panel_of
+        from langmem_tiers.remember.panel import default_reviewers
+        from langmem_tiers.remember.review_models import panel_of
 
         (result,) = panel_of(model, default_reviewers()).call([candidate])
         ```

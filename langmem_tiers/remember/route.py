@@ -57,7 +57,7 @@ def route(
 
     Example:
         ```python
-        from langmem_tiers.remember.routing import route
+        from langmem_tiers.remember.route import route
 
         assert [one.memory_type for one in route("I need to renew the certificate later")] == [
             "prospective"
