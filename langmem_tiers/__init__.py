@@ -111,21 +111,8 @@ if TYPE_CHECKING:
     from langmem_tiers.session_nodes import create_session_end_node
     from langmem_tiers.settings import MemorySettings
     from langmem_tiers.short_term import ShortTermState
-    from langmem_tiers.store.store import TieredStore, local_index
-    from langmem_tiers.store.tier import TierView
-    from langmem_tiers.tool_clock import ToolClock
-    from langmem_tiers.tool_lessons import ToolLessons
-    from langmem_tiers.tool_reminders import ToolReminders
-    from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
-    from langmem_tiers.turn.assemble import Assembled
-    from langmem_tiers.turn.buffer import BufferedMemory, PromptMemories, PromptMemory
-    from langmem_tiers.turn.fragment import Fragment, Section
-    from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
-    from langmem_tiers.turn.persona import OperationalState, Persona
-    from langmem_tiers.turn.report import CommitReport
-    from langmem_tiers.turn.routing import Memorized, Route, Tracked
-    from langmem_tiers.turn.spending import Budget, BudgetStatus
-    from langmem_tiers.turn.state import (
+    from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, PromptMemory
+    from langmem_tiers.state.state import (
         DailySpend,
         EmotionalState,
         Goal,
@@ -134,6 +121,19 @@ if TYPE_CHECKING:
         ShortTermSnapshot,
         Task,
     )
+    from langmem_tiers.store.store import TieredStore, local_index
+    from langmem_tiers.store.tier import TierView
+    from langmem_tiers.tool_clock import ToolClock
+    from langmem_tiers.tool_lessons import ToolLessons
+    from langmem_tiers.tool_reminders import ToolReminders
+    from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
+    from langmem_tiers.turn.assemble import Assembled
+    from langmem_tiers.turn.fragment import Fragment, Section
+    from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
+    from langmem_tiers.turn.persona import OperationalState, Persona
+    from langmem_tiers.turn.report import CommitReport
+    from langmem_tiers.turn.routing import Memorized, Route, Tracked
+    from langmem_tiers.turn.spending import Budget, BudgetStatus
     from langmem_tiers.turn.trace import EndedTurn, TurnEvent, TurnTrace
     from langmem_tiers.turn_middleware import TurnMiddleware
     from langmem_tiers.turn_nodes import (
@@ -342,7 +342,7 @@ _MODULES = {
     "Budget": "turn.spending",
     "BudgetExceededError": "core.errors",
     "BudgetStatus": "turn.spending",
-    "BufferedMemory": "turn.buffer",
+    "BufferedMemory": "state.buffer",
     "CheckpointError": "core.errors",
     "CommitReport": "turn.report",
     "ConfigurationError": "core.errors",
@@ -352,7 +352,7 @@ _MODULES = {
     "ConsolidationSchedule": "consolidate.schedule",
     "ConsolidationWorker": "worker",
     "CoordinatorSettings": "core.config",
-    "DailySpend": "turn.state",
+    "DailySpend": "state.state",
     "DatabaseError": "core.errors",
     "DatabaseUnavailableError": "core.errors",
     "Decision": "remember.gate",
@@ -362,13 +362,13 @@ _MODULES = {
     "EmbeddedPostgres": "postgres.embedded",
     "EmbeddedServerError": "core.errors",
     "EmbeddingError": "core.errors",
-    "EmotionalState": "turn.state",
+    "EmotionalState": "state.state",
     "EndedTurn": "turn.trace",
     "Explanation": "learn.explain",
     "FailedAttempt": "learn.reflexion",
     "Fragment": "turn.fragment",
     "GatePolicy": "remember.gate",
-    "Goal": "turn.state",
+    "Goal": "state.state",
     "History": "consolidate.history",
     "HookState": "hook_nodes",
     "If": "remind.triggers",
@@ -392,7 +392,7 @@ _MODULES = {
     "MemoryType": "core.types",
     "MemoryTypes": "core.types",
     "MergePolicy": "consolidate.policy",
-    "Message": "turn.state",
+    "Message": "state.state",
     "MigrationError": "core.errors",
     "MissingExtraError": "core.errors",
     "ModelError": "core.errors",
@@ -406,11 +406,11 @@ _MODULES = {
     "PERSONA": "turn.layout",
     "Persona": "turn.persona",
     "PoolExhaustedError": "core.errors",
-    "ProgressDelta": "turn.state",
+    "ProgressDelta": "state.state",
     "Promotion": "learn.promote",
     "PromotionPolicy": "learn.policy",
-    "PromptMemories": "turn.buffer",
-    "PromptMemory": "turn.buffer",
+    "PromptMemories": "state.buffer",
+    "PromptMemory": "state.buffer",
     "PromptSubmit": "hook_data",
     "Quarantined": "remember.quarantine",
     "QueryTimeoutError": "core.errors",
@@ -434,13 +434,13 @@ _MODULES = {
     "SessionReport": "consolidate.session_end",
     "SessionStart": "hook_data",
     "SessionStop": "hook_data",
-    "ShortTermSnapshot": "turn.state",
+    "ShortTermSnapshot": "state.state",
     "ShortTermState": "short_term",
     "Signature": "learn.signature",
     "Stage": "turn.layout",
     "StoreResult": "core.memory",
     "SupersedePolicy": "consolidate.policy",
-    "Task": "turn.state",
+    "Task": "state.state",
     "Tier": "core.memory",
     "TierConflictError": "core.errors",
     "TierStats": "core.memory",

@@ -47,7 +47,7 @@ from langmem_tiers.runs import (
     of_state,
     text_of,
 )
-from langmem_tiers.turn.tasks import Seen, newly_completed
+from langmem_tiers.state.tasks import Seen, newly_completed
 
 try:
     from langgraph.errors import GraphBubbleUp

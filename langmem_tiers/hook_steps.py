@@ -8,7 +8,7 @@ from typing import Any, Final
 from langchain_core.messages import BaseMessage
 
 from langmem_tiers.attempts import calls_in
-from langmem_tiers.turn.tasks import COMPLETED, IN_PROGRESS
+from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS
 
 WRITE_TODOS: Final = "write_todos"
 """The tool by which LangChain's agents keep their todos."""

@@ -36,8 +36,8 @@ from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.runs import at_once, blocking
-from langmem_tiers.turn.state import Task, checked_id
-from langmem_tiers.turn.tasks import COMPLETED, workflow_of
+from langmem_tiers.state.state import Task, checked_id
+from langmem_tiers.state.tasks import COMPLETED, workflow_of
 
 
 class MemoryHooks:

@@ -13,10 +13,10 @@ from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import checked_text
+from langmem_tiers.state import flows
+from langmem_tiers.state.flows import GOAL, MOST_MESSAGES, TASK, Whose
+from langmem_tiers.state.state import Goal, ProgressDelta, ShortTermSnapshot, Task
 from langmem_tiers.store.store import TieredStore
-from langmem_tiers.turn import state_flows as flows
-from langmem_tiers.turn.state import Goal, ProgressDelta, ShortTermSnapshot, Task
-from langmem_tiers.turn.state_flows import GOAL, MOST_MESSAGES, TASK, Whose
 
 S = TypeVar("S")
 

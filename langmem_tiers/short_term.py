@@ -13,9 +13,8 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.pursuing import PursuingVerbs
 from langmem_tiers.remember.new import label
-from langmem_tiers.store.store import TieredStore
-from langmem_tiers.turn import state_flows as flows
-from langmem_tiers.turn.state import (
+from langmem_tiers.state import flows
+from langmem_tiers.state.state import (
     DailySpend,
     EmotionalState,
     Message,
@@ -23,6 +22,7 @@ from langmem_tiers.turn.state import (
     amount,
     checked_day,
 )
+from langmem_tiers.store.store import TieredStore
 
 
 class ShortTermState(PursuingVerbs):

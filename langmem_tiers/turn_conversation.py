@@ -16,9 +16,9 @@ from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Plan
 from langmem_tiers.recall.fence import brief, fields_of, labelled
+from langmem_tiers.state.flows import Whose, look
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import EPISODES
-from langmem_tiers.turn.state_flows import Whose, look
 
 _EXCHANGE: Final = 2
 """Messages that get room before the summary of the rest."""

@@ -20,6 +20,9 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, anew
 from langmem_tiers.remember.admission import Applied, admitted, needs_admission
 from langmem_tiers.remember.admit import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, reading_goals
+from langmem_tiers.state.state import Goal, ProgressDelta
+from langmem_tiers.state.stored import stored
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import (
     LOCK,
@@ -35,9 +38,6 @@ from langmem_tiers.turn import report
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import BudgetStatus
-from langmem_tiers.turn.state import Goal, ProgressDelta
-from langmem_tiers.turn.state_flows import Whose, goal_advanced, put_goal, reading_goals
-from langmem_tiers.turn.stored import stored
 from langmem_tiers.turn.trace import Ending, TurnEvent, TurnTrace, event_names, failure_name
 from langmem_tiers.turn.trace_flows import ended_call, history, is_of, lock_name, record_call
 from langmem_tiers.turn_items import beginning

@@ -16,6 +16,8 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.postgres.flow import Plan
 from langmem_tiers.remember.admit import Judged, result_of
 from langmem_tiers.remember.new import NewMemory, to_write
+from langmem_tiers.state.state import ProgressDelta, checked_id
+from langmem_tiers.state.stored import to_value
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn import spending
@@ -23,8 +25,6 @@ from langmem_tiers.turn.invocation import Called, called, shortened
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.routing import Memorized, Route, Tracked
 from langmem_tiers.turn.spending import Budget, BudgetStatus
-from langmem_tiers.turn.state import ProgressDelta, checked_id
-from langmem_tiers.turn.stored import to_value
 from langmem_tiers.turn.trace import Kind, TurnEvent, TurnTrace
 from langmem_tiers.turn_items import (
     as_memory,

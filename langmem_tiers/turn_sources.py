@@ -14,6 +14,7 @@ from langmem_tiers.postgres.flow import Ask, Flow, Plan
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.trivial import triviality
+from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.store.read import embed_texts
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.informed import (
@@ -27,7 +28,6 @@ from langmem_tiers.turn.informed import (
 )
 from langmem_tiers.turn.layout import Layout, Stage
 from langmem_tiers.turn.persona import OperationalState
-from langmem_tiers.turn.state_flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.turn_arguments import checked_parameters
 from langmem_tiers.turn_conversation import Conversation
 from langmem_tiers.turn_identity import Identity, awaited, called, items_of, naming

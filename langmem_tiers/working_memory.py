@@ -12,7 +12,7 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.recalled import recalled_text
 from langmem_tiers.remember.new import share
-from langmem_tiers.turn.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
+from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
 
 DEFAULT_CAPACITY = 20
 """Memories in mind: our own choice, four recalls of the default size."""

@@ -36,11 +36,12 @@ from langmem_tiers.recall.candidates import Candidate, read_columns
 from langmem_tiers.recall.recall import Inquiry, Reader
 from langmem_tiers.remember.admission import Applied, needs_admission
 from langmem_tiers.remind import flow as reminders
+from langmem_tiers.state import flows as state_flows
 from langmem_tiers.store import ops
 from langmem_tiers.store import read as recalling
 from langmem_tiers.store import write as remembering
 from langmem_tiers.store.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
-from langmem_tiers.turn import state_flows, trace_flows
+from langmem_tiers.turn import trace_flows
 
 _log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from langmem_tiers import (
     ShortTermState,
     TieredStore,
 )
+from langmem_tiers.state.flows import MOST_MESSAGES
 from langmem_tiers.testing import Mode, StoreDriver
-from langmem_tiers.turn.state_flows import MOST_MESSAGES
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, Opener, text_index, tiered
 from tests.support.plans import MODES, calls_of, indexes, named, plan, rows_read, sequential
@@ -514,7 +514,7 @@ async def test_changes_of_one_task_at_once_are_all_kept(coder: Agent) -> None:
 async def test_a_full_conversation_takes_messages_from_many_at_once(
     coder: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("langmem_tiers.turn.state_flows.MOST_MESSAGES", 10)
+    monkeypatch.setattr("langmem_tiers.state.flows.MOST_MESSAGES", 10)
     await at_once(coder, ("add_interaction", "user", "hello"))
     for n in range(3):
         await coder("add_interaction", "user", f"last {n}")

@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, ToolMessage
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.hook_steps import steps_of
-from langmem_tiers.turn.state import Task
-from langmem_tiers.turn.tasks import STATUSES, Seen, newly_completed, workflow_of
+from langmem_tiers.state.state import Task
+from langmem_tiers.state.tasks import STATUSES, Seen, newly_completed, workflow_of
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 NOTHING = Seen({}, ())

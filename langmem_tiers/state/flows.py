@@ -14,7 +14,7 @@ from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
-from langmem_tiers.turn.state import (
+from langmem_tiers.state.state import (
     DailySpend,
     EmotionalState,
     Goal,
@@ -24,7 +24,7 @@ from langmem_tiers.turn.state import (
     Task,
     checked_id,
 )
-from langmem_tiers.turn.stored import stored, to_value
+from langmem_tiers.state.stored import stored, to_value
 
 WINDOW = dt.timedelta(hours=1)
 """How far back a conversation is remembered (specification)."""

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.new import checked_text, label
-from langmem_tiers.turn.state import Task
+from langmem_tiers.state.state import Task
 
 COMPLETED: Final = "completed"
 IN_PROGRESS: Final = "in_progress"

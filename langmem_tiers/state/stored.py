@@ -8,7 +8,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from langmem_tiers.turn.state import (
+from langmem_tiers.state.state import (
     DailySpend,
     EmotionalState,
     Goal,
