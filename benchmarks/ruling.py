@@ -20,9 +20,9 @@ from langmem_tiers.consolidate.duplicates import same
 from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.judge import Judge, Pair, Question
 from langmem_tiers.core.prompts import JUDGE_CONTRADICTS, UNKNOWN_SPEAKER
-from langmem_tiers.generalising import General
 from langmem_tiers.judging import JudgedPair, Judgement
 from langmem_tiers.learn.generalise import abstracted
+from langmem_tiers.learn.generalising import General
 from langmem_tiers.summarising import SummedUp
 
 _MEMORY = re.compile(

@@ -39,8 +39,8 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.structured import checked_model
-from langmem_tiers.generalising import generaliser_of
 from langmem_tiers.judging import judge_of
+from langmem_tiers.learn.generalising import generaliser_of
 from langmem_tiers.runs import Remembered, tiered
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.summarising import summariser_of

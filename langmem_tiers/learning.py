@@ -15,12 +15,12 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.learn.lessons import Concern
 from langmem_tiers.learn.outcome import OutcomeReport, Run
 from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.reflecting import reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learning_flows import LearningFlows, Showing
 from langmem_tiers.memory_flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.reflecting import reflector_of
 from langmem_tiers.remember.new import checked_text, label, share
 from langmem_tiers.store.store import TieredStore
 

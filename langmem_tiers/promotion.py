@@ -12,9 +12,9 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.types import BUILT_IN, MemoryTypes
-from langmem_tiers.generalising import generaliser_of
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
+from langmem_tiers.learn.generalising import generaliser_of
 from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.rollback import Demotion

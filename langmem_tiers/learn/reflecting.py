@@ -35,7 +35,7 @@ def reflector_of(model: BaseChatModel) -> Reflector:
 
     Example:
         ```python
-        from langmem_tiers.reflecting import reflector_of
+        from langmem_tiers.learn.reflecting import reflector_of
 
         lesson = reflector_of(model).call(attempt)
         ```

@@ -30,7 +30,7 @@ def generaliser_of(model: BaseChatModel) -> Generaliser:
 
     Example:
         ```python
-        from langmem_tiers.generalising import generaliser_of
+        from langmem_tiers.learn.generalising import generaliser_of
 
         general = generaliser_of(model).call("In billing-service, run migrations first", ["acme"])
         ```
