@@ -19,11 +19,11 @@ from langmem_tiers.consolidate.contradictions import contradictions
 from langmem_tiers.consolidate.duplicates import same
 from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.judge import Judge, Pair, Question
+from langmem_tiers.consolidate.judging import JudgedPair, Judgement
+from langmem_tiers.consolidate.summarising import SummedUp
 from langmem_tiers.core.prompts import JUDGE_CONTRADICTS, UNKNOWN_SPEAKER
-from langmem_tiers.judging import JudgedPair, Judgement
 from langmem_tiers.learn.generalise import abstracted
 from langmem_tiers.learn.generalising import General
-from langmem_tiers.summarising import SummedUp
 
 _MEMORY = re.compile(
     r'<memory number="(\d+)" since="([^"]*)" speaker="([^"]*)">\n(.*?)\n</memory>$',

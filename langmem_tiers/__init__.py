@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
     from langmem_tiers.consolidate.revise import Restoration, Retraction
     from langmem_tiers.consolidate.schedule import ConsolidationSchedule
-    from langmem_tiers.consolidate.session_end import SessionReport
+    from langmem_tiers.consolidate.session import SessionReport
     from langmem_tiers.consolidation import consolidation_due, create_consolidation_graph
     from langmem_tiers.coordinator import MemoryCoordinator
     from langmem_tiers.core.bounds import Bounds
@@ -431,7 +431,7 @@ _MODULES = {
     "RollbackError": "core.errors",
     "Route": "turn.routing",
     "Section": "turn.fragment",
-    "SessionReport": "consolidate.session_end",
+    "SessionReport": "consolidate.session",
     "SessionStart": "hook_data",
     "SessionStop": "hook_data",
     "ShortTermSnapshot": "state.state",

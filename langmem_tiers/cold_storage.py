@@ -22,7 +22,7 @@ from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:
-    from langmem_tiers.archiving import ArchiveFiles
+    from langmem_tiers.consolidate.files import ArchiveFiles
 
 
 class ColdStorageVerbs:
@@ -161,6 +161,6 @@ def _keys(keys: Iterable[str] | None) -> list[str] | None:
 
 
 def _files() -> ArchiveFiles:
-    from langmem_tiers.archiving import ArchiveFiles
+    from langmem_tiers.consolidate.files import ArchiveFiles
 
     return ArchiveFiles()

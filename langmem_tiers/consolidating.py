@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
-from langmem_tiers.consolidate.session_end import Ending, SessionReport, end_session, notes_of
+from langmem_tiers.consolidate.session import Ending, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.session_rules import Summariser
 from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.consolidate.summarising import summariser_of
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import encode
@@ -20,7 +21,6 @@ from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import label
 from langmem_tiers.reviews import ReviewVerbs
-from langmem_tiers.summarising import summariser_of
 
 
 class SessionNote(NamedTuple):

@@ -11,9 +11,11 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
+from langmem_tiers.consolidate.judging import judge_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
+from langmem_tiers.consolidate.summarising import summariser_of
 from langmem_tiers.consolidation_nodes import (
     ConsolidationState,
     Does,
@@ -39,11 +41,9 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.structured import checked_model
-from langmem_tiers.judging import judge_of
 from langmem_tiers.learn.generalising import generaliser_of
 from langmem_tiers.runs import Remembered, tiered
 from langmem_tiers.store.store import TieredStore
-from langmem_tiers.summarising import summariser_of
 
 try:
     from langgraph.graph import END, START, StateGraph
@@ -220,7 +220,7 @@ def _check_nodes(names: Sequence[str]) -> None:
 def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str, Step]:
     archive = None
     if policy.archive is not None:
-        from langmem_tiers.archiving import ArchiveFiles  # noqa: PLC0415 - an extra of its own
+        from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
 
         archive = Archive(ArchiveFiles())
     if model is None:

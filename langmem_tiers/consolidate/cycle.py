@@ -11,7 +11,7 @@ from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.promotion import Demote, Promote
 from langmem_tiers.consolidate.rise import Rise
-from langmem_tiers.consolidate.session_end import SessionEnd
+from langmem_tiers.consolidate.session import SessionEnd
 from langmem_tiers.consolidate.session_rules import Summariser
 from langmem_tiers.consolidate.steps import Step
 from langmem_tiers.consolidate.supersede import Supersede

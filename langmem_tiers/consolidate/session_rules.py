@@ -15,14 +15,14 @@ from uuid import NAMESPACE_OID, uuid5
 from langmem_tiers.consolidate.claims import statements
 from langmem_tiers.consolidate.duplicates import Cluster, clusters, same_text
 from langmem_tiers.consolidate.items import Item
+from langmem_tiers.consolidate.lasting import not_lasting
 from langmem_tiers.consolidate.policy import MergePolicy, RisePolicy
 from langmem_tiers.consolidate.rising import Note, rises
+from langmem_tiers.consolidate.significance import category
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.lasting import not_lasting
-from langmem_tiers.remember.significance import category
 
 WORKING = "working"
 """The memory type that a session's end clears."""

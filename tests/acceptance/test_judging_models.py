@@ -17,9 +17,9 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.judge import Question
+from langmem_tiers.consolidate.judging import LONGEST, judge_of
 from langmem_tiers.consolidate.session_rules import Concept, Summary, Told
-from langmem_tiers.judging import LONGEST, judge_of
-from langmem_tiers.summarising import summariser_of
+from langmem_tiers.consolidate.summarising import summariser_of
 from tests.support.wayward_chat import SILENCE, Reply, Wayward, fails, says, wayward
 
 Way = Literal["sync", "async"]

@@ -327,7 +327,7 @@ sys.modules["pyarrow"] = None
 import langmem_tiers.coordinator
 from langmem_tiers.core.errors import MissingExtraError
 try:
-    import langmem_tiers.archiving
+    import langmem_tiers.consolidate.files
 except MissingExtraError as error:
     print(error)
 """

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.archiving import ArchiveFiles
 from langmem_tiers.consolidate.archive import Archive
+from langmem_tiers.consolidate.files import ArchiveFiles
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import (

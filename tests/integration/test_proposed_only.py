@@ -20,8 +20,8 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
+from langmem_tiers.consolidate.judging import Judgement
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.judging import Judgement
 from tests.support.coordinating import coordinator
 from tests.support.cycling import column, without_events
 from tests.support.opening import Clock, text_index

@@ -18,7 +18,7 @@ from langmem_tiers import (
     MemoryCoordinator,
     TieredStore,
 )
-from langmem_tiers.consolidate.session_end import SessionReport
+from langmem_tiers.consolidate.session import SessionReport
 from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.postgres.flow import Query
 from tests.support.coordinating import Caller, calling, coordinator

@@ -33,7 +33,7 @@ BATCH = 3
 """Memories a batch, so that few memories make several."""
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([__name__, "langmem_tiers.archiving"])
+_context.set_forkserver_preload([__name__, "langmem_tiers.consolidate.files"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

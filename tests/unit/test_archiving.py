@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.archiving import ArchiveFiles, _packed, _unpacked
 from langmem_tiers.consolidate.archive import ArchivedMemory, Content
+from langmem_tiers.consolidate.files import ArchiveFiles, _packed, _unpacked
 from langmem_tiers.core.errors import ArchiveError
 
 BIGINT = st.integers(-(2**63), 2**63 - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langmem_tiers.remember.lasting import ASKED, NOTHING, REQUESTED, SUPPOSED, not_lasting
+from langmem_tiers.consolidate.lasting import ASKED, NOTHING, REQUESTED, SUPPOSED, not_lasting
 
 LASTING = """\
 I prefer dark roast in the morning.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.remember.significance import category, decision_type
+from langmem_tiers.consolidate.significance import category, decision_type
 from langmem_tiers.remind.moments import moment_in
 from langmem_tiers.remind.prompted import intended_in, priority_of
 

@@ -67,7 +67,7 @@ def decision_type(text: str) -> str | None:
 
     Example:
         ```python
-        from langmem_tiers.remember.significance import decision_type
+        from langmem_tiers.consolidate.significance import decision_type
 
         assert decision_type("We decided to use Redis for sessions.") == "decision"
         assert decision_type("We have not decided yet.") is None

@@ -157,7 +157,7 @@ def not_lasting(text: str) -> str | None:
 
     Example:
         ```python
-        from langmem_tiers.remember.lasting import not_lasting
+        from langmem_tiers.consolidate.lasting import not_lasting
 
         assert not_lasting("Deployments need two approvals.") is None
         assert not_lasting("Can you help?") == "it asks"

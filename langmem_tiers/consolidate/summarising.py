@@ -53,7 +53,7 @@ def summariser_of(model: BaseChatModel) -> Summariser:
 
     Example:
         ```python
-        from langmem_tiers.summarising import summariser_of
+        from langmem_tiers.consolidate.summarising import summariser_of
 
         summary = summariser_of(model).call(notes)
         ```

@@ -59,7 +59,7 @@ def judge_of(model: BaseChatModel) -> Judge:
 
     Example:
         ```python
-        from langmem_tiers.judging import judge_of
+        from langmem_tiers.consolidate.judging import judge_of
 
         (alike,) = judge_of(model).call("same", [(older, newer)])
         ```
