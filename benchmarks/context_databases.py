@@ -16,7 +16,7 @@ from pgvector.psycopg import register_vector
 from benchmarks.context_data import DIMS, MADE, Talks, context, tenant_name
 from benchmarks.databases import VECTOR_INDEX, Report, create
 from langmem_tiers import EmbeddedPostgres, MemoryCoordinator, TieredStore
-from langmem_tiers.asking import new_memories
+from langmem_tiers.memory.asking import new_memories
 
 _BATCH = 250
 

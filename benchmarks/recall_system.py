@@ -19,9 +19,9 @@ from langmem_tiers import (
     TieredStore,
     local_index,
 )
-from langmem_tiers.asking import new_memories
 from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Query, Row
 from langmem_tiers.recall.candidates import Candidate, Scope, read_rows
 from langmem_tiers.recall.evidence import FEATURES, features

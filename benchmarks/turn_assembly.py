@@ -32,7 +32,7 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.asking import new_memories
+from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Call, Flow, Query, Script
 from langmem_tiers.turn.assemble import assemble
 from langmem_tiers.turn.fragment import Fragment, Section

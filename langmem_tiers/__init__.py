@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.schedule import ConsolidationSchedule
     from langmem_tiers.consolidate.session import SessionReport
     from langmem_tiers.consolidation import consolidation_due, create_consolidation_graph
-    from langmem_tiers.coordinator import MemoryCoordinator
     from langmem_tiers.core.bounds import Bounds
     from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.errors import (
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.evolving_nodes import create_evolution_node, create_skill_node
-    from langmem_tiers.hook_data import PromptSubmit, SessionStart, SessionStop
     from langmem_tiers.hook_middleware import MemoryHooksMiddleware
     from langmem_tiers.hook_nodes import (
         HookState,
@@ -73,7 +71,6 @@ if TYPE_CHECKING:
         create_session_start_node,
         create_user_prompt_node,
     )
-    from langmem_tiers.hooks import MemoryHooks
     from langmem_tiers.learn.explain import Explanation
     from langmem_tiers.learn.outcome import OutcomeReport
     from langmem_tiers.learn.policy import PromotionPolicy
@@ -86,6 +83,11 @@ if TYPE_CHECKING:
         create_promotion_node,
         create_reflexion_node,
     )
+    from langmem_tiers.memory.buffer import WorkingMemoryBuffer
+    from langmem_tiers.memory.coordinator import MemoryCoordinator
+    from langmem_tiers.memory.hook_data import PromptSubmit, SessionStart, SessionStop
+    from langmem_tiers.memory.hooks import MemoryHooks
+    from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.middleware import TieredMemoryMiddleware
     from langmem_tiers.nodes import MemoryState, create_recall_node
     from langmem_tiers.orchestrator import MemoryOrchestrator
@@ -110,7 +112,6 @@ if TYPE_CHECKING:
     from langmem_tiers.review_nodes import create_review_node
     from langmem_tiers.session_nodes import create_session_end_node
     from langmem_tiers.settings import MemorySettings
-    from langmem_tiers.short_term import ShortTermState
     from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, PromptMemory
     from langmem_tiers.state.state import (
         DailySpend,
@@ -142,7 +143,6 @@ if TYPE_CHECKING:
         create_tool_tracking_node,
     )
     from langmem_tiers.worker import ConsolidationWorker
-    from langmem_tiers.working_memory import WorkingMemoryBuffer
 
     __all__ = [
         "ORCHESTRATOR",
@@ -382,8 +382,8 @@ _MODULES = {
     "LocalEmbeddings": "postgres.embeddings",
     "Memorized": "turn.routing",
     "MemoryContext": "core.memory",
-    "MemoryCoordinator": "coordinator",
-    "MemoryHooks": "hooks",
+    "MemoryCoordinator": "memory.coordinator",
+    "MemoryHooks": "memory.hooks",
     "MemoryHooksMiddleware": "hook_middleware",
     "MemoryOrchestrator": "orchestrator",
     "MemorySettings": "settings",
@@ -411,7 +411,7 @@ _MODULES = {
     "PromotionPolicy": "learn.policy",
     "PromptMemories": "state.buffer",
     "PromptMemory": "state.buffer",
-    "PromptSubmit": "hook_data",
+    "PromptSubmit": "memory.hook_data",
     "Quarantined": "remember.quarantine",
     "QueryTimeoutError": "core.errors",
     "Recollection": "core.memory",
@@ -432,10 +432,10 @@ _MODULES = {
     "Route": "turn.routing",
     "Section": "turn.fragment",
     "SessionReport": "consolidate.session",
-    "SessionStart": "hook_data",
-    "SessionStop": "hook_data",
+    "SessionStart": "memory.hook_data",
+    "SessionStop": "memory.hook_data",
     "ShortTermSnapshot": "state.state",
-    "ShortTermState": "short_term",
+    "ShortTermState": "memory.short_term",
     "Signature": "learn.signature",
     "Stage": "turn.layout",
     "StoreResult": "core.memory",
@@ -459,7 +459,7 @@ _MODULES = {
     "TurnMiddleware": "turn_middleware",
     "TurnTrace": "turn.trace",
     "When": "remind.triggers",
-    "WorkingMemoryBuffer": "working_memory",
+    "WorkingMemoryBuffer": "memory.buffer",
     "consolidation_due": "consolidation",
     "create_acknowledge_node": "reminder_nodes",
     "create_assemble_node": "turn_nodes",

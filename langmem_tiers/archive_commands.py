@@ -49,7 +49,7 @@ def archive(
 ) -> None:
     """Move what is old, hardly read and unimportant to files, from where restore gets it back."""
     from langmem_tiers import rendering
-    from langmem_tiers.cold_storage import archiving
+    from langmem_tiers.memory.cold_storage import archiving
 
     policy = ArchivalPolicy(
         url=to,
@@ -142,7 +142,7 @@ def _restored(
     store: TieredStore, context: MemoryContext, names: list[str], keys: list[str] | None
 ) -> Iterator[tuple[str, RestoreReport]]:
     from langmem_tiers import rendering
-    from langmem_tiers.cold_storage import restoring
+    from langmem_tiers.memory.cold_storage import restoring
 
     with rendering.progress("Restoring", len(names)) as advance:
         for name in names:

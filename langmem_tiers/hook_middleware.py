@@ -9,16 +9,16 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.attempts import this_turn
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import MissingExtraError
-from langmem_tiers.hook_data import (
+from langmem_tiers.hook_nodes import OnError, Said, careful_of, hooks_of, merged, noted, submitted
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.hook_data import (
     EXPIRE_DAYS,
     Intends,
     checked_options,
 )
-from langmem_tiers.hook_nodes import OnError, Said, careful_of, hooks_of, merged, noted, submitted
-from langmem_tiers.hooks import MemoryHooks
-from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.recalled import with_recalled
 from langmem_tiers.remind.asked import (
     DEFAULT_LIMIT,

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.attempts import messages_of
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -24,13 +23,14 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import storable
-from langmem_tiers.hook_data import (
+from langmem_tiers.hook_steps import steps_of
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.hook_data import (
     EXPIRE_DAYS,
     Intends,
     checked_options,
 )
-from langmem_tiers.hook_steps import steps_of
-from langmem_tiers.hooks import MemoryHooks
+from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.nodes import MemoryState
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS

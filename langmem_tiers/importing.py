@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from langmem_tiers.asking import new_memories
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.importers import BadRecord, Record
+from langmem_tiers.memory.asking import new_memories
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.store.store import TieredStore
 
 BATCH = 200

@@ -9,14 +9,14 @@ from uuid import uuid4
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.asking import DEFAULT_LIMIT
 from langmem_tiers.attempts import attempts_in, concern_of
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory.asking import DEFAULT_LIMIT
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recalled import recalled_text, with_recalled
 from langmem_tiers.runs import (
     DEFAULT_LESSONS,

@@ -10,13 +10,13 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.attempts import concern_of, led_by
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.bounds import Bounds
 from langmem_tiers.core.documents import facts
 from langmem_tiers.core.errors import MissingExtraError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recalled import recalled_text
 from langmem_tiers.runs import (
     DEFAULT_LESSONS,

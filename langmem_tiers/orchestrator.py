@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.skills import MIN_SUPPORT
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, Plan
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.remember.new import checked_text, label

@@ -27,7 +27,7 @@ def quarantine(
 ) -> None:
     """List what the gate holds back, oldest first; release or reject one of it."""
     from langmem_tiers import rendering
-    from langmem_tiers.asking import checked_limit
+    from langmem_tiers.memory.asking import checked_limit
     from langmem_tiers.remember import quarantine as held
     from langmem_tiers.remember.trust import TrustPolicy
 

@@ -14,10 +14,10 @@ from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.attempts import about_to_run, messages_of
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
 from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.core.values import storable
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.nodes import node, this_run
 from langmem_tiers.recall.fence import labelled
 from langmem_tiers.remind.asked import (

@@ -8,13 +8,13 @@ from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
 from langmem_tiers.core.prompts import (
     COMPLETE_REMINDER,
     REMINDER_WAS_CLOSED,
     REMINDER_WAS_COMPLETED,
 )
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.runs import Remembered
 
 try:

@@ -14,10 +14,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.documents import to_document
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.tracing import untraced
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recall.rank import ProfileFunction
 
 

@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.asking import checked_limit
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,
@@ -18,6 +16,8 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
+from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.nodes import node
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.new import parsed_moment

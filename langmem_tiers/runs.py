@@ -21,14 +21,14 @@ from typing import Any, Literal, TypedDict, TypeVar, cast
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 
-from langmem_tiers.asking import Asking
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.tracing import trace_id
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learning import lesson_limit
+from langmem_tiers.memory.asking import Asking
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.learning import lesson_limit
 from langmem_tiers.recall.rank import ProfileFunction
 from langmem_tiers.remember.new import share
 from langmem_tiers.store.store import TieredStore

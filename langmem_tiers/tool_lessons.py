@@ -9,12 +9,12 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from langmem_tiers.attempts import HELD, answered_in, approach_of, messages_of, tool_of
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recalled import recalled_text
 from langmem_tiers.runs import (
     DEFAULT_LESSONS,

@@ -10,9 +10,9 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.messages import ToolMessage
 
 from langmem_tiers.attempts import HELD
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import DatabaseError, MissingExtraError
 from langmem_tiers.core.prompts import REMINDED_BEFORE_THE_CALL
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.nodes import this_run
 from langmem_tiers.remind.intentions import Reminder
 from langmem_tiers.reminder_nodes import reminders_text

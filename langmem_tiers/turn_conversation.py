@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.explain import shortened
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import storable
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Plan
 from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.state.flows import Whose, look

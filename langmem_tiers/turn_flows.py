@@ -15,7 +15,7 @@ from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn import traces
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.stored import stored_values
-from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, anew
 from langmem_tiers.remember.admission import Applied, admitted, needs_admission
 from langmem_tiers.remember.admit import SAME_KEY, without_held_twins

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from langmem_tiers.asking import checked_limit
-from langmem_tiers.coordinator import MemoryCoordinator
+from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.turn.trace import EndedTurn, TurnTrace
 from langmem_tiers.turn.trace_flows import history, turns

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Plan
 from langmem_tiers.turn.fragment import Fragment, Section
 

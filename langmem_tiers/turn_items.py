@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.asking import new_memories
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Destination
+from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.remember.admit import Gate, Judged, passed
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.new import NewMemory

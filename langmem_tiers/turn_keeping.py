@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Plan
 from langmem_tiers.remember.admit import Judged, result_of
 from langmem_tiers.remember.new import NewMemory, to_write

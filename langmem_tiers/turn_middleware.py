@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final, NotRequired
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.core.values import storable
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.postgres.flow import Flow, Plan
 from langmem_tiers.recalled import with_recalled

@@ -11,11 +11,11 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.attempts import calls_in, messages_of, this_turn
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.values import storable
 from langmem_tiers.learning_nodes import Judge, judged_of
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.nodes import this_run
 from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.postgres.flow import Plan

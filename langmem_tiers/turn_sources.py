@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Protocol
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import RECALL_OPTIONS, Recollection
 from langmem_tiers.core.values import storable
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, Plan
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry

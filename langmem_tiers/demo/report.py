@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Group
 from rich.panel import Panel
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.demo.agent import State, errors
 from langmem_tiers.demo.days import FROM_THE_START, LATER, History, Record, context_of
 from langmem_tiers.demo.panels import grid, panel
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.store.store import TieredStore
 
 FOLLOWED = "thousands"

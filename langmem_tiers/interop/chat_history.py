@@ -11,14 +11,14 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
-from langmem_tiers.asking import new_memories
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.bounds import Bounds
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.importers.langchain import message_facts
 from langmem_tiers.importers.settle import check_storable
+from langmem_tiers.memory.asking import new_memories
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.connection import translated
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 

@@ -324,7 +324,7 @@ def test_without_the_extra_the_error_names_it() -> None:
     program = """
 import sys
 sys.modules["pyarrow"] = None
-import langmem_tiers.coordinator
+import langmem_tiers.memory.coordinator
 from langmem_tiers.core.errors import MissingExtraError
 try:
     import langmem_tiers.consolidate.files

@@ -23,8 +23,8 @@ from langmem_tiers import (
     Tier,
     TieredStore,
 )
-from langmem_tiers.asking import Asking
 from langmem_tiers.core.config import CoordinatorSettings
+from langmem_tiers.memory.asking import Asking
 from langmem_tiers.nodes import MemoryState, create_recall_node
 from langmem_tiers.recalled import recalled_text, with_recalled
 from langmem_tiers.runs import RecallOptions

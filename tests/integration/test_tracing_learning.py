@@ -16,9 +16,9 @@ from pydantic import SecretStr
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, Tier
 from langmem_tiers.core.tracing import _inputs, traced
-from langmem_tiers.evolving import EvolvingVerbs
-from langmem_tiers.learning import LearningVerbs
-from langmem_tiers.promotion import PromotionVerbs
+from langmem_tiers.memory.evolving import EvolvingVerbs
+from langmem_tiers.memory.learning import LearningVerbs
+from langmem_tiers.memory.promotion import PromotionVerbs
 from tests.support.chat_server import serving
 from tests.support.graphs import BROKEN, TASK
 from tests.support.langsmith_server import OFF, Runs, run_program, traced_to, vectors

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from langmem_tiers import MemoryContext, Reviewer, Reviewers, TieredStore
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.hooks import MemoryHooks
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.assemble import Decided

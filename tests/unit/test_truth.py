@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.asking import Asking
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import told
+from langmem_tiers.memory.asking import Asking
 from langmem_tiers.remember.new import NewMemory, to_write
 
 MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone

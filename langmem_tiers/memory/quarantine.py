@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from langmem_tiers.asking import checked_limit, memory_key
 from langmem_tiers.core.errors import InvalidTypeError, NotQuarantinedError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.memory.asking import checked_limit, memory_key
+from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember import quarantine
 from langmem_tiers.remember.new import checked_text, parsed_moment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from langmem_tiers.asking import memory_key
 from langmem_tiers.consolidate import history, revise
 from langmem_tiers.consolidate.history import History
 from langmem_tiers.consolidate.revise import Restoration, Retraction, Revising
@@ -10,7 +9,8 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.memory.asking import memory_key
+from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.store.store import TieredStore

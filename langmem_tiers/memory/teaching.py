@@ -9,8 +9,8 @@ from langmem_tiers.core.memory import MemoryContext, StoreResult
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.learn.reflexion import Reflexion, pattern
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.learning import Failure
-from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.memory.flows import MemoryFlows
+from langmem_tiers.memory.learning import Failure
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import NewMemory, normalised_tags
 from langmem_tiers.store.store import TieredStore

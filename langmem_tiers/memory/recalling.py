@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from langmem_tiers.asking import Asking
 from langmem_tiers.core.memory import MemoryContext, Recollections, Tier
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learning import showing
-from langmem_tiers.learning_flows import LearningFlows
+from langmem_tiers.memory.asking import Asking
+from langmem_tiers.memory.learning import showing
+from langmem_tiers.memory.learning_flows import LearningFlows
 from langmem_tiers.recall.rank import ProfileFunction
 from langmem_tiers.store.store import TieredStore
 

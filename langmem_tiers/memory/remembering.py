@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.asking import new_memories, new_memory
 from langmem_tiers.core.memory import StoreResult, Tier
 from langmem_tiers.core.tracing import traced
+from langmem_tiers.memory.asking import new_memories, new_memory
+from langmem_tiers.memory.reviews import ReviewVerbs
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.reviews import ReviewVerbs
 
 
 class RememberingVerbs(ReviewVerbs):

@@ -28,7 +28,7 @@ from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learn.skills import Trace, skill_candidates
 from langmem_tiers.learn.stored import stored_values
 from langmem_tiers.learn.worth import Promoting
-from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry

@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.asking import Asking, memory_key, new_memory
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext, StoreResult
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.memory.asking import Asking, memory_key, new_memory
+from langmem_tiers.memory.flows import MemoryFlows
+from langmem_tiers.memory.reviews import ReviewVerbs
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.admit import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, label, parsed_moment
@@ -44,7 +45,6 @@ from langmem_tiers.remind.triggers import (
     When,
     trigger_of,
 )
-from langmem_tiers.reviews import ReviewVerbs
 from langmem_tiers.store.store import TieredStore
 
 

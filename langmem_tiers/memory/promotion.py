@@ -6,7 +6,6 @@ from dataclasses import fields
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.asking import memory_key
 from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext
@@ -18,7 +17,8 @@ from langmem_tiers.learn.generalising import generaliser_of
 from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.rollback import Demotion
-from langmem_tiers.learning_flows import LearningFlows
+from langmem_tiers.memory.asking import memory_key
+from langmem_tiers.memory.learning_flows import LearningFlows
 from langmem_tiers.remember.new import label
 from langmem_tiers.store.store import TieredStore
 

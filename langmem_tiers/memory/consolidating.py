@@ -18,9 +18,9 @@ from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.values import content_of
+from langmem_tiers.memory.reviews import ReviewVerbs
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import label
-from langmem_tiers.reviews import ReviewVerbs
 
 
 class SessionNote(NamedTuple):

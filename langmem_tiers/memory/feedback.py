@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TYPE_CHECKING
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.learn.outcome import OutcomeReport
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 
 if TYPE_CHECKING:
     from langsmith.schemas import Feedback
@@ -50,7 +50,7 @@ def record_feedback(
     Example:
         ```python
         from langsmith import Client
-        from langmem_tiers.feedback import record_feedback
+        from langmem_tiers.memory.feedback import record_feedback
 
         record_feedback(memory, Client().list_feedback(run_ids=runs, feedback_key=["user_score"]))
         ```

@@ -11,12 +11,12 @@ from typing import Final
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.asking import checked_limit
 from langmem_tiers.core.config import CoordinatorSettings
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.review import Panel, Reviewers
 from langmem_tiers.remember.review_models import panel_of

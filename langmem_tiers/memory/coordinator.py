@@ -12,39 +12,39 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from langmem_tiers.asking import DEFAULT_LIMIT, Asking
-from langmem_tiers.cold_storage import ColdStorageVerbs
-from langmem_tiers.consolidating import ConsolidatingVerbs
 from langmem_tiers.core.config import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext, Recollection, Tier
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.types import MemoryType, MemoryTypes
-from langmem_tiers.evolving import EvolvingVerbs
 from langmem_tiers.learn.outcome import LearningStats
-from langmem_tiers.learning import LearningVerbs
-from langmem_tiers.learning_flows import LearningFlows
-from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.memory.asking import DEFAULT_LIMIT, Asking
+from langmem_tiers.memory.cold_storage import ColdStorageVerbs
+from langmem_tiers.memory.consolidating import ConsolidatingVerbs
+from langmem_tiers.memory.evolving import EvolvingVerbs
+from langmem_tiers.memory.flows import MemoryFlows
+from langmem_tiers.memory.learning import LearningVerbs
+from langmem_tiers.memory.learning_flows import LearningFlows
+from langmem_tiers.memory.promotion import PromotionVerbs, promotion_policy
+from langmem_tiers.memory.quarantine import QuarantineVerbs
+from langmem_tiers.memory.recalling import RecallingVerbs
+from langmem_tiers.memory.remembering import RememberingVerbs
+from langmem_tiers.memory.reminding import RemindingVerbs
+from langmem_tiers.memory.reviews import UnderWay, later_panel, storage_panel
+from langmem_tiers.memory.revising import RevisingVerbs
+from langmem_tiers.memory.short_term import ShortTermState
+from langmem_tiers.memory.teaching import TeachingVerbs
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
-from langmem_tiers.promotion import PromotionVerbs, promotion_policy
-from langmem_tiers.quarantine import QuarantineVerbs
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recall.recall import Reader
 from langmem_tiers.recall.rerank import reranker_of
-from langmem_tiers.recalling import RecallingVerbs
 from langmem_tiers.remember.admit import Gate, checked_detectors
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.relevance import reviews_of
 from langmem_tiers.remember.review import Reviewers
-from langmem_tiers.remembering import RememberingVerbs
-from langmem_tiers.reminding import RemindingVerbs
-from langmem_tiers.reviews import UnderWay, later_panel, storage_panel
-from langmem_tiers.revising import RevisingVerbs
-from langmem_tiers.short_term import ShortTermState
 from langmem_tiers.store.ops import to_tier
 from langmem_tiers.store.store import TieredStore
-from langmem_tiers.teaching import TeachingVerbs
 
 
 class MemoryCoordinator(

@@ -10,11 +10,12 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.coordinator import MemoryCoordinator
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext, StoreResult
 from langmem_tiers.core.tracing import traced
-from langmem_tiers.hook_data import (
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.hook_data import (
     EXPIRE_DAYS,
     Intends,
     PromptSubmit,
@@ -29,7 +30,6 @@ from langmem_tiers.hook_data import (
     given,
     told_of,
 )
-from langmem_tiers.learn.outcome import Run
 from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates

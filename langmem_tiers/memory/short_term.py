@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
+from langmem_tiers.memory.pursuing import PursuingVerbs
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.pursuing import PursuingVerbs
 from langmem_tiers.remember.new import label
 from langmem_tiers.state import flows
 from langmem_tiers.state.state import (

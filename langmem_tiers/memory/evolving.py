@@ -9,7 +9,7 @@ from langmem_tiers.core.memory import MemoryContext, StoreResult
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING
 from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
-from langmem_tiers.learning_flows import LearningFlows
+from langmem_tiers.memory.learning_flows import LearningFlows
 from langmem_tiers.store.store import TieredStore
 
 

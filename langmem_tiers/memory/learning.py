@@ -7,7 +7,6 @@ from typing import Any, overload
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.asking import Asking
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections, StoreResult
 from langmem_tiers.core.namespaces import check_key
@@ -18,8 +17,9 @@ from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.reflecting import reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.learning_flows import LearningFlows, Showing
-from langmem_tiers.memory_flows import MemoryFlows
+from langmem_tiers.memory.asking import Asking
+from langmem_tiers.memory.flows import MemoryFlows
+from langmem_tiers.memory.learning_flows import LearningFlows, Showing
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import checked_text, label, share
 from langmem_tiers.store.store import TieredStore

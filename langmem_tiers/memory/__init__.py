@@ -1,0 +1,1 @@
+"""MemoryCoordinator: the verbs by which an agent remembers."""
