@@ -90,7 +90,6 @@ if TYPE_CHECKING:
     from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.middleware import TieredMemoryMiddleware
     from langmem_tiers.nodes import MemoryState, create_recall_node
-    from langmem_tiers.orchestrator import MemoryOrchestrator
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
     from langmem_tiers.recalled import recalled_text
@@ -131,6 +130,7 @@ if TYPE_CHECKING:
     from langmem_tiers.turn.assemble import Assembled
     from langmem_tiers.turn.fragment import Fragment, Section
     from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
+    from langmem_tiers.turn.orchestrator import MemoryOrchestrator
     from langmem_tiers.turn.persona import OperationalState, Persona
     from langmem_tiers.turn.report import CommitReport
     from langmem_tiers.turn.routing import Memorized, Route, Tracked
@@ -385,7 +385,7 @@ _MODULES = {
     "MemoryCoordinator": "memory.coordinator",
     "MemoryHooks": "memory.hooks",
     "MemoryHooksMiddleware": "hook_middleware",
-    "MemoryOrchestrator": "orchestrator",
+    "MemoryOrchestrator": "turn.orchestrator",
     "MemorySettings": "settings",
     "MemoryState": "nodes",
     "MemoryStats": "core.memory",

@@ -14,16 +14,16 @@ from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.postgres.flow import Flow, Plan
 from langmem_tiers.recalled import with_recalled
 from langmem_tiers.runs import Remembered, checked_blocking, last_question, of_state, text_of
 from langmem_tiers.spoken import said
 from langmem_tiers.tool_clock import Answer, ToolClock
+from langmem_tiers.turn.arguments import checked_turn
+from langmem_tiers.turn.keeping import Router
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
+from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.spending import Budget
-from langmem_tiers.turn_arguments import checked_turn
-from langmem_tiers.turn_keeping import Router
 from langmem_tiers.turn_nodes import begun, context_of, keep, track_calls
 from langmem_tiers.without_memory import OnError, carefully, errors_of
 

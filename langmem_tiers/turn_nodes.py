@@ -17,7 +17,6 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.learning_nodes import Judge, judged_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.nodes import this_run
-from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.postgres.flow import Plan
 from langmem_tiers.runs import (
     OfState,
@@ -28,12 +27,13 @@ from langmem_tiers.runs import (
     text_of,
 )
 from langmem_tiers.tool_clock import seconds_of
+from langmem_tiers.turn.arguments import checked_turn
 from langmem_tiers.turn.assemble import Assembled
+from langmem_tiers.turn.keeping import Router
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
+from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import Budget
-from langmem_tiers.turn_arguments import checked_turn
-from langmem_tiers.turn_keeping import Router
 
 try:
     from langgraph.runtime import get_runtime

@@ -17,8 +17,8 @@ from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.traces import trace_memory
 from langmem_tiers.remember.new import NewMemory, origin_keys, recalled_texts
+from langmem_tiers.turn.calls import Invocation
 from langmem_tiers.turn.fragment import Fragment
-from langmem_tiers.turn.invocation import Invocation
 from langmem_tiers.turn.trace import TurnEvent
 
 LONGEST_TASK: Final = 200

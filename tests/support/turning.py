@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.testing import Mode
+from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from tests.support.coordinating import Caller
 
 

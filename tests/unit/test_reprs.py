@@ -8,11 +8,11 @@ from langmem_tiers import MemoryContext, Reviewer, Reviewers, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import MemoryHooks
-from langmem_tiers.orchestrator import MemoryOrchestrator
 from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.assemble import Decided
 from langmem_tiers.turn.fragment import Fragment
 from langmem_tiers.turn.layout import ORCHESTRATOR
+from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 
 
 def test_a_repr_is_one_short_line_without_secrets() -> None:

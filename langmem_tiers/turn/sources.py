@@ -16,7 +16,10 @@ from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.trivial import triviality
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.store.read import embed_texts
+from langmem_tiers.turn.arguments import checked_parameters
+from langmem_tiers.turn.conversation import Conversation
 from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.identity import Identity, awaited, called, items_of, naming
 from langmem_tiers.turn.informed import (
     LEAST_INFORMED_MATCH,
     LEAST_MATCH,
@@ -28,9 +31,6 @@ from langmem_tiers.turn.informed import (
 )
 from langmem_tiers.turn.layout import Layout, Stage
 from langmem_tiers.turn.persona import OperationalState
-from langmem_tiers.turn_arguments import checked_parameters
-from langmem_tiers.turn_conversation import Conversation
-from langmem_tiers.turn_identity import Identity, awaited, called, items_of, naming
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"

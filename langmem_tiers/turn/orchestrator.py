@@ -20,23 +20,23 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, Plan
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.remember.new import checked_text, label
-from langmem_tiers.turn.assemble import Assembled, assemble
-from langmem_tiers.turn.invocation import shortened
-from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
-from langmem_tiers.turn.record import LONGEST_TASK, TurnRecord
-from langmem_tiers.turn.report import CommitReport
-from langmem_tiers.turn.spending import Budget, checked_tokens
-from langmem_tiers.turn_arguments import (
+from langmem_tiers.turn.arguments import (
     checked_filters,
     checked_function,
     checked_list,
     checked_stages,
     checked_turn,
 )
-from langmem_tiers.turn_flows import Settling, abandon, commit, fail
-from langmem_tiers.turn_history import HistoryVerbs
-from langmem_tiers.turn_keeping import KeepingVerbs, Router
-from langmem_tiers.turn_sources import as_source, built_in, filled
+from langmem_tiers.turn.assemble import Assembled, assemble
+from langmem_tiers.turn.calls import shortened
+from langmem_tiers.turn.commit import Settling, abandon, commit, fail
+from langmem_tiers.turn.history import HistoryVerbs
+from langmem_tiers.turn.keeping import KeepingVerbs, Router
+from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
+from langmem_tiers.turn.record import LONGEST_TASK, TurnRecord
+from langmem_tiers.turn.report import CommitReport
+from langmem_tiers.turn.sources import as_source, built_in, filled
+from langmem_tiers.turn.spending import Budget, checked_tokens
 
 _UNLIMITED = 10**9
 _log = logging.getLogger(__name__)

@@ -21,12 +21,8 @@ from langmem_tiers.state.stored import to_value
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn import spending
-from langmem_tiers.turn.invocation import Called, called, shortened
-from langmem_tiers.turn.record import TurnRecord
-from langmem_tiers.turn.routing import Memorized, Route, Tracked
-from langmem_tiers.turn.spending import Budget, BudgetStatus
-from langmem_tiers.turn.trace import Kind, TurnEvent, TurnTrace
-from langmem_tiers.turn_items import (
+from langmem_tiers.turn.calls import Called, called, shortened
+from langmem_tiers.turn.items import (
     as_memory,
     beginning,
     destinations,
@@ -37,6 +33,10 @@ from langmem_tiers.turn_items import (
     private,
     shown,
 )
+from langmem_tiers.turn.record import TurnRecord
+from langmem_tiers.turn.routing import Memorized, Route, Tracked
+from langmem_tiers.turn.spending import Budget, BudgetStatus
+from langmem_tiers.turn.trace import Kind, TurnEvent, TurnTrace
 
 STORED = "stored"
 """What the gate says of what it has nothing against."""

@@ -35,12 +35,12 @@ from langmem_tiers.store.write import (
     lock_writes,
 )
 from langmem_tiers.turn import report
+from langmem_tiers.turn.items import beginning
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import BudgetStatus
 from langmem_tiers.turn.trace import Ending, TurnEvent, TurnTrace, event_names, failure_name
 from langmem_tiers.turn.trace_flows import ended_call, history, is_of, lock_name, record_call
-from langmem_tiers.turn_items import beginning
 
 _TRACES = "\0traces"
 """The key that turns lock to read a project's traces and add their own."""
