@@ -22,8 +22,8 @@ from pydantic import create_model
 
 from benchmarks.faulty_tools import Task, call, tools
 from langmem_tiers import MemoryContext, TieredStore
-from langmem_tiers.learning_nodes import create_outcome_node, create_reflexion_node
-from langmem_tiers.nodes import MemoryState, create_recall_node
+from langmem_tiers.graph.learn import create_outcome_node, create_reflexion_node
+from langmem_tiers.graph.recall import MemoryState, create_recall_node
 
 CALLS = 4
 """A task is given up after so many."""

@@ -21,8 +21,8 @@ from benchmarks.year import END, NOTE_TTL, START, Event, Year
 from langmem_tiers import MemoryContext, MemoryCoordinator, Recollection, TieredStore
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import VERDICTS, Counts
-from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.store.store import local_index
 
 EVERY = timedelta(days=30)

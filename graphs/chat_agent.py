@@ -27,7 +27,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from langmem_tiers import MemoryContext
-from langmem_tiers.middleware import TieredMemoryMiddleware
+from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 
 INSTRUCTIONS = """\
 You are a helpful assistant. Use what you recall where it answers the user, and say so when you \

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.revise import Restoration, Retraction
     from langmem_tiers.consolidate.schedule import ConsolidationSchedule
     from langmem_tiers.consolidate.session import SessionReport
-    from langmem_tiers.consolidation import consolidation_due, create_consolidation_graph
     from langmem_tiers.core.bounds import Bounds
     from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.errors import (
@@ -63,14 +62,43 @@ if TYPE_CHECKING:
         TierStats,
     )
     from langmem_tiers.core.types import MemoryType, MemoryTypes
-    from langmem_tiers.evolving_nodes import create_evolution_node, create_skill_node
-    from langmem_tiers.hook_middleware import MemoryHooksMiddleware
-    from langmem_tiers.hook_nodes import (
+    from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
+    from langmem_tiers.graph.evolving import create_evolution_node, create_skill_node
+    from langmem_tiers.graph.hook_middleware import MemoryHooksMiddleware
+    from langmem_tiers.graph.hooks import (
         HookState,
         create_completed_task_node,
         create_session_start_node,
         create_user_prompt_node,
     )
+    from langmem_tiers.graph.learn import (
+        create_outcome_node,
+        create_promotion_node,
+        create_reflexion_node,
+    )
+    from langmem_tiers.graph.middleware import TieredMemoryMiddleware
+    from langmem_tiers.graph.recall import MemoryState, create_recall_node
+    from langmem_tiers.graph.recalled import recalled_text
+    from langmem_tiers.graph.remind import (
+        create_acknowledge_node,
+        create_reminder_node,
+        reminders_text,
+    )
+    from langmem_tiers.graph.reminder_tools import create_complete_reminder_tool
+    from langmem_tiers.graph.retriever import TieredMemoryRetriever
+    from langmem_tiers.graph.review import create_review_node
+    from langmem_tiers.graph.session import create_session_end_node
+    from langmem_tiers.graph.tool_clock import ToolClock
+    from langmem_tiers.graph.tool_lessons import ToolLessons
+    from langmem_tiers.graph.tool_reminders import ToolReminders
+    from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
+    from langmem_tiers.graph.turn import (
+        create_assemble_node,
+        create_commit_node,
+        create_tool_tracking_node,
+    )
+    from langmem_tiers.graph.turn_middleware import TurnMiddleware
+    from langmem_tiers.graph.worker import ConsolidationWorker
     from langmem_tiers.learn.explain import Explanation
     from langmem_tiers.learn.outcome import OutcomeReport
     from langmem_tiers.learn.policy import PromotionPolicy
@@ -78,21 +106,13 @@ if TYPE_CHECKING:
     from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
     from langmem_tiers.learn.rollback import Demotion
     from langmem_tiers.learn.signature import Signature, signature
-    from langmem_tiers.learning_nodes import (
-        create_outcome_node,
-        create_promotion_node,
-        create_reflexion_node,
-    )
     from langmem_tiers.memory.buffer import WorkingMemoryBuffer
     from langmem_tiers.memory.coordinator import MemoryCoordinator
     from langmem_tiers.memory.hook_data import PromptSubmit, SessionStart, SessionStop
     from langmem_tiers.memory.hooks import MemoryHooks
     from langmem_tiers.memory.short_term import ShortTermState
-    from langmem_tiers.middleware import TieredMemoryMiddleware
-    from langmem_tiers.nodes import MemoryState, create_recall_node
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
-    from langmem_tiers.recalled import recalled_text
     from langmem_tiers.remember.gate import Decision, GatePolicy
     from langmem_tiers.remember.panel import default_reviewers
     from langmem_tiers.remember.quarantine import Quarantined, Released
@@ -101,15 +121,6 @@ if TYPE_CHECKING:
     from langmem_tiers.remember.waiting import ReviewReport
     from langmem_tiers.remind.intentions import Intention, Reminder
     from langmem_tiers.remind.triggers import At, BeforeTool, If, When
-    from langmem_tiers.reminder_nodes import (
-        create_acknowledge_node,
-        create_reminder_node,
-        reminders_text,
-    )
-    from langmem_tiers.reminder_tools import create_complete_reminder_tool
-    from langmem_tiers.retriever import TieredMemoryRetriever
-    from langmem_tiers.review_nodes import create_review_node
-    from langmem_tiers.session_nodes import create_session_end_node
     from langmem_tiers.settings import MemorySettings
     from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, PromptMemory
     from langmem_tiers.state.state import (
@@ -123,10 +134,6 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.store.store import TieredStore, local_index
     from langmem_tiers.store.tier import TierView
-    from langmem_tiers.tool_clock import ToolClock
-    from langmem_tiers.tool_lessons import ToolLessons
-    from langmem_tiers.tool_reminders import ToolReminders
-    from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
     from langmem_tiers.turn.assemble import Assembled
     from langmem_tiers.turn.fragment import Fragment, Section
     from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
@@ -136,13 +143,6 @@ if TYPE_CHECKING:
     from langmem_tiers.turn.routing import Memorized, Route, Tracked
     from langmem_tiers.turn.spending import Budget, BudgetStatus
     from langmem_tiers.turn.trace import EndedTurn, TurnEvent, TurnTrace
-    from langmem_tiers.turn_middleware import TurnMiddleware
-    from langmem_tiers.turn_nodes import (
-        create_assemble_node,
-        create_commit_node,
-        create_tool_tracking_node,
-    )
-    from langmem_tiers.worker import ConsolidationWorker
 
     __all__ = [
         "ORCHESTRATOR",
@@ -350,7 +350,7 @@ _MODULES = {
     "ConsolidationPolicy": "consolidate.policy",
     "ConsolidationReport": "consolidate.report",
     "ConsolidationSchedule": "consolidate.schedule",
-    "ConsolidationWorker": "worker",
+    "ConsolidationWorker": "graph.worker",
     "CoordinatorSettings": "core.config",
     "DailySpend": "state.state",
     "DatabaseError": "core.errors",
@@ -370,7 +370,7 @@ _MODULES = {
     "GatePolicy": "remember.gate",
     "Goal": "state.state",
     "History": "consolidate.history",
-    "HookState": "hook_nodes",
+    "HookState": "graph.hooks",
     "If": "remind.triggers",
     "ImportFileError": "core.errors",
     "Intention": "remind.intentions",
@@ -384,10 +384,10 @@ _MODULES = {
     "MemoryContext": "core.memory",
     "MemoryCoordinator": "memory.coordinator",
     "MemoryHooks": "memory.hooks",
-    "MemoryHooksMiddleware": "hook_middleware",
+    "MemoryHooksMiddleware": "graph.hook_middleware",
     "MemoryOrchestrator": "turn.orchestrator",
     "MemorySettings": "settings",
-    "MemoryState": "nodes",
+    "MemoryState": "graph.recall",
     "MemoryStats": "core.memory",
     "MemoryType": "core.types",
     "MemoryTypes": "core.types",
@@ -446,45 +446,45 @@ _MODULES = {
     "TierStats": "core.memory",
     "TierView": "store.tier",
     "TieredMemoryError": "core.errors",
-    "TieredMemoryMiddleware": "middleware",
-    "TieredMemoryRetriever": "retriever",
+    "TieredMemoryMiddleware": "graph.middleware",
+    "TieredMemoryRetriever": "graph.retriever",
     "TieredStore": "store.store",
-    "ToolClock": "tool_clock",
-    "ToolLessons": "tool_lessons",
+    "ToolClock": "graph.tool_clock",
+    "ToolLessons": "graph.tool_lessons",
     "TooLargeError": "core.errors",
-    "ToolReminders": "tool_reminders",
+    "ToolReminders": "graph.tool_reminders",
     "Tracked": "turn.routing",
     "TrustPolicy": "remember.trust",
     "TurnEvent": "turn.trace",
-    "TurnMiddleware": "turn_middleware",
+    "TurnMiddleware": "graph.turn_middleware",
     "TurnTrace": "turn.trace",
     "When": "remind.triggers",
     "WorkingMemoryBuffer": "memory.buffer",
-    "consolidation_due": "consolidation",
-    "create_acknowledge_node": "reminder_nodes",
-    "create_assemble_node": "turn_nodes",
-    "create_commit_node": "turn_nodes",
-    "create_complete_reminder_tool": "reminder_tools",
-    "create_completed_task_node": "hook_nodes",
-    "create_consolidation_graph": "consolidation",
-    "create_evolution_node": "evolving_nodes",
-    "create_manage_memory_tool": "tools",
-    "create_outcome_node": "learning_nodes",
-    "create_promotion_node": "learning_nodes",
-    "create_recall_node": "nodes",
-    "create_reflexion_node": "learning_nodes",
-    "create_reminder_node": "reminder_nodes",
-    "create_review_node": "review_nodes",
-    "create_search_memory_tool": "tools",
-    "create_session_end_node": "session_nodes",
-    "create_session_start_node": "hook_nodes",
-    "create_skill_node": "evolving_nodes",
-    "create_tool_tracking_node": "turn_nodes",
-    "create_user_prompt_node": "hook_nodes",
+    "consolidation_due": "graph.consolidation",
+    "create_acknowledge_node": "graph.remind",
+    "create_assemble_node": "graph.turn",
+    "create_commit_node": "graph.turn",
+    "create_complete_reminder_tool": "graph.reminder_tools",
+    "create_completed_task_node": "graph.hooks",
+    "create_consolidation_graph": "graph.consolidation",
+    "create_evolution_node": "graph.evolving",
+    "create_manage_memory_tool": "graph.tools",
+    "create_outcome_node": "graph.learn",
+    "create_promotion_node": "graph.learn",
+    "create_recall_node": "graph.recall",
+    "create_reflexion_node": "graph.learn",
+    "create_reminder_node": "graph.remind",
+    "create_review_node": "graph.review",
+    "create_search_memory_tool": "graph.tools",
+    "create_session_end_node": "graph.session",
+    "create_session_start_node": "graph.hooks",
+    "create_skill_node": "graph.evolving",
+    "create_tool_tracking_node": "graph.turn",
+    "create_user_prompt_node": "graph.hooks",
     "default_reviewers": "remember.panel",
     "local_index": "store.store",
-    "recalled_text": "recalled",
-    "reminders_text": "reminder_nodes",
+    "recalled_text": "graph.recalled",
+    "reminders_text": "graph.remind",
     "signature": "learn.signature",
 }
 """Where each name is: its module is imported when the name is asked for."""

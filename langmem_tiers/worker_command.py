@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
 
     from langmem_tiers.consolidate.report import ConsolidationReport
-    from langmem_tiers.worker import ConsolidationWorker
+    from langmem_tiers.graph.worker import ConsolidationWorker
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SPAN = re.compile(r"(\d{1,6})([smhd])")
@@ -97,7 +97,7 @@ def _span(text: str) -> timedelta:
 
 
 def _worker_class() -> type[ConsolidationWorker]:
-    from langmem_tiers.worker import ConsolidationWorker
+    from langmem_tiers.graph.worker import ConsolidationWorker
 
     return ConsolidationWorker
 

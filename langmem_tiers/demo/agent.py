@@ -19,12 +19,12 @@ from langgraph.prebuilt import ToolNode
 
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.demo.tasks import FAMILIES, Task, execute
-from langmem_tiers.learning_nodes import (
+from langmem_tiers.graph.learn import (
     create_outcome_node,
     create_promotion_node,
     create_reflexion_node,
 )
-from langmem_tiers.nodes import MemoryState, create_recall_node
+from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.store.store import TieredStore
 
 

@@ -13,6 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext, StoreResult
 from langmem_tiers.core.tracing import traced
+from langmem_tiers.graph.node import at_once, blocking
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import (
@@ -35,7 +36,6 @@ from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
-from langmem_tiers.runs import at_once, blocking
 from langmem_tiers.state.state import Task, checked_id
 from langmem_tiers.state.tasks import COMPLETED, workflow_of
 

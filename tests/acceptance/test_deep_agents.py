@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.middleware import TieredMemoryMiddleware
+from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from tests.support.agents import calls, scripted
 
 ACME = MemoryContext(tenant="acme")

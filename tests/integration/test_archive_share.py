@@ -18,10 +18,10 @@ from langmem_tiers import (
     MemoryContext,
     MemoryCoordinator,
     TieredStore,
-    consolidation_nodes,
     create_consolidation_graph,
 )
 from langmem_tiers.core.errors import ConfigurationError, DatabaseError
+from langmem_tiers.graph import consolidation_nodes
 from tests.support.archives import keys
 from tests.support.consolidating import crashing
 from tests.support.coordinating import coordinator

@@ -12,10 +12,10 @@ from langgraph.graph import StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, TurnMiddleware
-from langmem_tiers.middleware import TieredMemoryMiddleware
-from langmem_tiers.nodes import MemoryState, create_recall_node
-from langmem_tiers.retriever import TieredMemoryRetriever
-from langmem_tiers.tools import create_search_memory_tool
+from langmem_tiers.graph.middleware import TieredMemoryMiddleware
+from langmem_tiers.graph.recall import MemoryState, create_recall_node
+from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.graph.tools import create_search_memory_tool
 from tests.support.agents import WAYS, How, run, scripted
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, Opened, opened_store, text_index

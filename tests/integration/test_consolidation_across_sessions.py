@@ -14,8 +14,8 @@ import pytest
 from benchmarks.ruling import Ruling
 from langmem_tiers import ConsolidationReport, MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.stored import read
-from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.core.namespaces import encode
+from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.store.write import lock_call
 from tests.support.coordinating import coordinator

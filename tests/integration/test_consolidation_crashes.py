@@ -17,11 +17,11 @@ import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
-from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.core.errors import EmbeddedServerError
+from langmem_tiers.graph.consolidation import create_consolidation_graph
+from langmem_tiers.graph.worker import LEASE_SECONDS
+from langmem_tiers.graph.worker_thread import config_of
 from langmem_tiers.postgres.pool import checkpointer_pool
-from langmem_tiers.worker import LEASE_SECONDS
-from langmem_tiers.worker_thread import config_of
 from tests.support.cycles import ENDED, TENANTS, contents, fill, restored
 from tests.support.learning import broken
 from tests.support.opening import text_index

@@ -15,11 +15,9 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langmem_tiers import (
-    TieredStore,
-    consolidation_nodes,
-)
+from langmem_tiers import TieredStore
 from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.graph import consolidation_nodes
 from tests.support.agents import How, run
 from tests.support.consolidating import (
     ACME,

@@ -25,10 +25,10 @@ from langmem_tiers import (
     MemoryContext,
     TieredStore,
     consolidation_due,
-    consolidation_nodes,
     create_consolidation_graph,
 )
 from langmem_tiers.consolidate.merge import Merge
+from langmem_tiers.graph import consolidation_nodes
 from tests.support.agents import How, run
 from tests.support.consolidating import ACME, opened_world
 from tests.support.coordinating import coordinator

@@ -28,9 +28,9 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.steps import Applied, Cycle
+from langmem_tiers.graph.serializer import CycleSerializer, strictly
+from langmem_tiers.graph.worker_thread import config_of, thread_of
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.worker_serializer import CycleSerializer, strictly
-from langmem_tiers.worker_thread import config_of, thread_of
 from tests.support.coordinating import coordinator
 from tests.support.damaging import (
     Put,

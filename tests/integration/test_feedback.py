@@ -16,10 +16,10 @@ from langsmith import AsyncClient, Client, trace, tracing_context
 from langsmith.schemas import Feedback
 
 from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.learning_nodes import create_outcome_node
+from langmem_tiers.graph.learn import create_outcome_node
+from langmem_tiers.graph.middleware import TieredMemoryMiddleware
+from langmem_tiers.graph.recall import create_recall_node
 from langmem_tiers.memory.feedback import arecord_feedback, by_score, record_feedback
-from langmem_tiers.middleware import TieredMemoryMiddleware
-from langmem_tiers.nodes import create_recall_node
 from tests.support.agents import WAYS, How, run, scripted
 from tests.support.chat_server import serving
 from tests.support.graphs import ACME, asks, chain, off_the_loop

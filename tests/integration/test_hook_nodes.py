@@ -33,7 +33,7 @@ from langmem_tiers import (
     create_session_start_node,
     create_user_prompt_node,
 )
-from langmem_tiers.hook_nodes import careful_of
+from langmem_tiers.graph.hooks import careful_of
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after, memories
 from tests.support.opening import Clock, Opened, opened_store, tables, text_index

@@ -32,12 +32,12 @@ from langmem_tiers import (
 from langmem_tiers.core.errors import InvalidTypeError, NotSetUpError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryType, MemoryTypes
+from langmem_tiers.graph.middleware import TieredMemoryMiddleware
+from langmem_tiers.graph.node import checked, checked_blocking
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.signature import Signature
-from langmem_tiers.middleware import TieredMemoryMiddleware
 from langmem_tiers.postgres import sql
-from langmem_tiers.runs import checked, checked_blocking
 from tests.support.graphs import (
     ACME,
     TASK,

@@ -20,7 +20,7 @@ from langmem_tiers import (
     create_skill_node,
 )
 from langmem_tiers.core.errors import RollbackError
-from langmem_tiers.middleware import TieredMemoryMiddleware
+from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from tests.support.agents import How, ScriptedModel, run
 from tests.support.graphs import (
     ACME,

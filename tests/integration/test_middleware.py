@@ -20,7 +20,7 @@ from langmem_tiers import (
     Recollections,
     TieredStore,
 )
-from langmem_tiers.middleware import TieredMemoryMiddleware
+from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.chat_server import ChatServer, serving
 from tests.support.opening import Opened, opened_store, text_index

@@ -24,11 +24,11 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.core.config import CoordinatorSettings
+from langmem_tiers.graph.node import RecallOptions
+from langmem_tiers.graph.recall import MemoryState, create_recall_node
+from langmem_tiers.graph.recalled import recalled_text, with_recalled
+from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from langmem_tiers.memory.asking import Asking
-from langmem_tiers.nodes import MemoryState, create_recall_node
-from langmem_tiers.recalled import recalled_text, with_recalled
-from langmem_tiers.runs import RecallOptions
-from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.agents import WAYS, How, run
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.recollections import NOW, recollection

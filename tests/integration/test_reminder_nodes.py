@@ -35,7 +35,7 @@ from langmem_tiers import (
     create_acknowledge_node,
     create_reminder_node,
 )
-from langmem_tiers.nodes import MemoryState
+from langmem_tiers.graph.recall import MemoryState
 from tests.support.agents import How, run
 from tests.support.graphs import ACME, asks, call
 from tests.support.opening import Clock, text_index

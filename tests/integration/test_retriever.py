@@ -10,7 +10,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.graph import StateGraph
 
 from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.retriever import TieredMemoryRetriever
+from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from tests.support.agents import WAYS, How, run
 from tests.support.opening import Opened, opened_store, text_index
 

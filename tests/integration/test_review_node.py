@@ -23,7 +23,7 @@ from langmem_tiers import (
     MemoryCoordinator,
     create_review_node,
 )
-from langmem_tiers.nodes import MemoryState
+from langmem_tiers.graph.recall import MemoryState
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener
 from tests.support.savers import Saver, saver

@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore
 from pydantic import BaseModel
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
+from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.opening import Opened, opened_store, text_index
 

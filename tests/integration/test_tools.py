@@ -22,8 +22,8 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import BaseModel
 
 from langmem_tiers import ConfigurationError, InvalidInputError, MemoryContext, TieredStore
-from langmem_tiers.nodes import create_recall_node
-from langmem_tiers.tools import create_manage_memory_tool, create_search_memory_tool
+from langmem_tiers.graph.recall import create_recall_node
+from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.opening import Opened, opened_store, text_index
 

@@ -18,7 +18,7 @@ from langmem_tiers import (
     TieredMemoryRetriever,
     create_consolidation_graph,
 )
-from langmem_tiers.nodes import create_recall_node
+from langmem_tiers.graph.recall import create_recall_node
 from tests.support.coordinating import Caller, calling, keys
 from tests.support.learning import LESSON, Team, team
 from tests.support.opening import Clock, Opener, tables

@@ -9,10 +9,11 @@ import psycopg
 import pytest
 
 from benchmarks.ruling import Ruling
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, consolidation
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidation import create_consolidation_graph
+from langmem_tiers.graph import consolidation
+from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.learn.policy import PromotionPolicy
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables, text_index

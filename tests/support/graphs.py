@@ -13,7 +13,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import RetryPolicy
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.nodes import MemoryState
+from langmem_tiers.graph.recall import MemoryState
 
 ACME = MemoryContext(tenant="acme", project_id="billing")
 TASK = "Add up the invoices"

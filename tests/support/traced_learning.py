@@ -30,16 +30,16 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import DatabaseUnavailableError
 from langmem_tiers.core.tracing import tracing
-from langmem_tiers.evolving_nodes import create_evolution_node, create_skill_node
-from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.learn.skills import ToolCall, Trace
-from langmem_tiers.learning_nodes import (
+from langmem_tiers.graph.evolving import create_evolution_node, create_skill_node
+from langmem_tiers.graph.learn import (
     create_outcome_node,
     create_promotion_node,
     create_reflexion_node,
 )
-from langmem_tiers.nodes import create_recall_node
+from langmem_tiers.graph.recall import create_recall_node
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.skills import ToolCall, Trace
 from tests.support.agents import How, run
 from tests.support.coordinating import Caller, coordinator
 from tests.support.graphs import BROKEN, TASK, Learning, failed_then_worked

@@ -19,9 +19,9 @@ from langsmith.run_trees import get_cached_client
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.tracing import traced, tracing
-from langmem_tiers.middleware import TieredMemoryMiddleware
-from langmem_tiers.nodes import MemoryState, create_recall_node
-from langmem_tiers.retriever import TieredMemoryRetriever
+from langmem_tiers.graph.middleware import TieredMemoryMiddleware
+from langmem_tiers.graph.recall import MemoryState, create_recall_node
+from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from tests.support.agents import calls, scripted
 from tests.support.opening import text_index
 

@@ -19,12 +19,13 @@ import psycopg
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from benchmarks.ruling import Ruling
-from langmem_tiers import ArchivalPolicy, ConsolidationPolicy, TieredStore, consolidation_nodes
+from langmem_tiers import ArchivalPolicy, ConsolidationPolicy, TieredStore
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule
 from langmem_tiers.core.errors import DatabaseError
+from langmem_tiers.graph import consolidation_nodes
+from langmem_tiers.graph.worker import ConsolidationWorker
 from langmem_tiers.postgres.pool import checkpointer_pool
-from langmem_tiers.worker import ConsolidationWorker
 from tests.support.opening import Clock, text_index
 
 DAILY = ConsolidationSchedule(every=timedelta(days=1))

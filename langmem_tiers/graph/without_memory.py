@@ -14,7 +14,7 @@ from langmem_tiers.core.errors import (
     NotSetUpError,
     short,
 )
-from langmem_tiers.runs import of_state
+from langmem_tiers.graph.node import of_state
 
 OnError = Literal["continue", "raise"]
 """What becomes of an agent whose memory fails: it goes on without, or it fails as well."""

@@ -9,16 +9,12 @@ from uuid import uuid4
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.attempts import attempts_in, concern_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import DEFAULT_LIMIT
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.recalled import recalled_text, with_recalled
-from langmem_tiers.runs import (
+from langmem_tiers.graph.attempts import attempts_in, concern_of
+from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     RecallOptions,
     Remembered,
@@ -33,9 +29,13 @@ from langmem_tiers.runs import (
     run_of,
     text_of,
 )
-from langmem_tiers.spoken import key_of, said
-from langmem_tiers.tool_lessons import Answer, ToolLessons
-from langmem_tiers.without_memory import OnError, carefully, errors_of
+from langmem_tiers.graph.recalled import recalled_text, with_recalled
+from langmem_tiers.graph.spoken import key_of, said
+from langmem_tiers.graph.tool_lessons import Answer, ToolLessons
+from langmem_tiers.graph.without_memory import OnError, carefully, errors_of
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory.asking import DEFAULT_LIMIT
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -105,7 +105,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         ```python
         from langchain.agents import create_agent
         from langmem_tiers import MemoryContext
-        from langmem_tiers.middleware import TieredMemoryMiddleware
+        from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 
         agent = create_agent(
             model,

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, get_origin, get_type_hints
 from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, Held
 from langmem_tiers.core.errors import CheckpointError, MissingExtraError, short
-from langmem_tiers.leasing import Lease
+from langmem_tiers.graph.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, Held
+from langmem_tiers.graph.leasing import Lease
 
 try:
     from langgraph.types import StateSnapshot

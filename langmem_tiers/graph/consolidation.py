@@ -16,7 +16,17 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
 from langmem_tiers.consolidate.summarising import summariser_of
-from langmem_tiers.consolidation_nodes import (
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    DatabaseUnavailableError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingExtraError,
+    short,
+)
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.structured import checked_model
+from langmem_tiers.graph.consolidation_nodes import (
     ConsolidationState,
     Does,
     Input,
@@ -31,18 +41,8 @@ from langmem_tiers.consolidation_nodes import (
     select,
     turns_since,
 )
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    DatabaseUnavailableError,
-    InvalidInputError,
-    InvalidTypeError,
-    MissingExtraError,
-    short,
-)
-from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.core.structured import checked_model
+from langmem_tiers.graph.node import Remembered, tiered
 from langmem_tiers.learn.generalising import generaliser_of
-from langmem_tiers.runs import Remembered, tiered
 from langmem_tiers.store.store import TieredStore
 
 try:

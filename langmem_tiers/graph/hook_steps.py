@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from langchain_core.messages import BaseMessage
 
-from langmem_tiers.attempts import calls_in
+from langmem_tiers.graph.attempts import calls_in
 from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS
 
 WRITE_TODOS: Final = "write_todos"

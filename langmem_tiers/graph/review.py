@@ -16,13 +16,13 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
+from langmem_tiers.graph.node import Remembered
+from langmem_tiers.graph.recall import node
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.nodes import node
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.new import parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined
-from langmem_tiers.runs import Remembered
 
 try:
     from langgraph.graph import END, StateGraph

@@ -10,15 +10,12 @@ from typing import Any, TypedDict, Unpack
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
-from langmem_tiers.attempts import calls_in, messages_of, this_turn
 from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.values import storable
-from langmem_tiers.learning_nodes import Judge, judged_of
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.nodes import this_run
-from langmem_tiers.postgres.flow import Plan
-from langmem_tiers.runs import (
+from langmem_tiers.graph.attempts import calls_in, messages_of, this_turn
+from langmem_tiers.graph.learn import Judge, judged_of
+from langmem_tiers.graph.node import (
     OfState,
     Remembered,
     checked_of_state,
@@ -26,7 +23,10 @@ from langmem_tiers.runs import (
     of_state,
     text_of,
 )
-from langmem_tiers.tool_clock import seconds_of
+from langmem_tiers.graph.recall import this_run
+from langmem_tiers.graph.tool_clock import seconds_of
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import Plan
 from langmem_tiers.turn.arguments import checked_turn
 from langmem_tiers.turn.assemble import Assembled
 from langmem_tiers.turn.keeping import Router
@@ -138,8 +138,8 @@ def create_assemble_node(
         ```python
         from langgraph.graph import StateGraph
         from langmem_tiers import MemoryContext
-        from langmem_tiers.nodes import MemoryState
-        from langmem_tiers.turn_nodes import create_assemble_node, create_commit_node
+        from langmem_tiers.graph.recall import MemoryState
+        from langmem_tiers.graph.turn import create_assemble_node, create_commit_node
 
         builder = StateGraph(MemoryState, context_schema=MemoryContext)
         builder.add_node("assemble", create_assemble_node())

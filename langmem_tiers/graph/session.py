@@ -11,10 +11,10 @@ from langchain_core.runnables import Runnable
 
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.structured import checked_model
-from langmem_tiers.hook_nodes import OnError, careful_of, hook_node
+from langmem_tiers.graph.hooks import OnError, careful_of, hook_node
+from langmem_tiers.graph.node import OfState, Remembered, checked_of_state, of_state
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import MemoryHooks
-from langmem_tiers.runs import OfState, Remembered, checked_of_state, of_state
 
 
 def create_session_end_node(

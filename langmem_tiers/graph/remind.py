@@ -13,22 +13,11 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.attempts import about_to_run, messages_of
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
 from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.core.values import storable
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.nodes import node, this_run
-from langmem_tiers.recall.fence import labelled
-from langmem_tiers.remind.asked import (
-    DEFAULT_LIMIT,
-    Predicates,
-    checked_limit,
-    checked_predicates,
-    checked_seconds,
-)
-from langmem_tiers.remind.intentions import Intention, Reminder, facts
-from langmem_tiers.runs import (
+from langmem_tiers.graph.attempts import about_to_run, messages_of
+from langmem_tiers.graph.node import (
     OfState,
     Remembered,
     check_keys,
@@ -38,6 +27,17 @@ from langmem_tiers.runs import (
     of_state,
     text_of,
 )
+from langmem_tiers.graph.recall import node, this_run
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.recall.fence import labelled
+from langmem_tiers.remind.asked import (
+    DEFAULT_LIMIT,
+    Predicates,
+    checked_limit,
+    checked_predicates,
+    checked_seconds,
+)
+from langmem_tiers.remind.intentions import Intention, Reminder, facts
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
@@ -248,7 +248,7 @@ def reminders_text(reminders: Sequence[Reminder], beside: Sequence[Intention] = 
 
     Example:
         ```python
-        from langmem_tiers.reminder_nodes import reminders_text
+        from langmem_tiers.graph.remind import reminders_text
 
         prompt = reminders_text(memory.remind("Anna asked about the budget"))
         ```

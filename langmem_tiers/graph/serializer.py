@@ -8,8 +8,8 @@ from typing import Any, Final
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPlusSerializer
 
-from langmem_tiers.consolidation_nodes import NOT_OURS
 from langmem_tiers.core.errors import CheckpointError, MissingExtraError, short
+from langmem_tiers.graph.consolidation_nodes import NOT_OURS
 
 try:
     from langgraph.types import Send

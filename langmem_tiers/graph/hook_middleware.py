@@ -8,9 +8,21 @@ from typing import Annotated, Any, Literal, NotRequired
 from langchain_core.messages import AIMessage
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.attempts import this_turn
 from langmem_tiers.core.errors import MissingExtraError
-from langmem_tiers.hook_nodes import OnError, Said, careful_of, hooks_of, merged, noted, submitted
+from langmem_tiers.graph.attempts import this_turn
+from langmem_tiers.graph.hooks import OnError, Said, careful_of, hooks_of, merged, noted, submitted
+from langmem_tiers.graph.node import (
+    Remembered,
+    at_once,
+    awaitable,
+    blocking,
+    checked_blocking,
+    run_of,
+)
+from langmem_tiers.graph.recalled import with_recalled
+from langmem_tiers.graph.remind import LEASE_SECONDS, reminders_text
+from langmem_tiers.graph.tool_lessons import Answer
+from langmem_tiers.graph.tool_reminders import held_once
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import (
@@ -19,7 +31,6 @@ from langmem_tiers.memory.hook_data import (
     checked_options,
 )
 from langmem_tiers.memory.hooks import MemoryHooks
-from langmem_tiers.recalled import with_recalled
 from langmem_tiers.remind.asked import (
     DEFAULT_LIMIT,
     Predicates,
@@ -27,10 +38,6 @@ from langmem_tiers.remind.asked import (
     checked_predicates,
     checked_seconds,
 )
-from langmem_tiers.reminder_nodes import LEASE_SECONDS, reminders_text
-from langmem_tiers.runs import Remembered, at_once, awaitable, blocking, checked_blocking, run_of
-from langmem_tiers.tool_lessons import Answer
-from langmem_tiers.tool_reminders import held_once
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse

@@ -14,8 +14,8 @@ from langmem_tiers.core.prompts import (
     REMINDER_WAS_CLOSED,
     REMINDER_WAS_COMPLETED,
 )
+from langmem_tiers.graph.node import Remembered
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.runs import Remembered
 
 try:
     from langgraph.runtime import get_runtime

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.core.memory import MemoryContext, Recollection
 from langmem_tiers.core.values import storable
-from langmem_tiers.runs import last_question, text_of, thread_of
+from langmem_tiers.graph.node import last_question, text_of, thread_of
 
 
 def said(

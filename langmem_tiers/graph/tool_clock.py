@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from langmem_tiers.core.errors import MissingExtraError
-from langmem_tiers.runs import tiered
+from langmem_tiers.graph.node import tiered
 
 try:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -32,7 +32,7 @@ class ToolClock:
     Example:
         ```python
         from langgraph.prebuilt import ToolNode
-        from langmem_tiers.tool_clock import ToolClock
+        from langmem_tiers.graph.tool_clock import ToolClock
 
         clock = ToolClock()
         node = ToolNode(

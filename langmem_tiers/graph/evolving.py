@@ -7,16 +7,16 @@ from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.attempts import calls_in, messages_of, this_turn
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.attempts import calls_in, messages_of, this_turn
+from langmem_tiers.graph.learn import Judge, judged_of
+from langmem_tiers.graph.node import Remembered, checked_of_state, of_state
+from langmem_tiers.graph.recall import node, this_run
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING
 from langmem_tiers.learn.skills import MIN_SUPPORT, ToolCall, Trace, skill_candidates
-from langmem_tiers.learning_nodes import Judge, judged_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.nodes import node, this_run
 from langmem_tiers.remember.new import share
-from langmem_tiers.runs import Remembered, checked_of_state, of_state
 
 Found = str | Callable[[Any], Mapping[str, Any]]
 """A key of the state, or a function of the state, that holds a mapping."""

@@ -19,7 +19,6 @@ from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
-from langmem_tiers.consolidation import create_consolidation_graph
 from langmem_tiers.core.errors import (
     DatabaseError,
     InvalidInputError,
@@ -27,11 +26,12 @@ from langmem_tiers.core.errors import (
     LeaseLostError,
     short,
 )
-from langmem_tiers.leasing import Lease, aleased, leased
+from langmem_tiers.graph.consolidation import create_consolidation_graph
+from langmem_tiers.graph.leasing import Lease, aleased, leased
+from langmem_tiers.graph.serializer import strictly
+from langmem_tiers.graph.worker_thread import FENCE, Thread, config_of, thread_of
 from langmem_tiers.postgres.connection import checkpointing
 from langmem_tiers.store.store import TieredStore
-from langmem_tiers.worker_serializer import strictly
-from langmem_tiers.worker_thread import FENCE, Thread, config_of, thread_of
 
 LEASE_SECONDS = 300.0
 """How long a tenant stays with a worker that says nothing any more."""

@@ -13,19 +13,19 @@ from langchain_core.runnables.config import ensure_config
 from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.node import Remembered, checked_blocking, last_question, of_state, text_of
+from langmem_tiers.graph.recalled import with_recalled
+from langmem_tiers.graph.spoken import said
+from langmem_tiers.graph.tool_clock import Answer, ToolClock
+from langmem_tiers.graph.turn import begun, context_of, keep, track_calls
+from langmem_tiers.graph.without_memory import OnError, carefully, errors_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, Plan
-from langmem_tiers.recalled import with_recalled
-from langmem_tiers.runs import Remembered, checked_blocking, last_question, of_state, text_of
-from langmem_tiers.spoken import said
-from langmem_tiers.tool_clock import Answer, ToolClock
 from langmem_tiers.turn.arguments import checked_turn
 from langmem_tiers.turn.keeping import Router
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.spending import Budget
-from langmem_tiers.turn_nodes import begun, context_of, keep, track_calls
-from langmem_tiers.without_memory import OnError, carefully, errors_of
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -70,7 +70,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         ```python
         from langchain.agents import create_agent
         from langmem_tiers import MemoryContext
-        from langmem_tiers.turn_middleware import TurnMiddleware
+        from langmem_tiers.graph.turn_middleware import TurnMiddleware
 
         agent = create_agent(
             model, tools, middleware=[TurnMiddleware()], context_schema=MemoryContext, store=store

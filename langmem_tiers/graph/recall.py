@@ -9,16 +9,13 @@ from typing import Annotated, Any, TypedDict, Unpack
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
-from langmem_tiers.attempts import concern_of, led_by
 from langmem_tiers.core.bounds import Bounds
 from langmem_tiers.core.documents import facts
 from langmem_tiers.core.errors import MissingExtraError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import storable
-from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.recalled import recalled_text
-from langmem_tiers.runs import (
+from langmem_tiers.graph.attempts import concern_of, led_by
+from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     OfState,
     RecallOptions,
@@ -33,6 +30,9 @@ from langmem_tiers.runs import (
     run_of,
     text_of,
 )
+from langmem_tiers.graph.recalled import recalled_text
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 
 try:
     from langgraph.graph.message import add_messages
@@ -104,7 +104,7 @@ def create_recall_node(
         ```python
         from langgraph.graph import StateGraph
         from langmem_tiers import MemoryContext
-        from langmem_tiers.nodes import MemoryState, create_recall_node
+        from langmem_tiers.graph.recall import MemoryState, create_recall_node
 
         builder = StateGraph(MemoryState, context_schema=MemoryContext)
         builder.add_node("recall", create_recall_node(limit=3))

@@ -8,15 +8,11 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from langmem_tiers.attempts import HELD, answered_in, approach_of, messages_of, tool_of
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL
-from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learn.signature import signature
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.recalled import recalled_text
-from langmem_tiers.runs import (
+from langmem_tiers.graph.attempts import HELD, answered_in, approach_of, messages_of, tool_of
+from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     Remembered,
     at_once,
@@ -26,6 +22,10 @@ from langmem_tiers.runs import (
     of_state,
     text_of,
 )
+from langmem_tiers.graph.recalled import recalled_text
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.learn.signature import signature
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 
 try:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -49,7 +49,7 @@ class ToolLessons:
     Example:
         ```python
         from langgraph.prebuilt import ToolNode
-        from langmem_tiers.tool_lessons import ToolLessons
+        from langmem_tiers.graph.tool_lessons import ToolLessons
 
         lessons = ToolLessons()
         node = ToolNode(

@@ -34,7 +34,7 @@ class TieredMemoryRetriever(BaseRetriever):
     Example:
         ```python
         from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-        from langmem_tiers.retriever import TieredMemoryRetriever
+        from langmem_tiers.graph.retriever import TieredMemoryRetriever
 
         with TieredStore.embedded("./.memory") as store:
             memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))

@@ -31,9 +31,9 @@ from langmem_tiers.core.prompts import (
     SEARCH_MEMORY,
     SEARCH_MEMORY_INSTRUCTIONS,
 )
+from langmem_tiers.graph.node import checked_template, filled
+from langmem_tiers.graph.tool_memories import Change, OurStore, changed, found
 from langmem_tiers.recall.askings import asks_again
-from langmem_tiers.runs import checked_template, filled
-from langmem_tiers.tool_memories import Change, OurStore, changed, found
 
 Action = Literal["create", "update", "delete"]
 ResponseFormat = Literal["content", "content_and_artifact"]
@@ -70,7 +70,7 @@ def create_search_memory_tool(
 
     Example:
         ```python
-        from langmem_tiers.tools import create_search_memory_tool
+        from langmem_tiers.graph.tools import create_search_memory_tool
 
         search = create_search_memory_tool(("{user_id}", "memories"))
         ```
@@ -143,7 +143,7 @@ def create_manage_memory_tool(
 
     Example:
         ```python
-        from langmem_tiers.tools import create_manage_memory_tool
+        from langmem_tiers.graph.tools import create_manage_memory_tool
 
         manage = create_manage_memory_tool(("{user_id}", "memories"))
         ```

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
-from langmem_tiers.attempts import messages_of
 from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -23,19 +22,9 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import storable
-from langmem_tiers.hook_steps import steps_of
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hook_data import (
-    EXPIRE_DAYS,
-    Intends,
-    checked_options,
-)
-from langmem_tiers.memory.hooks import MemoryHooks
-from langmem_tiers.nodes import MemoryState
-from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
-from langmem_tiers.remind.prompted import SESSION_STARTS
-from langmem_tiers.reminder_nodes import create_reminder_node
-from langmem_tiers.runs import (
+from langmem_tiers.graph.attempts import messages_of
+from langmem_tiers.graph.hook_steps import steps_of
+from langmem_tiers.graph.node import (
     OfState,
     Remembered,
     at_once,
@@ -47,6 +36,17 @@ from langmem_tiers.runs import (
     of_state,
     text_of,
 )
+from langmem_tiers.graph.recall import MemoryState
+from langmem_tiers.graph.remind import create_reminder_node
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.hook_data import (
+    EXPIRE_DAYS,
+    Intends,
+    checked_options,
+)
+from langmem_tiers.memory.hooks import MemoryHooks
+from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
+from langmem_tiers.remind.prompted import SESSION_STARTS
 from langmem_tiers.state.tasks import Seen, newly_completed
 
 try:

@@ -9,15 +9,15 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import ToolMessage
 
-from langmem_tiers.attempts import HELD
 from langmem_tiers.core.errors import DatabaseError, MissingExtraError
 from langmem_tiers.core.prompts import REMINDED_BEFORE_THE_CALL
+from langmem_tiers.graph.attempts import HELD
+from langmem_tiers.graph.node import Remembered, at_once, awaitable, blocking
+from langmem_tiers.graph.recall import this_run
+from langmem_tiers.graph.remind import reminders_text
+from langmem_tiers.graph.tool_lessons import Answer
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.nodes import this_run
 from langmem_tiers.remind.intentions import Reminder
-from langmem_tiers.reminder_nodes import reminders_text
-from langmem_tiers.runs import Remembered, at_once, awaitable, blocking
-from langmem_tiers.tool_lessons import Answer
 
 try:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -39,8 +39,8 @@ class ToolReminders:
     Example:
         ```python
         from langgraph.prebuilt import ToolNode
-        from langmem_tiers.tool_lessons import ToolLessons
-        from langmem_tiers.tool_reminders import ToolReminders
+        from langmem_tiers.graph.tool_lessons import ToolLessons
+        from langmem_tiers.graph.tool_reminders import ToolReminders
 
         lessons, reminders = ToolLessons(), ToolReminders()
         node = ToolNode(

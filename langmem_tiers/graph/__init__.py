@@ -1,0 +1,1 @@
+"""Memory in LangGraph and LangChain: nodes, middleware, tools, a retriever, a worker."""
