@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from langmem_tiers.cli.settings import MemorySettings
     from langmem_tiers.consolidate.archive import ArchiveReport
     from langmem_tiers.consolidate.history import History
     from langmem_tiers.consolidate.policy import (
@@ -121,7 +122,6 @@ if TYPE_CHECKING:
     from langmem_tiers.remember.waiting import ReviewReport
     from langmem_tiers.remind.intentions import Intention, Reminder
     from langmem_tiers.remind.triggers import At, BeforeTool, If, When
-    from langmem_tiers.settings import MemorySettings
     from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, PromptMemory
     from langmem_tiers.state.state import (
         DailySpend,
@@ -386,7 +386,7 @@ _MODULES = {
     "MemoryHooks": "memory.hooks",
     "MemoryHooksMiddleware": "graph.hook_middleware",
     "MemoryOrchestrator": "turn.orchestrator",
-    "MemorySettings": "settings",
+    "MemorySettings": "cli.settings",
     "MemoryState": "graph.recall",
     "MemoryStats": "core.memory",
     "MemoryType": "core.types",

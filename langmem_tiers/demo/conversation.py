@@ -12,10 +12,10 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 
+from langmem_tiers.cli.rendering import recollection_why
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.demo.panels import grid, panel
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.rendering import recollection_why
 from langmem_tiers.store.store import TieredStore
 
 USER = "ada"

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_tiers import TieredStore
-from langmem_tiers.cli import app
+from langmem_tiers.cli.app import app
 from tests.support.archives import count, execute, files_in, fill, hashes
 from tests.support.opening import empty, text_index
 
@@ -240,7 +240,7 @@ def test_no_embedded_database_is_made_to_archive_nothing(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_on_a_terminal_a_bar_shows_how_far_it_is(url: str, cold: str) -> None:
-    program = "from langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
+    program = "from langmem_tiers.cli.app import app; app(prog_name='langmem-tiers')"
     terminal, screen = pty.openpty()
     done = subprocess.run(
         [

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore, local_index
-from langmem_tiers.cli import app
+from langmem_tiers.cli.app import app
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.importers import Format
 from langmem_tiers.store.write import lock_call
@@ -46,7 +46,7 @@ def subprocess_of(
 ) -> subprocess.Popen[str]:
     # A shell that starts the tests in the background has their children ignore SIGINT.
     heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = f"{heeding}\nfrom langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
+    program = f"{heeding}\nfrom langmem_tiers.cli.app import app; app(prog_name='langmem-tiers')"
     return subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdout=stdout,
@@ -104,7 +104,7 @@ def test_the_modules_do_what_the_command_does(arguments: tuple[str, ...], code: 
     module = [sys.executable, "-m"]
     installed, *started = (
         subprocess.run([*named, *arguments], capture_output=True, text=True, check=False)
-        for named in ([command], [*module, "langmem_tiers"], [*module, "langmem_tiers.cli"])
+        for named in ([command], [*module, "langmem_tiers"], [*module, "langmem_tiers.cli.app"])
     )
 
     for one in started:
@@ -115,7 +115,7 @@ def test_the_modules_do_what_the_command_does(arguments: tuple[str, ...], code: 
 def test_the_version_and_the_help_load_no_framework_and_no_driver() -> None:
     program = (
         "import sys\n"
-        "from langmem_tiers.cli import app\n"
+        "from langmem_tiers.cli.app import app\n"
         "for asked in ('--version', '--help'):\n"
         "    app([asked], standalone_mode=False)\n"
         "heavy = 'langchain_core', 'langgraph', 'langsmith', 'psycopg', 'yaml'\n"

@@ -11,7 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from langmem_tiers import InvalidInputError, MemoryContext, Tier, TieredStore
-from langmem_tiers.cli import app
+from langmem_tiers.cli.app import app
 from langmem_tiers.demo import Graph, State, build_agent, build_graph, show
 from langmem_tiers.demo.agent import asked, errors
 from langmem_tiers.demo.conversation import FACTS, MOOD, QUESTIONS

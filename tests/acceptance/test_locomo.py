@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore, local_index
-from langmem_tiers.cli import app
+from langmem_tiers.cli.app import app
 
 pytestmark = pytest.mark.slow
 

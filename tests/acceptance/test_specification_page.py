@@ -17,7 +17,7 @@ from typer.main import get_command
 
 import langmem_tiers
 from langmem_tiers import MemorySettings
-from langmem_tiers.cli import app
+from langmem_tiers.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "specifications.md"

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_tiers import TieredStore
-from langmem_tiers.cli import app
+from langmem_tiers.cli.app import app
 from langmem_tiers.core.errors import ModelError
 from tests.support.coordinating import coordinator
 from tests.support.damaging import Put, calling, in_a_value, in_a_write
@@ -46,7 +46,7 @@ def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def forever(url: str) -> Iterator[subprocess.Popen[str]]:
     """A worker that has done what is due and waits."""
-    program = "from langmem_tiers.cli import app; app(prog_name='langmem-tiers')"
+    program = "from langmem_tiers.cli.app import app; app(prog_name='langmem-tiers')"
     command = [sys.executable, "-c", program, "worker", "--lexical", "--url", url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -24,8 +24,8 @@ from langmem_tiers import (
     create_recall_node,
     create_search_memory_tool,
 )
+from langmem_tiers.cli.importing import import_records
 from langmem_tiers.importers import Record
-from langmem_tiers.importing import import_records
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener, tables, text_index, tiered
 

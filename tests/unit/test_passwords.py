@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_tiers import ConfigurationError, TieredStore
-from langmem_tiers.cli import app
+from langmem_tiers.cli.app import app
 from langmem_tiers.core.errors import masked, short
 
 PASSWORD = ("hun", "ter2")

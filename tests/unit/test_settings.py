@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
+from langmem_tiers.cli.settings import MemorySettings
 from langmem_tiers.core.bounds import Bounds
 from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
 from langmem_tiers.core.memory import RECALL_OPTIONS
 from langmem_tiers.memory.asking import Asking
-from langmem_tiers.settings import MemorySettings
 
 SPECIFIED = """
 memory:

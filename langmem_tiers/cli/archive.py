@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from langmem_tiers.cli.options import FLAG, URL, Json, Url, note, opened_to_read
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.terminal import FLAG, URL, Json, Url, note, opened_to_read
 
 if TYPE_CHECKING:
     from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
@@ -48,7 +48,7 @@ def archive(
     as_json: Json = False,
 ) -> None:
     """Move what is old, hardly read and unimportant to files, from where restore gets it back."""
-    from langmem_tiers import rendering
+    from langmem_tiers.cli import rendering
     from langmem_tiers.memory.cold_storage import archiving
 
     policy = ArchivalPolicy(
@@ -91,7 +91,7 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Bring archived memories back as they were; without an archive, list what there is."""
-    from langmem_tiers import rendering
+    from langmem_tiers.cli import rendering
     from langmem_tiers.consolidate.restore import archives
 
     if everything and (archive is not None or key):
@@ -118,7 +118,7 @@ def restore(
 
 
 def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
-    from langmem_tiers import rendering
+    from langmem_tiers.cli import rendering
 
     if as_json:
         rendering.print_json(rendering.archives_document(tenant, known))
@@ -141,7 +141,7 @@ def _nothing(tenant: str, known: list[ArchiveFile]) -> str:
 def _restored(
     store: TieredStore, context: MemoryContext, names: list[str], keys: list[str] | None
 ) -> Iterator[tuple[str, RestoreReport]]:
-    from langmem_tiers import rendering
+    from langmem_tiers.cli import rendering
     from langmem_tiers.memory.cold_storage import restoring
 
     with rendering.progress("Restoring", len(names)) as advance:

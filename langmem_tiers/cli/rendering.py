@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
+from langmem_tiers.cli.importing import Imported
 from langmem_tiers.consolidate.archive import ArchiveReport
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
@@ -22,7 +23,6 @@ from langmem_tiers.core.errors import worded
 from langmem_tiers.core.explain import UNPRINTABLE
 from langmem_tiers.core.memory import MemoryContext, Recollection, RelationSize, TierStats
 from langmem_tiers.importers import BadRecord
-from langmem_tiers.importing import Imported
 from langmem_tiers.remember.quarantine import Quarantined
 
 BAD_RECORDS_SHOWN = 20

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
-from langmem_tiers.consolidate.schedule import ConsolidationSchedule
-from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, worded
-from langmem_tiers.terminal import (
+from langmem_tiers.cli.options import (
     FLAG,
     NOT_DONE,
     URL,
@@ -26,6 +23,9 @@ from langmem_tiers.terminal import (
     note,
     opened_to_read,
 )
+from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
+from langmem_tiers.consolidate.schedule import ConsolidationSchedule
+from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, worded
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
@@ -75,7 +75,7 @@ def worker(
                 one.run(poll)
                 return
     if as_json:
-        from langmem_tiers import rendering
+        from langmem_tiers.cli import rendering
 
         rendering.print_json(rendering.cycles_document(reports, one.failures))
     elif not reports and not one.failures:
@@ -161,7 +161,7 @@ class _Lines(logging.Handler):
 
 
 def _print(report: ConsolidationReport) -> None:
-    from langmem_tiers import rendering
+    from langmem_tiers.cli import rendering
 
     rendering.console().print(rendering.plain(str(report)), soft_wrap=True)
 

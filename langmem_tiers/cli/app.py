@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from langmem_tiers import archive_commands, quarantine_command, worker_command
-from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
-from langmem_tiers.terminal import (
+from langmem_tiers.cli import archive as archive_commands
+from langmem_tiers.cli import quarantine as quarantine_command
+from langmem_tiers.cli import worker as worker_command
+from langmem_tiers.cli.options import (
     FLAG,
     URL,
     Command,
@@ -22,6 +23,7 @@ from langmem_tiers.terminal import (
     opened,
     opened_to_read,
 )
+from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
     from langmem_tiers.importers import Format
@@ -61,7 +63,7 @@ def main(
 @app.command(cls=Command)
 def setup(*, url: Url = URL, lexical: Lexical = False, as_json: Json = False) -> None:
     """Create or migrate the tables; safe to repeat."""
-    from langmem_tiers import rendering
+    from langmem_tiers.cli import rendering
 
     with opened(url, lexical=lexical) as store:
         store.setup()
@@ -100,9 +102,9 @@ def import_file(
     as_json: Json = False,
 ) -> None:
     """Import conversations or memories from a file; repeating it changes nothing."""
-    from langmem_tiers import rendering
+    from langmem_tiers.cli import rendering
+    from langmem_tiers.cli.importing import import_records
     from langmem_tiers.importers import count_records, detect_format, read_records
-    from langmem_tiers.importing import import_records
 
     form = _format(format) if format else detect_format(file)
     items = read_records(file, format=form, tenant=tenant)
@@ -154,7 +156,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Recall what answers a query, from every tier of one tenant."""
-    from langmem_tiers import rendering, searching
+    from langmem_tiers.cli import rendering, searching
 
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
@@ -185,7 +187,7 @@ def stats(
     as_json: Json = False,
 ) -> None:
     """Show what each tier holds, and the space it takes (always of all tenants)."""
-    from langmem_tiers import rendering
+    from langmem_tiers.cli import rendering
     from langmem_tiers.core.memory import MemoryContext
 
     root = None if tenant is None else MemoryContext(tenant=tenant).root
@@ -217,7 +219,7 @@ def demo(
             'The demonstration needs LangGraph: pip install "langmem-tiers[demo]"'
         )
     from langmem_tiers import demo as demonstration
-    from langmem_tiers.rendering import console
+    from langmem_tiers.cli.rendering import console
 
     demonstration.show(console(), keep)
 
@@ -231,7 +233,7 @@ def _format(name: str) -> Format:
 
 
 def _report_bad(count: int, lines: list[str]) -> None:
-    from langmem_tiers.rendering import console, counted
+    from langmem_tiers.cli.rendering import console, counted
 
     err = console(stderr=True)
     err.print(f"{counted(count, 'record')} could not be imported:", style="red")

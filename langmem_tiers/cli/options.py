@@ -155,7 +155,7 @@ def _may_exist(path: Path) -> bool:
 
 def note(message: str, style: str | None = None) -> None:
     """Print one line on standard error."""
-    from langmem_tiers.rendering import console, plain
+    from langmem_tiers.cli.rendering import console, plain
 
     line = plain(" ".join(message.split()))
     console(stderr=True).print(line, style=style, soft_wrap=True)

@@ -63,7 +63,7 @@ class MemorySettings:
 
     Example:
         ```python
-        from langmem_tiers.settings import MemorySettings
+        from langmem_tiers.cli.settings import MemorySettings
 
         env = {"LANGMEM_TIERS_MEMORY__COORDINATOR__MAX_CONTEXT_ITEMS": "20"}
         settings = MemorySettings.load(env=env)

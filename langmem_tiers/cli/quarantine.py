@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from langmem_tiers.cli.options import URL, Json, Url, note, opened_to_read
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.terminal import URL, Json, Url, note, opened_to_read
 
 
 def quarantine(
@@ -26,7 +26,7 @@ def quarantine(
     as_json: Json = False,
 ) -> None:
     """List what the gate holds back, oldest first; release or reject one of it."""
-    from langmem_tiers import rendering
+    from langmem_tiers.cli import rendering
     from langmem_tiers.memory.asking import checked_limit
     from langmem_tiers.remember import quarantine as held
     from langmem_tiers.remember.trust import TrustPolicy
