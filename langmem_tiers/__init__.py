@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.graph.middleware import TieredMemoryMiddleware
     from langmem_tiers.graph.recall import MemoryState, create_recall_node
-    from langmem_tiers.graph.recalled import recalled_text
     from langmem_tiers.graph.remind import (
         create_acknowledge_node,
         create_reminder_node,
@@ -114,6 +113,7 @@ if TYPE_CHECKING:
     from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
+    from langmem_tiers.recall.recalled import recalled_text
     from langmem_tiers.remember.gate import Decision, GatePolicy
     from langmem_tiers.remember.panel import default_reviewers
     from langmem_tiers.remember.quarantine import Quarantined, Released
@@ -483,7 +483,7 @@ _MODULES = {
     "create_user_prompt_node": "graph.hooks",
     "default_reviewers": "remember.panel",
     "local_index": "store.store",
-    "recalled_text": "graph.recalled",
+    "recalled_text": "recall.recalled",
     "reminders_text": "graph.remind",
     "signature": "learn.signature",
 }

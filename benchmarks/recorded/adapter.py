@@ -16,7 +16,6 @@ from unittest.mock import patch
 from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
 from langmem_tiers.cli.importing import import_records
-from langmem_tiers.graph.recalled import with_recalled
 from langmem_tiers.importers import count_records, detect_format, read_records
 from langmem_tiers.interop import (
     aimport_chat_history,
@@ -28,6 +27,7 @@ from langmem_tiers.learn.skills import ToolCall, Trace
 from langmem_tiers.memory.feedback import arecord_feedback, record_feedback
 from langmem_tiers.postgres import session
 from langmem_tiers.postgres.flow import Query
+from langmem_tiers.recall.recalled import with_recalled
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remind.triggers import Occasion

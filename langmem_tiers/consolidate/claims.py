@@ -27,7 +27,7 @@ from langmem_tiers.consolidate.relations import (
 from langmem_tiers.consolidate.stating import Words, affirmed, past, stated
 from langmem_tiers.consolidate.values import CLOSED, Kind, kind_of
 from langmem_tiers.consolidate.wording import Word, sentences
-from langmem_tiers.remember.reading import LOOKED_AT
+from langmem_tiers.core.reading import LOOKED_AT
 
 
 class Claim(NamedTuple):

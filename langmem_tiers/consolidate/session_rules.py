@@ -20,9 +20,8 @@ from langmem_tiers.consolidate.policy import MergePolicy, RisePolicy
 from langmem_tiers.consolidate.rising import Note, rises
 from langmem_tiers.consolidate.significance import category
 from langmem_tiers.consolidate.stored import Stored
-from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.memory import MemoryContext, Source, Tier
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
-from langmem_tiers.remember.candidate import Source
 
 WORKING = "working"
 """The memory type that a session's end clears."""

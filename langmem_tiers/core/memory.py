@@ -27,6 +27,24 @@ TIERS: tuple[Tier, ...] = tuple(Tier)
 """All tiers in the order in which `get` looks."""
 
 
+class Source(StrEnum):
+    """Where a text comes from; other names may be used, and are trusted as `unknown` is."""
+
+    USER = "user"
+    SYSTEM = "system"
+    AGENT = "agent"
+    TOOL = "tool"
+    WEB = "web"
+    UNKNOWN = "unknown"
+
+
+QUARANTINED: Final = "quarantined"
+"""The state of a memory that is stored and not recalled until somebody releases it."""
+
+THRESHOLD: Final = 0.3
+"""Below this trust a memory is quarantined: all sources are above it, what instructs its reader is
+not."""
+
 RECALL_OPTIONS: Final = (
     "project_id",
     "session_id",

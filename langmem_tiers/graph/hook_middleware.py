@@ -19,7 +19,6 @@ from langmem_tiers.graph.node import (
     checked_blocking,
     run_of,
 )
-from langmem_tiers.graph.recalled import with_recalled
 from langmem_tiers.graph.remind import LEASE_SECONDS, reminders_text
 from langmem_tiers.graph.tool_lessons import Answer
 from langmem_tiers.graph.tool_reminders import held_once
@@ -31,6 +30,7 @@ from langmem_tiers.memory.hook_data import (
     checked_options,
 )
 from langmem_tiers.memory.hooks import MemoryHooks
+from langmem_tiers.recall.recalled import with_recalled
 from langmem_tiers.remind.asked import (
     DEFAULT_LIMIT,
     Predicates,

@@ -29,13 +29,13 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
-from langmem_tiers.graph.recalled import recalled_text, with_recalled
 from langmem_tiers.graph.spoken import key_of, said
 from langmem_tiers.graph.tool_lessons import Answer, ToolLessons
 from langmem_tiers.graph.without_memory import OnError, carefully, errors_of
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import DEFAULT_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.recall.recalled import recalled_text, with_recalled
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse

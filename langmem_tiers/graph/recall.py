@@ -30,9 +30,9 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
-from langmem_tiers.graph.recalled import recalled_text
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.recall.recalled import recalled_text
 
 try:
     from langgraph.graph.message import add_messages

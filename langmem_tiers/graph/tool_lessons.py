@@ -22,10 +22,10 @@ from langmem_tiers.graph.node import (
     of_state,
     text_of,
 )
-from langmem_tiers.graph.recalled import recalled_text
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.recall.recalled import recalled_text
 
 try:
     from langgraph.prebuilt.tool_node import ToolCallRequest

@@ -15,14 +15,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from langgraph.store.base import PutOp, SearchItem, SearchOp
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Moment, StoreResult, Tier
+from langmem_tiers.core.memory import Moment, Source, StoreResult, Tier
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.recall.flow import search_shown
 from langmem_tiers.recall.recall import visibility
-from langmem_tiers.remember.admission import keys_of
+from langmem_tiers.remember.admission import apply
 from langmem_tiers.remember.admit import Gate, result_of, unjudged_as
-from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.panel import default_reviewers
@@ -30,7 +30,7 @@ from langmem_tiers.store import ops
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.tier import TierView
-from langmem_tiers.store.write import Write, Writing, apply, embed, lock_writes
+from langmem_tiers.store.write import Write, Writing, embed, keys_of, lock_writes
 
 OurStore: TypeAlias = TieredStore | TierView
 _Items: TypeAlias = list[SearchItem]
@@ -77,7 +77,7 @@ def found(store: OurStore, namespace: tuple[str, ...], asked: Mapping[str, Any])
     """What a search finds of what a recall shows."""
     refresh = (store.ttl_config or {}).get("refresh_on_read", True)
     op = SearchOp(namespace, refresh_ttl=refresh, **asked)
-    return store.flows.search_shown(op, tier_of(store))
+    return search_shown(op, tier_of(store), store.flows)
 
 
 def tier_of(store: OurStore) -> Tier | None:

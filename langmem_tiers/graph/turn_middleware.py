@@ -14,13 +14,13 @@ from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import Remembered, checked_blocking, last_question, of_state, text_of
-from langmem_tiers.graph.recalled import with_recalled
 from langmem_tiers.graph.spoken import said
 from langmem_tiers.graph.tool_clock import Answer, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, track_calls
 from langmem_tiers.graph.without_memory import OnError, carefully, errors_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, Plan
+from langmem_tiers.recall.recalled import with_recalled
 from langmem_tiers.turn.arguments import checked_turn
 from langmem_tiers.turn.keeping import Router
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout

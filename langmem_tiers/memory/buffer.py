@@ -8,9 +8,9 @@ from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection, Recollections
-from langmem_tiers.graph.recalled import recalled_text
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.recall.recalled import recalled_text
 from langmem_tiers.remember.new import share
 from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
 

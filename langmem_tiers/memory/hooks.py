@@ -11,7 +11,7 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext, StoreResult
+from langmem_tiers.core.memory import MemoryContext, Source, StoreResult
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.graph.node import at_once, blocking
 from langmem_tiers.learn.outcome import Run
@@ -31,7 +31,6 @@ from langmem_tiers.memory.hook_data import (
     given,
     told_of,
 )
-from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from langmem_tiers.core.config import lexical_text
+from langmem_tiers.core.reading import words
 from langmem_tiers.remember.candidate import Known
-from langmem_tiers.remember.reading import words
 from langmem_tiers.remember.saying_again import tells
 from langmem_tiers.remember.telling import Clause, Told, joined, told
 from langmem_tiers.remember.telling_words import ORDER

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from langmem_tiers.core.reading import listed
 from langmem_tiers.remember.injection_anchors import anchored
 from langmem_tiers.remember.injection_phrases import PEOPLE
 from langmem_tiers.remember.injection_phrases_acts import ACTS
 from langmem_tiers.remember.injection_phrases_errands import ERRANDS
 from langmem_tiers.remember.injection_phrases_facts import FACTS
-from langmem_tiers.remember.reading import listed
 
 _WORDS: Final[Mapping[str, str]] = {
     "mind": "assistant assistants ai ais chatbot chatbots llm llms chatgpt claude gemini copilot gpt "

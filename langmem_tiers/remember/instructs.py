@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 from unicodedata import normalize
 
-from langmem_tiers.remember.candidate import Source
+from langmem_tiers.core.memory import Source
 from langmem_tiers.remember.disguises import conceals, decoded, plain, squashed, turned
 from langmem_tiers.remember.injection_anchors import anchored
 from langmem_tiers.remember.injection_compounds import compound_weights

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
-from langmem_tiers.remember.reading import visible
+from langmem_tiers.core.reading import visible
 from langmem_tiers.remember.telling_forms import Word, Words, active, base, lowered, words_in
 from langmem_tiers.remember.telling_words import (
     CLAUSES,

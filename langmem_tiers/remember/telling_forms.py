@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from langmem_tiers.remember.reading import words as words_of
+from langmem_tiers.core.reading import words as words_of
 from langmem_tiers.remember.telling_words import (
     BE,
     CLAUSES,

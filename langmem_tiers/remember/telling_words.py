@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from langmem_tiers.remember.reading import listed
+from langmem_tiers.core.reading import listed
 
 SLIGHT: Final = listed(
     "a an the this that these those there am is are was were be been being has have had having do "

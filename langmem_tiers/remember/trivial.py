@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from langmem_tiers.remember.reading import LOOKED_AT, ends_of, visible, words
+from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.remember.trivial_words import BESIDE, KINDS, LONGEST
 
 MOST_WORDS: Final = 24

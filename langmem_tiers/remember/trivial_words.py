@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from langmem_tiers.remember.reading import words
+from langmem_tiers.core.reading import words
 
 GREETING: Final = """
 hi|hello|hey|hiya|howdy|yo|greetings|welcome|welcome back|good morning|good afternoon|good evening

@@ -18,7 +18,7 @@ from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.remember.admission import Applied
+from langmem_tiers.remember.admission import Applied, apply
 from langmem_tiers.remind.cue import features
 from langmem_tiers.remind.intentions import (
     PRIORITIES,
@@ -40,13 +40,10 @@ from langmem_tiers.remind.triggers import (
     of_json,
     to_json,
 )
-from langmem_tiers.store.write import Write, Writing, apply, embed, lock_writes
+from langmem_tiers.store.write import Write, Writing, embed, lock_writes
 
 LOCK = "\0intentions"
 """The key that intentions of a tenant lock which come after others: no two make a circle."""
-
-KEPT = timedelta(days=30)
-"""How long what is over is still listed: our own choice."""
 
 _PAGE = 200
 _TRIES = 20
@@ -100,7 +97,6 @@ def intend(one: NewIntention, here: Remembering) -> Flow[Applied]:
         yield from apply(
             Writing([one.write], vectors, here.moment),
             options=here.options,
-            tier=None,
             locked=bool(one.after),
             further=lambda applied: [_intend_call(one, here)] if applied.writes else [],
         )
@@ -366,19 +362,3 @@ def _intention(row: Row, tenant: str) -> Intention:
         closed_at=closed,
         waits_for=tuple(needs),
     )
-
-
-def sweep(now: datetime, options: StoreOptions) -> Flow[None]:
-    """Mark what has expired, and forget what is long over; a batch a transaction."""
-    lives = {
-        "tiers": [tier.value for tier in TIERS],
-        "tier_ttls": [options.tier_ttl.get(tier) for tier in TIERS],
-    }
-    for call in (
-        Call("expire_intentions", {"now": now}),
-        Call("retire_intentions", {"now": now, "before": now - KEPT, **lives}),
-    ):
-        changed = True
-        while changed:
-            (rows,) = yield Query((call,), commit=True)
-            changed = bool(rows[0][0])

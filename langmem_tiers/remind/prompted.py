@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.remember.reading import ends_of
+from langmem_tiers.core.reading import ends_of
 from langmem_tiers.remember.route import route
 from langmem_tiers.remind.intentions import Priority
 from langmem_tiers.remind.moments import moment_in

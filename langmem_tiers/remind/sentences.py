@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
-from langmem_tiers.remember.reading import ends_of
+from langmem_tiers.core.reading import ends_of
 from langmem_tiers.remind.cue_words import DETERMINERS
 from langmem_tiers.remind.forms import BEFORE_STATES, CONTRACTED, IRREGULAR, PHRASES, UNBENT
 

@@ -246,14 +246,6 @@ def daily_spend(whose: Whose, day: dt.date, now: dt.datetime) -> Flow[DailySpend
     return stored(DailySpend, rows[0][0]) if rows else DailySpend(date=day)
 
 
-def sweep(now: dt.datetime) -> Flow[None]:
-    """Remove what has expired, a batch a transaction."""
-    removed = True
-    while removed:
-        (rows,) = yield Query((Call("sweep_states", {"now": now}),), commit=True)
-        removed = bool(rows[0][0])
-
-
 def _change(
     whose: Whose, state: type[S], name: str, rule: Callable[[S | None], S], now: dt.datetime
 ) -> Flow[S]:

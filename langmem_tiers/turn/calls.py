@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import Source
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, failure_fields
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall
 from langmem_tiers.recall.words import words
-from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.new import NewMemory, checked_text, share
 
 TOOL_CALL: Final = "tool-call"

@@ -17,7 +17,7 @@ from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.stored import stored_values
 from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, anew
-from langmem_tiers.remember.admission import Applied, admitted, needs_admission
+from langmem_tiers.remember.admission import Applied, admitted, carry_out_admitted, needs_admission
 from langmem_tiers.remember.admit import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, reading_goals
@@ -28,7 +28,6 @@ from langmem_tiers.store.write import (
     LOCK,
     Write,
     Writing,
-    carry_out,
     embed,
     last_writes,
     lock_call,
@@ -242,9 +241,9 @@ def _written(
     ended = _ending(settling, "committed", now, report.reason(detail), detail)
     refused = _refusals(applied, settling, now)
     trace = TurnTrace(turn=record.turn, events=(*record.events, *refused, ended))
-    yield from carry_out(
+    yield from carry_out_admitted(
         writing,
-        applied.evicted,
+        applied,
         options=store.options,
         further=(
             *_derived(lessons, context, record, now),

@@ -91,19 +91,6 @@ def turns(context: MemoryContext, limit: int, session_id: str | None) -> Flow[li
     return [_ended(row) for row in rows]
 
 
-def sweep(now: dt.datetime, days: float | None) -> Flow[None]:
-    """Remove what was decided longer ago, a batch a transaction; None keeps all of it.
-
-    That is what turns decided, and what became of memories that were rejected or made room.
-    """
-    for batch in ("sweep_turns", "sweep_gone"):
-        removed = days is not None
-        while removed:
-            before = now - dt.timedelta(days=days or 0)
-            (rows,) = yield Query((Call(batch, {"before": before}),), commit=True)
-            removed = bool(rows[0][0])
-
-
 def _ended(row: Row) -> EndedTurn:
     _, at, kind, turn, began, reason, project, session, summary = row
     return EndedTurn(

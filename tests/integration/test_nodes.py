@@ -26,9 +26,9 @@ from langmem_tiers import (
 from langmem_tiers.core.config import CoordinatorSettings
 from langmem_tiers.graph.node import RecallOptions
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
-from langmem_tiers.graph.recalled import recalled_text, with_recalled
 from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from langmem_tiers.memory.asking import Asking
+from langmem_tiers.recall.recalled import recalled_text, with_recalled
 from tests.support.agents import WAYS, How, run
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.recollections import NOW, recollection

@@ -24,7 +24,7 @@ def recalled_text(
 
     Example:
         ```python
-        from langmem_tiers.graph.recalled import recalled_text
+        from langmem_tiers.recall.recalled import recalled_text
 
         prompt = recalled_text(memory.get_context("When do keys change?"))
         ```
