@@ -294,7 +294,7 @@ def _is_defect(error: Exception) -> bool:
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
     packages = [name.partition(".")[0] for name in modules]
     raised_by = [one for one in packages if one not in sys.stdlib_module_names]
-    return raised_by[-1:] == [__package__]
+    return raised_by[-1:] == ["langmem_tiers"]
 
 
 def careful_of(on_error: OnError) -> Careful:

@@ -26,7 +26,7 @@ from langmem_tiers.graph.node import (
 from langmem_tiers.graph.recall import this_run
 from langmem_tiers.graph.tool_clock import seconds_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Plan
+from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.turn.arguments import checked_turn
 from langmem_tiers.turn.assemble import Assembled
 from langmem_tiers.turn.keeping import Router
@@ -44,8 +44,8 @@ except ImportError as error:
         "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
     ) from error
 
-Body = Callable[[MemoryCoordinator, Any], Plan[dict[str, Any]]]
-"""What a node does with the run's memory and the state, as a plan; it returns an update."""
+Body = Callable[[MemoryCoordinator, Any], Flow[dict[str, Any]]]
+"""What a node does with the run's memory and the state, as a flow; it returns an update."""
 
 _log = logging.getLogger(__name__)
 
@@ -89,15 +89,15 @@ class _Turns:
         return MemoryOrchestrator(memory, **self.rules, **further)
 
     def node(self, name: str, body: Body) -> Runnable[Any, dict[str, Any]]:
-        """A node for `invoke` and `ainvoke`, of one plan."""
+        """A node for `invoke` and `ainvoke`, of one flow."""
 
         def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
             memory = self.whose.memory(get_runtime(), config)
-            return memory.tiered_store.run_plan(body(memory, state))
+            return memory.tiered_store.run(body(memory, state))
 
         async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
             memory = self.whose.memory(get_runtime(), config)
-            return await memory.tiered_store.arun_plan(body(memory, state))
+            return await memory.tiered_store.arun(body(memory, state))
 
         return RunnableLambda(step, astep, name=name)
 
@@ -157,7 +157,7 @@ def create_assemble_node(
     checked_turn(layout=layout, filters=filters, **turns.rules)
     made = {"layout": layout, "sources": sources}
 
-    def assemble(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
+    def assemble(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
         messages = messages_of(state)
         question = last_question(messages)
         now_in = None if mode is None else of_state(state, mode)
@@ -195,7 +195,7 @@ def create_tool_tracking_node(
     """
     turns = _Turns.of(options)
 
-    def track(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
+    def track(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
         turn = turns.turn(memory).begin(_going_on(state))
         track_calls(turn, messages_of(state))
         yield from ()
@@ -235,11 +235,11 @@ def create_commit_node(
 
     turns = _Turns.of(options)
 
-    def commit(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
+    def commit(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
         turn = turns.turn(memory, router=router).begin(_going_on(state))
         yield from keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
         judged = None if success is None else judged_of(state, success)
-        report: CommitReport = yield turn.committing(success=judged)
+        report: CommitReport = yield from unit(turn.committing(success=judged))
         return {"committed": report.to_state(), "turn": None}
 
     return turns.node(name, commit)
@@ -264,7 +264,7 @@ def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
             turn.leave_out(f"track the call {one.call['id']}", str(refused))
 
 
-def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) -> Plan[None]:
+def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) -> Flow[None]:
     """Memorize one or several things; what there is no budget for is told, and the turn goes on.
 
     Of what is longer than `longest` characters both ends are kept.
@@ -276,7 +276,7 @@ def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) ->
             _log.warning("something is not memorized: %s", refused)
 
 
-def context_of(turn: MemoryOrchestrator, prompt: str, **options: Any) -> Plan[str]:
+def context_of(turn: MemoryOrchestrator, prompt: str, **options: Any) -> Flow[str]:
     """The text of a turn's context; where there is no budget for one it is told and left empty."""
     try:
         found: Assembled = yield from turn.assembling(prompt, **options)
@@ -288,7 +288,7 @@ def context_of(turn: MemoryOrchestrator, prompt: str, **options: Any) -> Plan[st
 
 def begun(
     turn: MemoryOrchestrator, known: Mapping[str, Any] | None, question: BaseMessage | None
-) -> Plan[None]:
+) -> Flow[None]:
     """Go on with the turn of a message, or begin one and leave that which another message ended."""
     about = None if question is None else question.id
     if known and known["about"] == about:
@@ -297,7 +297,7 @@ def begun(
     if known:
         leaving = MemoryOrchestrator(turn.memory).begin(known).leaving("another message came")
         if leaving is not None:
-            yield leaving
+            yield from unit(leaving)
     turn.begin(about=about)
 
 

@@ -19,7 +19,7 @@ from langmem_tiers.graph.tool_clock import Answer, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, track_calls
 from langmem_tiers.graph.without_memory import OnError, carefully, errors_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow, Plan
+from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.recall.recalled import with_recalled
 from langmem_tiers.turn.arguments import checked_turn
 from langmem_tiers.turn.keeping import Router
@@ -143,12 +143,12 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
     def before_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a turn, and assemble its context."""
         memory = self._memory(runtime)
-        return memory.tiered_store.run_plan(self._begun(memory, state, runtime))
+        return memory.tiered_store.run(self._begun(memory, state, runtime))
 
     async def abefore_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a turn, and assemble its context."""
         memory = self._memory(runtime)
-        return await memory.tiered_store.arun_plan(self._begun(memory, state, runtime))
+        return await memory.tiered_store.arun(self._begun(memory, state, runtime))
 
     def wrap_model_call(
         self,
@@ -205,12 +205,12 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
     def after_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Track the tool calls, memorize what was said, and commit."""
         memory = self._memory(runtime)
-        return memory.tiered_store.run_plan(self._ended(memory, state, runtime))
+        return memory.tiered_store.run(self._ended(memory, state, runtime))
 
     async def aafter_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Track the tool calls, memorize what was said, and commit."""
         memory = self._memory(runtime)
-        return await memory.tiered_store.arun_plan(self._ended(memory, state, runtime))
+        return await memory.tiered_store.arun(self._ended(memory, state, runtime))
 
     def _leave_trace(self, request: ModelRequest[Any] | ToolCallRequest, error: Exception) -> None:
         failing = self._failing(request, error)
@@ -236,7 +236,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
 
     def _begun(
         self, memory: MemoryCoordinator, state: TurnState, runtime: Runtime[Any]
-    ) -> Plan[dict[str, Any]]:
+    ) -> Flow[dict[str, Any]]:
         messages: Sequence[BaseMessage] = state["messages"]
         question = last_question(messages)
         turn, asked = self._turn(memory), storable(text_of(question))
@@ -254,14 +254,14 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
 
     def _ended(
         self, memory: MemoryCoordinator, state: TurnState, runtime: Runtime[Any]
-    ) -> Plan[dict[str, Any]]:
+    ) -> Flow[dict[str, Any]]:
         """Commit; a turn that cannot be leaves its trace when the next one begins."""
         told: dict[str, str] = {}
         with self._careful("commit", runtime, told):
             return (yield from self._committed(memory, state))
         return {"committed": {}, **errors_of(state, told, known=state)}
 
-    def _committed(self, memory: MemoryCoordinator, state: TurnState) -> Plan[dict[str, Any]]:
+    def _committed(self, memory: MemoryCoordinator, state: TurnState) -> Flow[dict[str, Any]]:
         turn = self._turn(memory).begin(state.get("turn"))
         messages: Sequence[BaseMessage] = state["messages"]
         track_calls(turn, messages)
@@ -269,7 +269,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         episodes = [{**one, "memory_type": "episodic"} for one in spoken]
         yield from keep(turn, episodes, longest=LONGEST_SAID)
         judged = None if self._outcome is None else self._outcome(state)
-        report = yield turn.committing(success=judged)
+        report = yield from unit(turn.committing(success=judged))
         return {"turn": None, "committed": report.to_state()}
 
     def _memory(self, runtime: Any) -> MemoryCoordinator:

@@ -15,7 +15,7 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Ask, Plan
+from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.turn.fragment import Fragment, Section
 
 QUERIES: Final = (
@@ -37,9 +37,9 @@ class Identity:
 
     answers: Any
 
-    def plan(
+    def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
+    ) -> Flow[Section]:
         """The answers, in the order of the queries; an item that two of them name stands once."""
         del prompt, memory
         mode = metadata["mode"]

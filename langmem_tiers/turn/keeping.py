@@ -13,7 +13,7 @@ from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.tracing import traced
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Plan
+from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.admit import Judged, result_of
 from langmem_tiers.remember.new import NewMemory, to_write
 from langmem_tiers.state.state import ProgressDelta, checked_id
@@ -160,14 +160,14 @@ class KeepingVerbs:
             BudgetExceededError: if the turn has spent what it may; it is not kept.
             InvalidInputError: for what cannot be stored.
         """
-        return self._store.run_plan(self.memorizing(item, metadata))
+        return self._store.run(self.memorizing(item, metadata))
 
     @traced("tool")
     async def amemorize(
         self, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> Memorized:
         """Put something to the gate; see `memorize`."""
-        return await self._store.arun_plan(self.memorizing(item, metadata))
+        return await self._store.arun(self.memorizing(item, metadata))
 
     def memorizing(
         self,
@@ -175,8 +175,8 @@ class KeepingVerbs:
         metadata: Mapping[str, Any] | None = None,
         *,
         longest: int | None = None,
-    ) -> Plan[Memorized]:
-        """What `memorize` does, as a plan; of a text longer than `longest` it keeps both ends.
+    ) -> Flow[Memorized]:
+        """What `memorize` does, as a flow; of a text longer than `longest` it keeps both ends.
 
         One with private data that the policy does not accept is not cut: the gate judges all of it.
         """
@@ -201,7 +201,9 @@ class KeepingVerbs:
                 replace(each, recalled=tuple(record.shown))
                 for each in record.untold({str(each.key) for each in own} | leaving.keys())
             ]
-            judged = yield self.memory.flows.judged([*own, *again], self.context, leaving)
+            judged = yield from unit(
+                self.memory.flows.judged([*own, *again], self.context, leaving)
+            )
             verdicts = [discreet(each, self.memory.gate) for each in judged]
             found = self._memorized(one, verdicts[: len(own)], route, cut)
             if found.pending:

@@ -17,7 +17,7 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.skills import MIN_SUPPORT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow, Plan
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.turn.arguments import (
@@ -252,7 +252,7 @@ class MemoryOrchestrator(KeepingVerbs, HistoryVerbs):
         plan = self.assembling(
             prompt, budget, filters, messages=messages, tools=tools, show_messages=show_messages
         )
-        return self._store.run_plan(plan)
+        return self._store.run(plan)
 
     @traced("tool")
     async def aassemble_context(
@@ -269,7 +269,7 @@ class MemoryOrchestrator(KeepingVerbs, HistoryVerbs):
         plan = self.assembling(
             prompt, budget, filters, messages=messages, tools=tools, show_messages=show_messages
         )
-        return await self._store.arun_plan(plan)
+        return await self._store.arun(plan)
 
     def assembling(
         self,
@@ -280,8 +280,8 @@ class MemoryOrchestrator(KeepingVerbs, HistoryVerbs):
         messages: Sequence[Any] | None = None,
         tools: Sequence[Any] | None = None,
         show_messages: bool = True,
-    ) -> Plan[Assembled]:
-        """What `assemble_context` does, as a plan."""
+    ) -> Flow[Assembled]:
+        """What `assemble_context` does, as a flow."""
         record, wanted = self._turn(), checked_tokens(budget)
         utf8_bytes(_text(prompt, "prompt"), "prompt")
         self._check("assemble a context", tokens=True)

@@ -10,7 +10,7 @@ from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import RECALL_OPTIONS, Recollection
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Ask, Flow, Plan
+from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.trivial import triviality
@@ -36,12 +36,12 @@ _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"
 
 
-class PlannedSource(Protocol):
+class FlowSource(Protocol):
     """A source that reads the turn's memories: it yields what it needs."""
 
-    def plan(
+    def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
+    ) -> Flow[Section]:
         """What there is to say for a prompt."""
 
 
@@ -58,9 +58,9 @@ class MemorySource:
     name: str
     known_options: ClassVar = (*RECALL_OPTIONS, "query", "other_than", "informed_by", "own")
 
-    def plan(
+    def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
+    ) -> Flow[Section]:
         """The memories that matter for a prompt, best first."""
         options = dict(metadata["options"])
         said = memory.tiered_store.options.bounds.beginning(prompt)
@@ -74,7 +74,7 @@ class MemorySource:
         ask = memory.asking.ask(query, memory.context, **asked)
         alone = ask.blank or ask.max_tokens is not None
         told = [] if alone else circumstances(metadata["sections"], stages)
-        found = yield _recalled(ask, told, metadata["vectors"], memory)
+        found = yield from unit(_recalled(ask, told, metadata["vectors"], memory))
         return Section(tuple(Fragment.of_memory(one, self.name) for one in found))
 
 
@@ -105,12 +105,12 @@ class Goals:
 class KnownGoals:
     """What the agent is about, as its short-term state has it: goals, tasks and constraints."""
 
-    def plan(
+    def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
+    ) -> Flow[Section]:
         """The three lists, as data: they were noted in other turns."""
         whose = Whose.of(memory.context)
-        known = yield look(whose, metadata["now"], kinds=(GOAL, TASK))
+        known = yield from unit(look(whose, metadata["now"], kinds=(GOAL, TASK)))
         goals = [one for one in known.goals if one.status == "active"]
         state = {
             "active_goals": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
@@ -125,12 +125,12 @@ class KnownGoals:
 class KnownState:
     """The state the agent is in, as its short-term state has it."""
 
-    def plan(
+    def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
+    ) -> Flow[Section]:
         """Its mood, and how much it is at."""
         whose = Whose.of(memory.context)
-        known = yield look(whose, metadata["now"], kinds=(EMOTION, TASK))
+        known = yield from unit(look(whose, metadata["now"], kinds=(EMOTION, TASK)))
         mood = known.emotional_state
         told = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
         state = OperationalState(emotional_state=told, active_tasks=known.tasks)
@@ -168,7 +168,7 @@ def as_source(name: str, given: Any) -> Any:
     Raises:
         InvalidTypeError: for what can answer nothing.
     """
-    if callable(getattr(given, "plan", None)):
+    if callable(getattr(given, "flow", None)):
         return given
     if verbs := [one for one in ("remember", "aremember") if callable(getattr(given, one, None))]:
         for verb in verbs:
@@ -214,7 +214,7 @@ def filled(
     prompt: str,
     told: Mapping[str, Any],
     memory: MemoryCoordinator,
-) -> Plan[list[tuple[Stage, Section]]]:
+) -> Flow[list[tuple[Stage, Section]]]:
     """What the sources of a layout answer, in its order, each told what the earlier ones did."""
     sections: dict[str, Section] = {}
     for stage in layout.stages:
@@ -229,10 +229,10 @@ def filled(
 
 def asked(
     name: str, source: Any, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-) -> Plan[Section]:
+) -> Flow[Section]:
     """What a source answers, as a section."""
-    if callable(getattr(source, "plan", None)):
-        answer = yield from source.plan(prompt, metadata, memory)
+    if callable(getattr(source, "flow", None)):
+        answer = yield from source.flow(prompt, metadata, memory)
     else:
         verb = getattr(source, "remember", None)
         averb = getattr(source, "aremember", None) or verb

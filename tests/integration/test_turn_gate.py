@@ -285,7 +285,7 @@ def test_a_long_message_is_judged_before_it_is_cut(
 ) -> None:
     memory = guarded(store, decision)
     with MemoryOrchestrator(memory) as turn:
-        found = store.run_plan(turn.memorizing(CUT, longest=4_000))
+        found = store.run(turn.memorizing(CUT, longest=4_000))
         report = turn.commit()
 
     assert found.reason == "private: it holds private_key; store it without"

@@ -17,7 +17,7 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.postgres.flow import Flow, Plan
+from langmem_tiers.postgres.flow import Flow
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock, tables, text_index
@@ -161,19 +161,6 @@ def changed(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
     return {name for name, rows in after.items() if rows != before[name]}
 
 
-def plan_until(plan: Plan[Any], steps: int) -> Plan[Any]:
-    """A plan that is stopped after so many of its steps."""
-    answer: Any = None
-    for _ in range(steps):
-        try:
-            step = plan.send(answer)
-        except StopIteration as done:
-            return done.value
-        answer = yield step
-    plan.close()
-    raise StoppedError
-
-
 def flow_until(flow: Flow[Any], effects: int) -> Flow[Any]:
     """A flow that is stopped after so many of its effects; what it did is rolled back."""
     answer: Any = None
@@ -205,7 +192,7 @@ def test_a_turn_that_is_stopped_within_its_assembly_leaves_its_trace_alone(world
 
     def run(steps: int) -> None:
         with MemoryOrchestrator(world.memory, sources=sources) as turn:
-            store.run_plan(plan_until(turn.assembling("Which rooms are red?"), steps))
+            store.run(flow_until(turn.assembling("Which rooms are red?"), steps))
 
     assert list(stopped(run))[-1] >= 5  # conversation, notes, goals, and two that recall
     assert changed(before, tables(world.url)) <= {"events", "usage"}

@@ -90,7 +90,7 @@ def _memorized(world: World, turn: MemoryOrchestrator) -> None:
     world.call(turn, "memorize", {"odd": 1})
     world.call(
         turn.memory.tiered_store,
-        "run_plan",
+        "run",
         world.call(turn, "memorizing", "The safe stands on sand."),
     )
     world.call(turn, "note_progress", "rotate", 0.5, "found the vault")
@@ -138,7 +138,7 @@ def _as_a_persona(world: World, memory: MemoryCoordinator) -> None:
     world.call(turn, "register", "weather", lambda prompt, told: f"{prompt}: {len(told)} facts")
     world.call(turn, "register", "odd", 7)
     turn.begin()
-    world.call(world.store, "run_plan", turn.assembling("Which keys?", show_messages=False))
+    world.call(world.store, "run", turn.assembling("Which keys?", show_messages=False))
     world.call(turn, "memorize", "The keys are green.")
     world.call(turn, "memorize", "The keys are red.")
     world.call(turn, "get_budget_status")
