@@ -15,11 +15,11 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.graph.attempts import attempts_in, messages_of, task_of
 from langmem_tiers.graph.node import Remembered, checked_blocking, checked_of_state, of_state
 from langmem_tiers.graph.recall import node
+from langmem_tiers.learn.policy import promotion_policy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.promotion import promotion_policy
 
 Attempts = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
 """What failed, of a graph's state."""

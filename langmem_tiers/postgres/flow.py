@@ -44,6 +44,7 @@ from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.tracing import RunType, traced
 
 T = TypeVar("T")
+U = TypeVar("U")
 P = ParamSpec("P")
 E = TypeVar("E")
 E_contra = TypeVar("E_contra", contravariant=True)
@@ -182,6 +183,11 @@ class AsyncSession(Protocol[E_contra]):
     ) -> None: ...
     async def perform(self, effect: E_contra, /) -> Any:
         """Do what a flow asked for."""
+
+
+def then(flow: Flow[T], made: Callable[[T], U]) -> Flow[U]:
+    """What is `made` of a flow's result."""
+    return made((yield from flow))
 
 
 AT_ONCE = 4_000

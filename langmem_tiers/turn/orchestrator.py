@@ -17,6 +17,7 @@ from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.skills import MIN_SUPPORT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.remember.new import checked_text, label
@@ -375,7 +376,7 @@ class MemoryOrchestrator(KeepingVerbs, HistoryVerbs):
             record.closed = None
             raise
         self._report, record.closed = report, "committed"
-        self.memory.begin_reviews(str(one.key) for one in report.stored)
+        begin_reviews(self.memory, [str(one.key) for one in report.stored])
         return report
 
     def _settling(self, record: TurnRecord) -> Settling:

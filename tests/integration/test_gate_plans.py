@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import GatePolicy, MemoryCoordinator, TieredStore
+from langmem_tiers.memory import reviews
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.agents import ScriptedModel
 from tests.support.agents import calls as calls_of_model
@@ -126,6 +127,7 @@ def test_each_statement_reads_a_few_rows_of_its_tenant(
 
 
 def test_a_review_in_the_background_reads_what_it_is_for_and_not_what_else_waits(
+    monkeypatch: pytest.MonkeyPatch,
     store: TieredStore,
 ) -> None:
     answer = calls_of_model("Reviewed", score=9, reason="worth keeping")
@@ -136,9 +138,9 @@ def test_a_review_in_the_background_reads_what_it_is_for_and_not_what_else_waits
         review_model=ScriptedModel(responses=[answer]),
         review_storage="background",
     )
-    memory.begin_reviews = lambda keys: None  # type: ignore[method-assign]  # noqa: ARG005
+    monkeypatch.setattr("langmem_tiers.memory.remembering.begin_reviews", lambda *_: None)
     kept = memory.store(f"The mailer restarts at noon, {uuid4()}.")
-    calls = calls_of(store, lambda: store.run(memory._review(1, [str(kept.key)])))
+    calls = calls_of(store, lambda: store.run(reviews.reviewing(memory, 1, [str(kept.key)])))
     for name in ("waiting_reviews_of", "hold_below"):
         (call,) = [one for one in calls if one.name == name]
         for mode in MODES:

@@ -135,7 +135,7 @@ async def test_a_memory_is_deleted_once(call: Caller, url: str) -> None:
 
 
 async def test_another_tenants_memory_is_neither_got_nor_deleted(call: Caller) -> None:
-    other = coordinator(call.memory._store, "other")
+    other = coordinator(call.memory.tiered_store, "other")
     key = (await call("store", "ours")).key
     assert await Caller(other, call.mode)("get", key) is None
     assert await Caller(other, call.mode)("delete_memory", key) is False

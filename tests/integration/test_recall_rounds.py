@@ -87,7 +87,7 @@ def test_a_recall_waits_for_the_server_once(
 ) -> None:
     ASKING[what](alone)
     alone.stats()
-    with traced(alone._store, tmp_path / "trace"):
+    with traced(alone.tiered_store, tmp_path / "trace"):
         ASKING[what](alone)
     assert syncs(tmp_path / "trace") == 1
 
@@ -152,7 +152,7 @@ async def test_a_recall_that_takes_too_long_is_broken_off_and_the_store_goes_on(
 ) -> None:
     settings = CoordinatorSettings(query_timeout_ms=50)
     async with filled(open_store, url, settings=settings) as call:
-        patient = Caller(coordinator(call.memory._store, settings=PATIENT), call.mode)
+        patient = Caller(coordinator(call.memory.tiered_store, settings=PATIENT), call.mode)
         await patient("get_context", query)
         with locked(url), pytest.raises(QueryTimeoutError, match="query_timeout_ms"):
             await call("get_context", query)

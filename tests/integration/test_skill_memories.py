@@ -240,7 +240,7 @@ def test_what_was_read_before_another_run_wrote_does_not_stand(
 ) -> None:
     for name in "12":
         memory.learn_skills(trace(name))
-    slow = memory._learning.learn_skills(trace("3"), ACME, 3)
+    slow = memory.learning.learn_skills(trace("3"), ACME, 3)
     ready.run(overtaken(slow, lambda: memory.learn_skills(trace("4"))))
 
     assert skills(ready) == {"search open answer": (4, 1.0)}
