@@ -56,7 +56,7 @@ def test_the_package_loads_a_module_when_a_name_of_it_is_asked_for() -> None:
         "langmem_tiers.TieredMemoryError\n"
         "print(loaded())"
     )
-    assert in_a_new_process(program) == "[] ['langmem_tiers.core.errors']"
+    assert in_a_new_process(program) == "[] ['langmem_tiers.core', 'langmem_tiers.core.errors']"
 
 
 def test_the_store_alone_needs_neither_chat_models_nor_settings() -> None:
