@@ -136,11 +136,11 @@ if TYPE_CHECKING:
     from langmem_tiers.store.tier import TierView
     from langmem_tiers.turn.assemble import Assembled
     from langmem_tiers.turn.fragment import Fragment, Section
+    from langmem_tiers.turn.items import Memorized, Route, Tracked
     from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
     from langmem_tiers.turn.orchestrator import MemoryOrchestrator
     from langmem_tiers.turn.persona import OperationalState, Persona
     from langmem_tiers.turn.report import CommitReport
-    from langmem_tiers.turn.routing import Memorized, Route, Tracked
     from langmem_tiers.turn.spending import Budget, BudgetStatus
     from langmem_tiers.turn.trace import EndedTurn, TurnEvent, TurnTrace
 
@@ -380,7 +380,7 @@ _MODULES = {
     "Layout": "turn.layout",
     "LeaseLostError": "core.errors",
     "LocalEmbeddings": "postgres.embeddings",
-    "Memorized": "turn.routing",
+    "Memorized": "turn.items",
     "MemoryContext": "core.memory",
     "MemoryCoordinator": "memory.coordinator",
     "MemoryHooks": "memory.hooks",
@@ -429,7 +429,7 @@ _MODULES = {
     "Reviewers": "remember.review",
     "RisePolicy": "consolidate.policy",
     "RollbackError": "core.errors",
-    "Route": "turn.routing",
+    "Route": "turn.items",
     "Section": "turn.fragment",
     "SessionReport": "consolidate.session",
     "SessionStart": "memory.hook_data",
@@ -453,7 +453,7 @@ _MODULES = {
     "ToolLessons": "graph.tool_lessons",
     "TooLargeError": "core.errors",
     "ToolReminders": "graph.tool_reminders",
-    "Tracked": "turn.routing",
+    "Tracked": "turn.items",
     "TrustPolicy": "remember.trust",
     "TurnEvent": "turn.trace",
     "TurnMiddleware": "graph.turn_middleware",

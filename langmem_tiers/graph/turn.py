@@ -27,13 +27,14 @@ from langmem_tiers.graph.recall import this_run
 from langmem_tiers.graph.tool_clock import seconds_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
-from langmem_tiers.turn.arguments import checked_turn
-from langmem_tiers.turn.assemble import Assembled
-from langmem_tiers.turn.keeping import Router
+from langmem_tiers.turn.assembly import assemble_context
+from langmem_tiers.turn.ending import commit as committed
+from langmem_tiers.turn.ending import leave
+from langmem_tiers.turn.keeping import memorized
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
-from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import Budget
+from langmem_tiers.turn.turn import Router, checked_turn
 
 try:
     from langgraph.runtime import get_runtime
@@ -239,7 +240,7 @@ def create_commit_node(
         turn = turns.turn(memory, router=router).begin(_going_on(state))
         yield from keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
         judged = None if success is None else judged_of(state, success)
-        report: CommitReport = yield from unit(turn.committing(success=judged))
+        report = yield from unit(committed(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
 
     return turns.node(name, commit)
@@ -271,7 +272,7 @@ def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) ->
     """
     for one in [items] if isinstance(items, str | Mapping) else items:
         try:
-            yield from turn.memorizing(one, longest=longest)
+            yield from memorized(turn, one, longest=longest)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 
@@ -279,7 +280,7 @@ def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) ->
 def context_of(turn: MemoryOrchestrator, prompt: str, **options: Any) -> Flow[str]:
     """The text of a turn's context; where there is no budget for one it is told and left empty."""
     try:
-        found: Assembled = yield from turn.assembling(prompt, **options)
+        found = yield from assemble_context(turn, prompt, **options)
     except BudgetExceededError as refused:
         _log.warning("no context is assembled: %s", refused)
         return ""
@@ -295,7 +296,7 @@ def begun(
         turn.begin(known)
         return
     if known:
-        leaving = MemoryOrchestrator(turn.memory).begin(known).leaving("another message came")
+        leaving = leave(MemoryOrchestrator(turn.memory).begin(known), "another message came")
         if leaving is not None:
             yield from unit(leaving)
     turn.begin(about=about)

@@ -21,11 +21,11 @@ from langmem_tiers.graph.without_memory import OnError, carefully, errors_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.recall.recalled import with_recalled
-from langmem_tiers.turn.arguments import checked_turn
-from langmem_tiers.turn.keeping import Router
+from langmem_tiers.turn.ending import commit, fail
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.spending import Budget
+from langmem_tiers.turn.turn import Router, checked_turn
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -232,7 +232,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         self, request: ModelRequest[Any] | ToolCallRequest, error: Exception
     ) -> Flow[None]:
         turn = self._turn(self._memory(request.runtime)).begin(of_state(request.state, "turn"))
-        return turn.failing(error)
+        return fail(turn, error)
 
     def _begun(
         self, memory: MemoryCoordinator, state: TurnState, runtime: Runtime[Any]
@@ -269,7 +269,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         episodes = [{**one, "memory_type": "episodic"} for one in spoken]
         yield from keep(turn, episodes, longest=LONGEST_SAID)
         judged = None if self._outcome is None else self._outcome(state)
-        report = yield from unit(turn.committing(success=judged))
+        report = yield from unit(commit(turn, success=judged))
         return {"turn": None, "committed": report.to_state()}
 
     def _memory(self, runtime: Any) -> MemoryCoordinator:

@@ -17,7 +17,7 @@ cancelled is closed where it yielded: it may undo, and asks for nothing more.
 A `Unit` is a flow within a flow, with a transaction of its own. An `Ask` is awaited on the loop of
 whoever called, wherever the database is.
 
-`both` makes the two methods of a verb of its flow.
+`both` makes the two methods of a verb of its flow, `plain` those of one that needs none.
 """
 
 from __future__ import annotations
@@ -324,6 +324,20 @@ def both(
     return traced(run_type)(methods[0]), traced(run_type)(methods[1])
 
 
+def plain(
+    verb: Callable[Concatenate[U, P], T],
+) -> tuple[Callable[Concatenate[U, P], T], Callable[Concatenate[U, P], Coroutine[Any, Any, T]]]:
+    """The two methods of a verb that asks for nothing and writes nothing; see `both`."""
+
+    def blocking(self: U, /, *args: P.args, **options: P.kwargs) -> T:
+        return verb(self, *args, **options)
+
+    async def awaited(self: U, /, *args: P.args, **options: P.kwargs) -> T:
+        return verb(self, *args, **options)
+
+    return _named(blocking, verb, ""), _named(awaited, verb, "a")
+
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -337,7 +351,8 @@ def _named(method: Method, verb: Callable[..., Any], prefix: str) -> Method:
     plain.__code__ = plain.__code__.replace(co_name=name)
     whole = signature(verb)
     first, *rest = whole.parameters.values()
-    answer = str(whole.return_annotation).removeprefix("Flow[").removesuffix("]")
+    answer = str(whole.return_annotation)
+    answer = answer.removeprefix("Flow[").removesuffix("]") if answer.startswith("Flow") else answer
     plain.__signature__ = whole.replace(
         parameters=[
             first.replace(

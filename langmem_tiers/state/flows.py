@@ -23,8 +23,9 @@ from langmem_tiers.state.state import (
     ShortTermSnapshot,
     Task,
     checked_id,
+    stored,
+    to_value,
 )
-from langmem_tiers.state.stored import stored, to_value
 
 WINDOW = dt.timedelta(hours=1)
 """How far back a conversation is remembered (specification)."""

@@ -127,7 +127,7 @@ def committed(
     }
 
 
-def pending(record: TurnRecord) -> dict[str, Any]:
+def pending_in(record: TurnRecord) -> dict[str, Any]:
     """What the ending of a turn keeps of what it did not write."""
     return {
         "summary": {
@@ -139,7 +139,7 @@ def pending(record: TurnRecord) -> dict[str, Any]:
     }
 
 
-def reason(detail: Mapping[str, Any]) -> str:
+def written_in(detail: Mapping[str, Any]) -> str:
     """What was written, in a line for the trace."""
     wrote = ", ".join(f"{number} {name}" for name, number in detail["summary"].items() if number)
     return wrote or "nothing to write"

@@ -264,7 +264,7 @@ def agent_with_hooks(store: TieredStore) -> Any:
 def test_a_defect_of_our_own_is_raised_and_not_told_as_something_that_was_refused(
     ready: TieredStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(MemoryHooks, "_prompted")
+    monkeypatch.delattr("langmem_tiers.memory.hooks._prompted")
     for each in (hooked(ready), agent_with_hooks(ready)):
         with pytest.raises(AttributeError, match="_prompted"):
             each.invoke(said(RENEW), context=CHAT)

@@ -18,6 +18,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
+from langmem_tiers.turn.keeping import memorized
 from langmem_tiers.turn.layout import PERSONA
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables, text_index
@@ -285,7 +286,7 @@ def test_a_long_message_is_judged_before_it_is_cut(
 ) -> None:
     memory = guarded(store, decision)
     with MemoryOrchestrator(memory) as turn:
-        found = store.run(turn.memorizing(CUT, longest=4_000))
+        found = store.run(memorized(turn, CUT, longest=4_000))
         report = turn.commit()
 
     assert found.reason == "private: it holds private_key; store it without"

@@ -20,6 +20,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.remember.private import detectors
+from langmem_tiers.turn.ending import fail
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables, text_index
 
@@ -100,7 +101,7 @@ def test_a_turn_that_failed_is_listed_once_and_as_it_ended_once_it_has(
     listing = MemoryOrchestrator(memory)
     turn = MemoryOrchestrator(memory, turn_id="t").begin()
     for _ in range(2):
-        memory.tiered_store.run(turn.failing(ConnectionError()))
+        memory.tiered_store.run(fail(turn, ConnectionError()))
         clock.now += timedelta(seconds=1)
         (failed,) = listing.turns(session_id="chat")
         assert (failed.kind, failed.reason) == ("failed", "failed by ConnectionError")
@@ -117,10 +118,10 @@ def test_of_a_turn_that_failed_several_times_the_last_failure_is_listed(
     early = turn.to_state()
     turn.memorize(FACT)
     turn.memorize(FACT + " Or Tuesdays.")
-    memory.tiered_store.run(turn.failing(ValueError()))
+    memory.tiered_store.run(fail(turn, ValueError()))
     clock.now += timedelta(seconds=1)
     resumed = MemoryOrchestrator(memory).begin(early)
-    memory.tiered_store.run(resumed.failing(KeyError()))
+    memory.tiered_store.run(fail(resumed, KeyError()))
 
     (failed,) = turn.turns(session_id="chat")
     assert (failed.at, failed.reason) == (clock.now, "failed by KeyError")

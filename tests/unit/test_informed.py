@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.informed import MOST_WORDS, WEIGHT, circumstances, together
+from langmem_tiers.turn.memories import MOST_WORDS, WEIGHT, circumstances, together
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ALIKE = Recollection(

@@ -22,8 +22,7 @@ from langmem_tiers import (
     ProgressDelta,
     Task,
 )
-from langmem_tiers.state.state import MOST_DELTAS, amount
-from langmem_tiers.state.stored import stored, to_value
+from langmem_tiers.state.state import MOST_DELTAS, amount, stored, to_value
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GOAL = Goal(goal_id="ship", description="Ship the release")

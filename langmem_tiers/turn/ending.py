@@ -1,4 +1,4 @@
-"""How a turn ends, as flows: all it wants written in one transaction, or its trace alone."""
+"""How a turn ends: all it wants written in one transaction, or its trace alone."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.errors import ConflictError, InvalidInputError
+from langmem_tiers.core.errors import ConflictError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn import traces
-from langmem_tiers.learn.skills import Trace
+from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
 from langmem_tiers.learn.stored import stored_values
 from langmem_tiers.memory.flows import MemoryFlows
+from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, anew
 from langmem_tiers.remember.admission import Applied, admitted, carry_out_admitted, needs_admission
 from langmem_tiers.remember.admit import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, reading_goals
-from langmem_tiers.state.state import Goal, ProgressDelta
-from langmem_tiers.state.stored import stored
+from langmem_tiers.state.state import Goal, ProgressDelta, stored
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import (
     LOCK,
@@ -33,21 +33,38 @@ from langmem_tiers.store.write import (
     lock_call,
     lock_writes,
 )
-from langmem_tiers.turn import report
 from langmem_tiers.turn.items import beginning
 from langmem_tiers.turn.record import TurnRecord
-from langmem_tiers.turn.report import CommitReport
+from langmem_tiers.turn.report import (
+    CommitReport,
+    committed,
+    exported,
+    pending_in,
+    report_of,
+    written_in,
+)
 from langmem_tiers.turn.spending import BudgetStatus
-from langmem_tiers.turn.trace import Ending, TurnEvent, TurnTrace, event_names, failure_name
-from langmem_tiers.turn.trace_flows import ended_call, history, is_of, lock_name, record_call
+from langmem_tiers.turn.trace import (
+    Ending,
+    TurnEvent,
+    TurnTrace,
+    ended_call,
+    event_names,
+    failure_name,
+    is_of,
+    lock_name,
+    record_call,
+    trace_of,
+)
+from langmem_tiers.turn.turn import Turn
 
 _TRACES = "\0traces"
 """The key that turns lock to read a project's traces and add their own."""
 
-Vectors = dict[str, PackedVector | None]
+_Vectors = dict[str, PackedVector | None]
 
 
-class Settling(NamedTuple):
+class _Settling(NamedTuple):
     """A turn that is to be settled, and how."""
 
     record: TurnRecord
@@ -59,6 +76,12 @@ class Settling(NamedTuple):
     """Whether the turn went well; if not known, it went as its last tool call did."""
     min_support: int | None = None
     """Runs that a skill has to be seen in; None to look for none."""
+
+    @classmethod
+    def of(cls, turn: Turn, record: TurnRecord, **how: Any) -> _Settling:
+        """A turn as it is now."""
+        memory, spent = turn.memory, turn.get_budget_status()
+        return cls(record, turn.context, memory.tiered_store.flows, memory.flows, spent, **how)
 
 
 class _Learned(NamedTuple):
@@ -72,19 +95,70 @@ class _Learned(NamedTuple):
     """None if no skills were looked for."""
 
 
-def commit(settling: Settling) -> Flow[CommitReport]:
-    """Write all of a turn, or nothing; one that was committed before is told as it was then.
+def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
+    """Write all that is pending in one transaction, with the trace; done again, nothing more.
+
+    Failed tool calls that worked later become lessons, and what recurs in the project's turns
+    is proposed as a skill.
+
+    Args:
+        success: Whether the turn went well, for the skills; if not given, it went as its last
+            tool call did.
+
+    Returns:
+        A summary, and what was written: episodic, semantic, and the progress of goals.
 
     Raises:
-        InvalidInputError: if it was abandoned, was committed with other content, derives from what
-            is not there, or notes progress of a goal that is not set.
-        ConflictError: if others committed all the while, ten times.
+        ConflictError: if others committed all the while, ten times; nothing was written.
+        InvalidInputError: if the turn was left before, or was committed with other content, if it
+            derives from what is not there, or notes progress of a goal that is not set.
     """
-    vectors: Vectors = {}
-    return anew(lambda: _commit(settling, vectors))
+    if turn.report is not None:
+        return turn.report
+    if success is not None and not isinstance(success, bool):
+        raise InvalidTypeError(f"success is True, False or None, not {short(success)}")
+    record, vectors = turn.going_on(), dict[str, PackedVector | None]()
+    support = MIN_SUPPORT if turn.settings.enable_skill_extraction else None
+    settling = _Settling.of(turn, record, success=success, min_support=support)
+    with turn.changing():  # what came later would be written nowhere
+        record.closed = "committing"
+    try:
+        report = yield from anew(lambda: _commit(settling, vectors))
+    except BaseException:
+        record.closed = None
+        raise
+    turn.report, record.closed = report, "committed"
+    begin_reviews(turn.memory, [str(one.key) for one in report.stored])
+    return report
 
 
-def _commit(settling: Settling, vectors: Vectors) -> Flow[CommitReport]:
+def leave(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | None:
+    """Leave of a turn that was not committed its trace alone; None if there is none to leave.
+
+    One that has ended stays as it ended.
+    """
+    record = turn.record
+    if record is None or record.closed is not None:
+        return None
+    record.closed = "abandoned"
+    settling, now = _Settling.of(turn, record), turn.now
+    why = f"left by {type(error).__name__}" if isinstance(error, BaseException) else error
+    detail = pending_in(record)
+    left = _ending(settling, "abandoned", now, why or "left without a commit", detail)
+    return _record(settling, [*record.events, left])
+
+
+def fail(turn: Turn, error: BaseException) -> Flow[None]:
+    """Leave the trace of a turn that failed so far; it may go on, as a run does that is resumed."""
+    record, now = turn.going_on(), turn.now
+    settling, why = _Settling.of(turn, record), f"failed by {type(error).__name__}"
+    failed = _ending(settling, "failed", now, why, pending_in(record))
+    names = event_names(record.turn, record.events)
+    names.append(failure_name(record.turn, record.events, now))
+    return _record(settling, [*record.events, failed], names)
+
+
+def _commit(settling: _Settling, vectors: _Vectors) -> Flow[CommitReport]:
     store, context, record = settling.store, settling.context, settling.record
     yield from store.refresh_state()
     (rows,) = yield Query((ended_call(context, record.turn),), commit=True)
@@ -108,7 +182,7 @@ def _commit(settling: Settling, vectors: Vectors) -> Flow[CommitReport]:
     return (yield from _written(settling, writing, applied, learned, goals))
 
 
-def _in_its_room(settling: Settling, one: NewMemory, write: Write) -> Write:
+def _in_its_room(settling: _Settling, one: NewMemory, write: Write) -> Write:
     """What the gate let pass, with what bounds the place that it goes to."""
     gate = settling.memory.gate
     root = settling.context.root
@@ -117,7 +191,7 @@ def _in_its_room(settling: Settling, one: NewMemory, write: Write) -> Write:
     return replace(write, rooms=rooms, spares=tuple(told))
 
 
-def _as_before(settling: Settling, row: Row) -> Flow[CommitReport]:
+def _as_before(settling: _Settling, row: Row) -> Flow[CommitReport]:
     """The report of a turn that was committed before: what it stored then, as it is by now."""
     record, context = settling.record, settling.context
     kind, detail = row
@@ -147,11 +221,11 @@ def _as_before(settling: Settling, row: Row) -> Flow[CommitReport]:
     alive_at = settling.store.moment().alive_at
     found = {(one["namespace"], one["key"]): one for one in map(_export, _alive(rows, alive_at))}
     exports = [found[name] for name in names if name in found]
-    trace = yield from history(record.turn, context)
-    return report.report_of(detail, exports, budget=settling.budget, trace=trace)
+    trace = yield from trace_of(record.turn, context)
+    return report_of(detail, exports, budget=settling.budget, trace=trace)
 
 
-def _learned(settling: Settling) -> Flow[_Learned]:
+def _learned(settling: _Settling) -> Flow[_Learned]:
     """What is pending, and what the turn's tool calls taught."""
     record, context, store = settling.record, settling.context, settling.store
     lessons = record.lessons(context)
@@ -184,13 +258,13 @@ def _evictions(keys: Sequence[str], context: MemoryContext, store: StoreFlows) -
     return [Write(place=place, key=key, value=None) for place, key in found if place in own]
 
 
-def _embed(writes: Sequence[Write], known: Vectors, store: StoreFlows) -> Flow[None]:
+def _embed(writes: Sequence[Write], known: _Vectors, store: StoreFlows) -> Flow[None]:
     """Add the vectors that are not known yet: a commit that begins anew has most of them."""
     fresh = [one for one in writes if any(text not in known for _, text in one.texts)]
     known |= yield from embed(fresh, store.options)
 
 
-def _held(settling: Settling, writes: Sequence[Write], learned: _Learned) -> Flow[dict[str, Goal]]:
+def _held(settling: _Settling, writes: Sequence[Write], learned: _Learned) -> Flow[dict[str, Goal]]:
     """Lock all that the commit goes by, and leave the transaction open; its goals as they will be.
 
     Raises:
@@ -216,7 +290,7 @@ def _held(settling: Settling, writes: Sequence[Write], learned: _Learned) -> Flo
 
 
 def _written(
-    settling: Settling,
+    settling: _Settling,
     writing: Writing,
     applied: Applied,
     learned: _Learned,
@@ -227,7 +301,7 @@ def _written(
     now, puts = writing.moment.now, [one for one in writing.writes if one.value is not None]
     written = {one.key for one in puts}
     lessons = [one for one in learned.lessons if one[0] in written]
-    detail = report.committed(
+    detail = committed(
         puts,
         refused={key: why for (_, key), why in applied.refused.items()},
         evicted=[(one.memory.key, one.by) for one in applied.evicted],
@@ -238,7 +312,7 @@ def _written(
         skills=[one for one in learned.skills if one in written],
         goals=[{**one, "progress": goals[one["goal"]].progress} for one in record.goals],
     )
-    ended = _ending(settling, "committed", now, report.reason(detail), detail)
+    ended = _ending(settling, "committed", now, written_in(detail), detail)
     refused = _refusals(applied, settling, now)
     trace = TurnTrace(turn=record.turn, events=(*record.events, *refused, ended))
     yield from carry_out_admitted(
@@ -251,10 +325,10 @@ def _written(
             record_call(context, record.turn, trace.events),
         ),
     )
-    return report.report_of(detail, map(report.exported, puts), budget=settling.budget, trace=trace)
+    return report_of(detail, map(exported, puts), budget=settling.budget, trace=trace)
 
 
-def _refusals(applied: Applied, settling: Settling, now: datetime) -> list[TurnEvent]:
+def _refusals(applied: Applied, settling: _Settling, now: datetime) -> list[TurnEvent]:
     """What the gate let pass, and the commit did not write."""
     gate, said = settling.memory.gate, {one.key: one for one in settling.record.pending}
     return [
@@ -271,7 +345,7 @@ def _refusals(applied: Applied, settling: Settling, now: datetime) -> list[TurnE
 
 
 def _ending(
-    settling: Settling, kind: Ending, at: datetime, reason: str, detail: Mapping[str, Any]
+    settling: _Settling, kind: Ending, at: datetime, reason: str, detail: Mapping[str, Any]
 ) -> TurnEvent:
     """How a turn ends, with what it is listed by: whose it is, and when it began."""
     record, context = settling.record, settling.context
@@ -281,26 +355,8 @@ def _ending(
     return TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
 
 
-def abandon(settling: Settling, reason: str) -> Flow[None]:
-    """Leave of a turn its trace alone; one that has ended stays as it ended."""
-    record, now = settling.record, settling.store.now
-    left = _ending(settling, "abandoned", now, reason, report.pending(record))
-    yield from _record(settling, [*record.events, left])
-
-
-def fail(settling: Settling, reason: str) -> Flow[None]:
-    """Leave the trace of a turn that failed so far; it may go on, as a run does that is resumed."""
-    record, now = settling.record, settling.store.now
-    failed = _ending(settling, "failed", now, reason, report.pending(record))
-    names = [
-        *event_names(record.turn, record.events),
-        failure_name(record.turn, record.events, now),
-    ]
-    yield from _record(settling, [*record.events, failed], names)
-
-
 def _record(
-    settling: Settling, events: Sequence[TurnEvent], names: Sequence[str] | None = None
+    settling: _Settling, events: Sequence[TurnEvent], names: Sequence[str] | None = None
 ) -> Flow[None]:
     """Write a trace beside nothing else, unless the turn has ended."""
     context, turn = settling.context, settling.record.turn
