@@ -33,6 +33,9 @@ from langmem_tiers.remember.private import detectors
 from langmem_tiers.remind.triggers import Occasion
 from langmem_tiers.store import accesses
 from langmem_tiers.store import flows as store_flows
+from langmem_tiers.turn.assembly import assemble_context
+from langmem_tiers.turn.ending import commit, fail, leave
+from langmem_tiers.turn.keeping import memorized
 
 __all__ = [
     "Candidate",
@@ -43,12 +46,17 @@ __all__ = [
     "aopen_tier",
     "app",
     "arecord_feedback",
+    "assemble_context",
     "at_rest",
+    "commit",
     "count_records",
     "detect_format",
     "detectors",
+    "fail",
     "import_chat_history",
     "import_records",
+    "leave",
+    "memorized",
     "noted",
     "open_tier",
     "read_records",

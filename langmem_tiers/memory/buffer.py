@@ -42,7 +42,13 @@ def update_context(
     recalling = get_context(
         buffer.memory, text or "", embedding=embedding, limit=buffer.capacity, profile="match"
     )
-    return then(recalling, buffer.turned)
+
+    def turned(found: Recollections) -> list[BufferedMemory]:
+        with buffer.changing:
+            buffer.held = called_up(buffer.held, found, buffer.capacity)
+            return buffer.items
+
+    return then(recalling, turned)
 
 
 def search(buffer: WorkingMemoryBuffer, /, query: str, **options: Any) -> Flow[Recollections]:
@@ -90,8 +96,8 @@ class WorkingMemoryBuffer:
             raise InvalidInputError("the capacity is 0: nothing could be in mind; use 1 to 1,000")
         self.memory = memory
         self.capacity = capacity
-        self._held: tuple[BufferedMemory, ...] = ()
-        self._changing = Lock()
+        self.held: tuple[BufferedMemory, ...] = ()
+        self.changing = Lock()
 
     @property
     def context(self) -> MemoryContext:
@@ -106,7 +112,7 @@ class WorkingMemoryBuffer:
     @property
     def items(self) -> list[BufferedMemory]:
         """What is in mind, the most relevant first."""
-        return list(self._held)
+        return list(self.held)
 
     update_context, aupdate_context = both(update_context, "retriever")
     search, asearch = both(search, "retriever")
@@ -124,8 +130,8 @@ class WorkingMemoryBuffer:
                     f"what was found are recollections, not {type(one).__name__}: pass what "
                     "get_context returns"
                 )
-        with self._changing:
-            self._held = fed(self._held, found, self.capacity)
+        with self.changing:
+            self.held = fed(self.held, found, self.capacity)
             return self.items
 
     def get_prompt_context_memories(
@@ -143,7 +149,7 @@ class WorkingMemoryBuffer:
             InvalidInputError: for an argument that makes no sense.
         """
         return fitting(
-            self._held,
+            self.held,
             max_memories=checked_limit(max_memories),
             max_tokens=checked_tokens(max_tokens),
             min_relevance=share(min_relevance, "min_relevance") or 0.0,
@@ -153,14 +159,8 @@ class WorkingMemoryBuffer:
 
     def clear(self) -> None:
         """Have nothing in mind."""
-        with self._changing:
-            self._held = ()
-
-    def turned(self, found: Iterable[Recollection]) -> list[BufferedMemory]:
-        """What is in mind once another context has called up what was found."""
-        with self._changing:
-            self._held = called_up(self._held, found, self.capacity)
-            return self.items
+        with self.changing:
+            self.held = ()
 
 
 def _rendered(memories: Sequence[Recollection]) -> str:

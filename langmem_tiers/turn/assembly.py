@@ -17,7 +17,7 @@ from langmem_tiers.turn.assemble import Assembled, assemble
 from langmem_tiers.turn.calls import shortened
 from langmem_tiers.turn.record import LONGEST_TASK
 from langmem_tiers.turn.spending import checked_tokens
-from langmem_tiers.turn.turn import Turn, checked_filters
+from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
 
 _UNLIMITED = 10**9
 _log = logging.getLogger(__name__)
@@ -49,12 +49,12 @@ def assemble_context(
         BudgetExceededError: if the turn has spent what it may; nothing was asked.
         InvalidInputError: for a filter that no recall takes, or no room for a persona's rules.
     """
-    turn.going_on()
+    going_on(turn)
     wanted = checked_tokens(budget)
     if not isinstance(prompt, str):
         raise InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
     utf8_bytes(prompt, "prompt")
-    turn.check("assemble a context", tokens=True)
+    check(turn, "assemble a context", tokens=True)
     told = {
         **asdict(turn.context),
         "mode": turn.mode,
@@ -76,7 +76,7 @@ def _assembled(
 ) -> Flow[Assembled]:
     sections = yield from filled(turn.layout, turn.sources, prompt, told, turn.memory)
     gate = turn.memory.gate
-    with turn.changing() as record:  # another call may have spent or ended it meanwhile
+    with changing(turn) as record:  # another call may have spent or ended it meanwhile
         room = _room(turn, wanted)
         found = assemble(
             sections,
@@ -91,7 +91,7 @@ def _assembled(
         record.tokens += found.tokens
         record.show(found.fragments)
         detail = {"prompt": kept[:LONGEST_TASK], "budget": room, **found.detail()}
-        turn.spend("assembled", found.reason(room), **detail)
+        spend(turn, "assembled", found.reason(room), **detail)
     if found.nothing_fits:
         _log.warning("a context is empty: %s", found.reason(room))
     return found

@@ -56,7 +56,7 @@ from langmem_tiers.turn.trace import (
     record_call,
     trace_of,
 )
-from langmem_tiers.turn.turn import Turn
+from langmem_tiers.turn.turn import Turn, changing, going_on
 
 _TRACES = "\0traces"
 """The key that turns lock to read a project's traces and add their own."""
@@ -117,10 +117,10 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
         return turn.report
     if success is not None and not isinstance(success, bool):
         raise InvalidTypeError(f"success is True, False or None, not {short(success)}")
-    record, vectors = turn.going_on(), dict[str, PackedVector | None]()
+    record, vectors = going_on(turn), dict[str, PackedVector | None]()
     support = MIN_SUPPORT if turn.settings.enable_skill_extraction else None
     settling = _Settling.of(turn, record, success=success, min_support=support)
-    with turn.changing():  # what came later would be written nowhere
+    with changing(turn):  # what came later would be written nowhere
         record.closed = "committing"
     try:
         report = yield from anew(lambda: _commit(settling, vectors))
@@ -150,7 +150,7 @@ def leave(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | 
 
 def fail(turn: Turn, error: BaseException) -> Flow[None]:
     """Leave the trace of a turn that failed so far; it may go on, as a run does that is resumed."""
-    record, now = turn.going_on(), turn.now
+    record, now = going_on(turn), turn.now
     settling, why = _Settling.of(turn, record), f"failed by {type(error).__name__}"
     failed = _ending(settling, "failed", now, why, pending_in(record))
     names = event_names(record.turn, record.events)

@@ -26,7 +26,7 @@ from langmem_tiers.turn.items import (
     shown,
 )
 from langmem_tiers.turn.trace import Kind
-from langmem_tiers.turn.turn import Turn
+from langmem_tiers.turn.turn import Turn, changing, check, going_on, note, spend, write_of
 
 STORED = "stored"
 """What the gate says of what it has nothing against."""
@@ -63,7 +63,7 @@ def track_tool_invocation(
         BudgetExceededError: if the turn has spent what it may; it was not tracked.
         InvalidInputError: for a tool without a name.
     """
-    turn.going_on()
+    going_on(turn)
     told = {"duration": duration, "relevance": relevance, "call_id": call_id}
     given = called(tool_name, parameters, result, error, **told)
     if not turn.settings.enable_tool_tracking:
@@ -77,15 +77,15 @@ def track_tool_invocation(
 def _track(turn: Turn, given: Called) -> Tracked:
     """Keep a tool call that was checked, once."""
     gate, named = turn.memory.gate, given.call_id
-    with turn.changing() as record:
+    with changing(turn) as record:
         known = [one for one in record.calls if named is not None and one.call_id == named]
         if known:
             return Tracked(tracked=True, key=known[0].key, reason="tracked before")
-        turn.check("track a tool call")
+        check(turn, "track a tool call")
         one = given.invocation(record.key("call", len(record.calls)), record.prompt)
         memory = one.to_memory(turn.now, record.task)
         kept, held, begins = of_a_tool(gate, memory, given.whole)
-        writes = [turn.write_of(each) for each in kept]
+        writes = [write_of(turn, each) for each in kept]
         record.calls.append(one)
         record.wanted.append(record.wish(turn.context, one.key, memory.content))
         record.pending += kept
@@ -94,7 +94,7 @@ def _track(turn: Turn, given: Called) -> Tracked:
         why = f"{tool} {came}" + (f"; {held}" if held else "")
         about = {"tool": tool, "seconds": one.seconds, "relevance": one.relevance}
         about |= begins if kept else {**begins, "refused": True}
-        turn.spend("tracked", why, *writes, **about, failed=one.error is not None)
+        spend(turn, "tracked", why, *writes, **about, failed=one.error is not None)
     key, quarantined = one.key if kept else None, bool(kept and held)
     return Tracked(tracked=True, key=key, reason=why, quarantined=quarantined)
 
@@ -134,9 +134,9 @@ def memorized(
 
     One with private data that the policy does not accept is not cut: the gate judges all of it.
     """
-    turn.going_on()
+    going_on(turn)
     given = as_memory(item, metadata)
-    turn.write_of(given)
+    write_of(turn, given)
     whole, cut = len(given.content), ""
     if longest is not None and whole > longest and not private(given.content, turn.memory.gate):
         given = replace(given, content=shortened(given.content, longest))
@@ -147,8 +147,8 @@ def memorized(
 def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
     """Put something that was checked to the gate; what the gate does not see is not wanted."""
     gate = turn.memory.gate
-    with turn.changing() as record:
-        turn.check("memorize")
+    with changing(turn) as record:
+        check(turn, "memorize")
         one = replace(given, key=given.key or record.key("item", record.spent))
         record.spent += 1
         wish = record.wish(turn.context, one.key, one.memory_type, one.content, one.metadata)
@@ -173,10 +173,10 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
 
 def _routed(turn: Turn, one: NewMemory, route: Route | None) -> list[NewMemory]:
     """What is put to the gate: an item once, or once for each type that a router names."""
-    shown = replace(one, recalled=(*one.recalled, *turn.going_on().shown))
+    shown = replace(one, recalled=(*one.recalled, *going_on(turn).shown))
     if route is None:
         return [shown]
-    first, keyed = one.key, turn.going_on().key
+    first, keyed = one.key, going_on(turn).key
     return [
         replace(shown, memory_type=to.memory_type, key=keyed(first, place) if place else first)
         for place, to in enumerate(route.destinations)
@@ -185,7 +185,7 @@ def _routed(turn: Turn, one: NewMemory, route: Route | None) -> list[NewMemory]:
 
 def _leaving(turn: Turn, route: Route | None) -> dict[str, str | None]:
     """The keys that the turn gives another text, with it, or evicts."""
-    record = turn.going_on()
+    record = going_on(turn)
     evicted = (*record.evicted, *(route.evicted if route is not None else ()))
     new = {one.key: one.content for one in record.pending if one.key is not None}
     return {**dict.fromkeys(evicted), **new}
@@ -194,13 +194,13 @@ def _leaving(turn: Turn, route: Route | None) -> dict[str, str | None]:
 def _taken_up(turn: Turn, verdicts: Sequence[Judged]) -> None:
     """Keep what repeated a memory that the turn has replaced since, or evicts."""
     kept = [each for one in verdicts for each in passed_on(one, turn.memory.gate)]
-    with turn.changing() as record:
+    with changing(turn) as record:
         taken = {str(each.key) for each in kept}
         record.echoes = [one for one in record.echoes if one["memory"]["key"] not in taken]
         record.pending += kept
         for each in kept:
             why = "what it repeats is replaced or evicted by the turn"
-            turn.note("memorized", why, turn.write_of(each), keys=[each.key])
+            note(turn, "memorized", why, write_of(turn, each), keys=[each.key])
 
 
 def _memorized(
@@ -209,7 +209,7 @@ def _memorized(
     """Keep what the gate lets pass, and note what it says."""
     gate = turn.memory.gate
     kept = [each for judged in verdicts for each in passed_on(judged, gate)]
-    writes = [turn.write_of(each) for each in kept]
+    writes = [write_of(turn, each) for each in kept]
     evicted = route.evicted if route is not None and kept else ()
     reasons: dict[str, str] = {}
     if not verdicts:
@@ -228,7 +228,7 @@ def _memorized(
             )
         )
     begins = beginning(one, gate) if not kept or found.quarantined else {}
-    with turn.changing() as record:
+    with changing(turn) as record:
         record.pending += kept
         record.evicted += evicted
         for each in verdicts:
@@ -236,7 +236,7 @@ def _memorized(
         kind: Kind = "memorized" if kept else "refused"
         why = found.reason if found.reason != STORED else "; ".join(reasons.values())
         why = "; ".join(one for one in (why, cut) if one)
-        turn.note(kind, why, *writes[:1], **judgement(found), **begins)
+        note(turn, kind, why, *writes[:1], **judgement(found), **begins)
     return found
 
 
@@ -253,14 +253,14 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> None:
         InvalidInputError: for what is no delta. A goal that is not set is refused by the
             commit, which then writes nothing.
     """
-    turn.going_on()
+    going_on(turn)
     goal = checked_id(goal_id, "goal_id")
-    with turn.changing() as record:
+    with changing(turn) as record:
         name = record.key("goal", len(record.goals))
         step = ProgressDelta(delta=delta, reason=reason, at=turn.now, delta_id=name)
         step = replace(step, reason=shown(step.reason, turn.memory.gate))
-        turn.check("note progress")
+        check(turn, "note progress")
         record.goals.append({"goal": goal, **to_value(step)})
         wish = record.wish(turn.context, name, goal, step.delta, step.reason)
         record.wanted.append(wish)
-        turn.spend("progressed", step.reason, goal=goal, delta=step.delta, delta_id=name)
+        spend(turn, "progressed", step.reason, goal=goal, delta=step.delta, delta_id=name)

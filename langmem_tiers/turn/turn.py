@@ -120,7 +120,7 @@ class Turn:
     @property
     def trace(self) -> TurnTrace:
         """What the turn decided so far."""
-        record = self.going_on(ended=True)
+        record = going_on(self, ended=True)
         return TurnTrace(turn=record.turn, events=tuple(record.events))
 
     def register(self, name: str, source: Any, *, stage: Stage | None = None) -> None:
@@ -166,72 +166,78 @@ class Turn:
     def to_state(self) -> dict[str, Any]:
         """The turn as JSON, for a graph's state between two nodes."""
         with self.lock:
-            return self.going_on(ended=True).to_state()
+            return going_on(self, ended=True).to_state()
 
     def get_budget_status(self) -> BudgetStatus:
         """What the turn has spent, and what is left."""
-        record = self.going_on(ended=True)
+        record = going_on(self, ended=True)
         seconds = max(0.0, (self.now - record.began).total_seconds())
         return spending.status(self.budget, record.tokens, record.spent, seconds)
 
     def leave_out(self, what: str, why: str) -> None:
         """Note in the trace that something is left out, and why."""
-        with self.changing() as record:
+        with changing(self) as record:
             record.refuse(what, why, self.now)
 
-    def going_on(self, *, ended: bool = False) -> TurnRecord:
-        """The record of the turn that goes on; with `ended`, of one that is over as well.
 
-        Raises:
-            InvalidInputError: if there is none.
-        """
-        if self.record is None:
-            raise InvalidInputError(
-                "no turn has begun: `with MemoryOrchestrator(memory) as turn`, or begin() one"
-            )
-        if self.record.closed is not None and not ended:
-            raise InvalidInputError(
-                f"the turn {self.record.turn!r} was {self.record.closed}: begin another"
-            )
-        return self.record
+def going_on(turn: Turn, *, ended: bool = False) -> TurnRecord:
+    """The record of the turn that goes on; with `ended`, of one that is over as well.
 
-    @contextmanager
-    def changing(self) -> Iterator[TurnRecord]:
-        """The record of the turn that goes on, while nobody else changes it."""
-        with self.lock:
-            yield self.going_on()  # it may have ended while the lock was waited for
-
-    def check(self, what: str, *, tokens: bool = False) -> None:
-        """Refuse what there is no budget for, and note that it was, and how often."""
-        try:
-            spending.check(self.get_budget_status(), what, tokens=tokens)
-        except BudgetExceededError as refused:
-            self.going_on().refuse(what, str(refused), self.now)
-            raise
-
-    def note(self, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
-        """Note a decision, about the first of these writes."""
-        place = {"namespace": about[0].place.namespace, "key": about[0].key} if about else {}
-        self.going_on().events.append(
-            TurnEvent(kind=kind, at=self.now, reasons=(reason,), detail=detail, **place)
+    Raises:
+        InvalidInputError: if there is none.
+    """
+    if turn.record is None:
+        raise InvalidInputError(
+            "no turn has begun: `with MemoryOrchestrator(memory) as turn`, or begin() one"
         )
-
-    def spend(self, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
-        """Note a decision that counts towards the budget."""
-        self.note(kind, reason, *about, **detail)
-        self.going_on().spent += 1
-
-    def write_of(self, one: NewMemory) -> Write:
-        """The write of a memory, so that what cannot be stored is refused at once."""
-        store = self.memory.tiered_store
-        return to_write(
-            one,
-            context=self.context,
-            types=self.memory.types,
-            index=store.options.index,
-            default_ttl=store.flows.default_ttl,
-            bounds=store.options.bounds,
+    if turn.record.closed is not None and not ended:
+        raise InvalidInputError(
+            f"the turn {turn.record.turn!r} was {turn.record.closed}: begin another"
         )
+    return turn.record
+
+
+@contextmanager
+def changing(turn: Turn) -> Iterator[TurnRecord]:
+    """The record of the turn that goes on, while nobody else changes it."""
+    with turn.lock:
+        yield going_on(turn)  # it may have ended while the lock was waited for
+
+
+def check(turn: Turn, what: str, *, tokens: bool = False) -> None:
+    """Refuse what there is no budget for, and note that it was, and how often."""
+    try:
+        spending.check(turn.get_budget_status(), what, tokens=tokens)
+    except BudgetExceededError as refused:
+        going_on(turn).refuse(what, str(refused), turn.now)
+        raise
+
+
+def note(turn: Turn, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
+    """Note a decision, about the first of these writes."""
+    place = {"namespace": about[0].place.namespace, "key": about[0].key} if about else {}
+    going_on(turn).events.append(
+        TurnEvent(kind=kind, at=turn.now, reasons=(reason,), detail=detail, **place)
+    )
+
+
+def spend(turn: Turn, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
+    """Note a decision that counts towards the budget."""
+    note(turn, kind, reason, *about, **detail)
+    going_on(turn).spent += 1
+
+
+def write_of(turn: Turn, one: NewMemory) -> Write:
+    """The write of a memory, so that what cannot be stored is refused at once."""
+    store = turn.memory.tiered_store
+    return to_write(
+        one,
+        context=turn.context,
+        types=turn.memory.types,
+        index=store.options.index,
+        default_ttl=store.flows.default_ttl,
+        bounds=store.options.bounds,
+    )
 
 
 _KINDS: Mapping[str, tuple[type, str]] = {

@@ -266,7 +266,7 @@ def test_a_defect_of_our_own_is_raised_and_not_told_as_something_that_was_refuse
 ) -> None:
     monkeypatch.delattr("langmem_tiers.memory.hooks._prompted")
     for each in (hooked(ready), agent_with_hooks(ready)):
-        with pytest.raises(AttributeError, match="_prompted"):
+        with pytest.raises(NameError, match="_prompted"):
             each.invoke(said(RENEW), context=CHAT)
 
 
