@@ -134,7 +134,7 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.store.store import TieredStore, local_index
     from langmem_tiers.store.tier import TierView
-    from langmem_tiers.turn.assemble import Assembled
+    from langmem_tiers.turn.fitting import Assembled
     from langmem_tiers.turn.fragment import Fragment, Section
     from langmem_tiers.turn.items import Memorized, Route, Tracked
     from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
@@ -335,7 +335,7 @@ _MODULES = {
     "ArchiveError": "core.errors",
     "ArchiveFile": "consolidate.restore",
     "ArchiveReport": "consolidate.archive",
-    "Assembled": "turn.assemble",
+    "Assembled": "turn.fitting",
     "At": "remind.triggers",
     "BeforeTool": "remind.triggers",
     "Bounds": "core.bounds",

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.values import storable
@@ -19,15 +19,6 @@ from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import Layout, Stage
 
 
-class FlowSource(Protocol):
-    """A source that reads the turn's memories: it yields what it needs."""
-
-    def flow(
-        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Flow[Section]:
-        """What there is to say for a prompt."""
-
-
 def filled(
     layout: Layout,
     sources: Mapping[str, Any],
@@ -35,7 +26,13 @@ def filled(
     told: Mapping[str, Any],
     memory: MemoryCoordinator,
 ) -> Flow[list[tuple[Stage, Section]]]:
-    """What the sources of a layout answer, in its order, each told what the earlier ones did."""
+    """What the sources of a layout answer, in its order, each told what the earlier ones did.
+
+    A source has `remember(prompt, metadata)`, whose answer may be awaited, and may have an
+    `aremember`; or it has a `flow`, which is given the turn's memory as well. It answers a text, a
+    `Section`, or None for nothing. `metadata` holds the turn's `mode`, `filters`, `messages` and
+    the stage's `options`, and under `sections` what every earlier stage answered, by name.
+    """
     sections: dict[str, Section] = {}
     for stage in layout.stages:
         about = {"options": stage.options, "title": stage.title, "sections": dict(sections)}
@@ -57,8 +54,8 @@ def asked(
         verb = getattr(source, "remember", None)
         averb = getattr(source, "aremember", None) or verb
         answer = yield Ask(
-            partial(called, verb or averb, prompt, metadata),
-            partial(awaited, averb, prompt, metadata),
+            partial(answer_of, verb or averb, prompt, metadata),
+            partial(answer_awaited, averb, prompt, metadata),
         )
     return section_of(answer, name, metadata["title"])
 
@@ -117,7 +114,7 @@ def naming(source: str) -> Iterator[None]:
         raise
 
 
-def called(verb: Any, *given: Any) -> Any:
+def answer_of(verb: Any, *given: Any) -> Any:
     """What a function answers at once.
 
     Raises:
@@ -136,7 +133,7 @@ def called(verb: Any, *given: Any) -> Any:
     return answer
 
 
-async def awaited(verb: Any, *given: Any) -> Any:
+async def answer_awaited(verb: Any, *given: Any) -> Any:
     """What a function answers; one that blocks does so in a thread."""
     if inspect.iscoroutinefunction(verb):
         return await verb(*given)

@@ -13,8 +13,8 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.turn.asking import filled
-from langmem_tiers.turn.assemble import Assembled, assemble
-from langmem_tiers.turn.calls import shortened
+from langmem_tiers.turn.calls import both_ends
+from langmem_tiers.turn.fitting import Assembled, assemble
 from langmem_tiers.turn.record import LONGEST_TASK
 from langmem_tiers.turn.spending import checked_tokens
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
@@ -87,7 +87,7 @@ def _assembled(
             spent=0 if room == wanted else record.tokens,
         )
         kept = storable(keepable(prompt, gate.policy, gate.detectors))
-        record.prompt = record.prompt or shortened(kept)
+        record.prompt = record.prompt or both_ends(kept)
         record.tokens += found.tokens
         record.show(found.fragments)
         detail = {"prompt": kept[:LONGEST_TASK], "budget": room, **found.detail()}

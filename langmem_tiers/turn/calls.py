@@ -47,7 +47,7 @@ class Invocation:
     def approach(self) -> str:
         """What was done: the tool with its arguments."""
         arguments = json.dumps(self.parameters, ensure_ascii=False, sort_keys=True)
-        return shortened(f"{self.tool}({arguments})")
+        return both_ends(f"{self.tool}({arguments})")
 
     def to_memory(self, at: datetime, task: str) -> NewMemory:
         """The call as an episodic memory; one that failed has the failure's signature."""
@@ -78,7 +78,7 @@ class Invocation:
         return ToolCall(self.tool, frozenset(self.parameters), self.error is None)
 
 
-def shortened(text: str, longest: int = LONGEST_RESULT) -> str:
+def both_ends(text: str, longest: int = LONGEST_RESULT) -> str:
     """A text of bounded length, that says what is left out."""
     if len(text) <= longest:
         return text
@@ -134,8 +134,8 @@ def called(
     return Called(
         tool=tool.encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore"),
         parameters=_json(written),
-        result=shortened(came) if error is None else None,
-        error=None if error is None else shortened(came),
+        result=both_ends(came) if error is None else None,
+        error=None if error is None else both_ends(came),
         seconds=seconds,
         relevance=share(told["relevance"], "relevance"),
         call_id=None if named is None else storable(named),
@@ -159,7 +159,7 @@ def _json(written: Mapping[str, str]) -> dict[str, Any]:
     """Parameters as JSON; what is none, is long or lies too deep is its text."""
     read = {name: _read(one) for name, one in written.items()}
     if sum(map(len, (*written, *written.values()))) > LONGEST_RESULT:
-        return {name: shortened(_said(one)) for name, one in read.items()}
+        return {name: both_ends(_said(one)) for name, one in read.items()}
     return read
 
 

@@ -10,7 +10,7 @@ from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.admit import Judged, result_of
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
-from langmem_tiers.turn.calls import Called, called, shortened
+from langmem_tiers.turn.calls import Called, both_ends, called
 from langmem_tiers.turn.items import (
     Memorized,
     Route,
@@ -139,7 +139,7 @@ def memorized(
     write_of(turn, given)
     whole, cut = len(given.content), ""
     if longest is not None and whole > longest and not private(given.content, turn.memory.gate):
-        given = replace(given, content=shortened(given.content, longest))
+        given = replace(given, content=both_ends(given.content, longest))
         cut = f"shortened: of {whole:,} characters {longest:,} are kept"
     return _put(turn, given, cut)
 

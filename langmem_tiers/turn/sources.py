@@ -14,7 +14,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, shor
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
-from langmem_tiers.turn.asking import awaited, called, checked_parameters, items_of
+from langmem_tiers.turn.asking import answer_awaited, answer_of, checked_parameters, items_of
 from langmem_tiers.turn.conversation import Conversation
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import Layout
@@ -230,12 +230,14 @@ def _item(one: Any) -> Any:
 
 def _side_by_side(query: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
     with ContextThreadPoolExecutor(len(asked)) as pool:
-        waiting = [pool.submit(called, query, text, given) for text, given in asked]
+        waiting = [pool.submit(answer_of, query, text, given) for text, given in asked]
         return [one.result() for one in waiting]
 
 
 async def _gathered(query: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-    return list(await asyncio.gather(*(awaited(query, text, given) for text, given in asked)))
+    return list(
+        await asyncio.gather(*(answer_awaited(query, text, given) for text, given in asked))
+    )
 
 
 def _tool(one: Any, place: int) -> Fragment:

@@ -16,7 +16,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.core.prompts import DIALOGUE_HEAD, DIALOGUE_TAIL, RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.memory.base import approximate_tokens
-from langmem_tiers.turn.assemble import Assembled, assemble
+from langmem_tiers.turn.fitting import Assembled, assemble
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
 
