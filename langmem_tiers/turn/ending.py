@@ -301,17 +301,10 @@ def _written(
     now, puts = writing.moment.now, [one for one in writing.writes if one.value is not None]
     written = {one.key for one in puts}
     lessons = [one for one in learned.lessons if one[0] in written]
-    detail = committed(
-        puts,
-        refused={key: why for (_, key), why in applied.refused.items()},
-        evicted=[(one.memory.key, one.by) for one in applied.evicted],
-        wanted=record.wanted,
-        calls=len(record.calls),
-        refusals=record.refusals + len(applied.refused),
-        lessons=[lesson for lesson, _ in lessons],
-        skills=[one for one in learned.skills if one in written],
-        goals=[{**one, "progress": goals[one["goal"]].progress} for one in record.goals],
-    )
+    skills = [one for one in learned.skills if one in written]
+    advanced = [{**one, "progress": goals[one["goal"]].progress} for one in record.goals]
+    named = [lesson for lesson, _ in lessons]
+    detail = committed(record, puts, applied, lessons=named, skills=skills, goals=advanced)
     ended = _ending(settling, "committed", now, written_in(detail), detail)
     refused = _refusals(applied, settling, now)
     trace = TurnTrace(turn=record.turn, events=(*record.events, *refused, ended))

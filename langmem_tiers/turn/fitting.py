@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Any, Final, NamedTuple
+from itertools import chain, groupby
+from typing import Any, Final
 
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import Recollection
@@ -89,13 +89,6 @@ class Assembled:
         return {"tokens": self.tokens, "sections": dict(self.sources), "fragments": told}
 
 
-class _Piece(NamedTuple):
-    """A fragment at its place: the number of its stage, and its own in the section."""
-
-    stage: int
-    place: int
-
-
 def assemble(
     filled: Sequence[tuple[Stage, Section]],
     *,
@@ -128,6 +121,33 @@ def assemble(
     return fitting.whole(budget)
 
 
+@dataclass(slots=True, eq=False)
+class _Piece:
+    """A fragment of a stage, and what becomes of it."""
+
+    stage: Stage
+    fragment: Fragment
+    taken: bool = False
+    reason: str = ""
+    cost: int | None = None
+    """The tokens that it counts alone, once that is known."""
+    original: _Piece | None = None
+    """What says the same before it."""
+    repeats: bool = False
+    """Whether it is left out as its original says the same."""
+
+    @property
+    def written(self) -> str:
+        """As its stage writes it."""
+        return written(self.fragment, self.stage)
+
+    @property
+    def said(self) -> list[object]:
+        """What it is known by: its words, and as a memory its place."""
+        memory, words = self.fragment.memory, _words(self.fragment.text)
+        return [words] if memory is None else [words, _place(memory)]
+
+
 class _Fitting:
     """Fragments, and what becomes of them while a context is fitted."""
 
@@ -139,72 +159,69 @@ class _Fitting:
         query: str,
     ) -> None:
         self._stages = [stage for stage, _ in filled]
-        self._sections = [tuple(_told(stage, section)) for stage, section in filled]
+        self._sections = {
+            stage.source: [_Piece(stage, one) for one in _told(stage, section)]
+            for stage, section in filled
+        }
+        self._all = list(chain.from_iterable(self._sections.values()))
         self._gap = layout.gap
         self._counter = count_tokens
         self._query = query
         self._taken: list[_Piece] = []
-        self._costs: dict[_Piece, int] = {}
-        self._reasons: dict[_Piece, str] = {}
-        self._repeated: dict[_Piece, _Piece] = {}
+        """What is taken, in the order in which it was."""
 
     def fill(self, budget: int, spent: int) -> None:
         """Take what fits by what each piece costs alone."""
-        originals = self._originals()
-        left = budget - sum(self._standing(one, budget, spent) for one in self._required())
+        self._find_originals()
+        required = [one for one in self._all if one.fragment.least]
+        left = budget - sum(self._standing(one, budget, spent) for one in required)
         for rank in sorted({stage.rank for stage in self._stages}):
-            members = [n for n, stage in enumerate(self._stages) if stage.rank == rank]
-            pieces = [
-                one
-                for n in members
-                for one in self._pieces(n)
-                if one not in self._taken and not self._superfluous(one, originals.get(one))
-            ]
-            recalled = [one for one in pieces if self._fragment(one).memory is not None]
-            left -= self._by_rank([one for one in pieces if one not in recalled], left)
-            left -= self._by_use(recalled, left)
+            members = (one for one in self._all if one.stage.rank == rank and not one.taken)
+            pieces = [one for one in members if not self._superfluous(one)]
+            left -= self._by_rank([one for one in pieces if one.fragment.memory is None], left)
+            left -= self._by_use([one for one in pieces if one.fragment.memory is not None], left)
 
     def whole(self, budget: int) -> Assembled:
         """What was taken as a text that fits."""
         while (text := self._text()) and (tokens := self._count(text)) > budget:
             gone = self._taken.pop()
-            self._reasons[gone] = (
-                f"left out: the whole came to {tokens:,} tokens, and there are {budget:,}"
-            )
-        for one, original in self._repeated.items():
-            if original not in self._taken:
-                title = self._stages[original.stage].title
-                self._reasons[one] = f"left out: {title} says the same, and that does not fit"
-        shown = sorted(self._taken)
+            gone.taken = False
+            gone.reason = f"left out: the whole came to {tokens:,} tokens, and there are {budget:,}"
+        for one in self._all:
+            if one.repeats and one.original is not None and not one.original.taken:
+                title = one.original.stage.title
+                one.reason = f"left out: {title} says the same, and that does not fit"
         return Assembled(
             text=text,
             tokens=self._count(text) if text else 0,
             sources={source: self._count(section) for source, section in self._shown()},
-            fragments=tuple(map(self._fragment, shown)),
-            decisions=tuple(self._decisions()),
+            fragments=tuple(one.fragment for one in self._all if one.taken),
+            decisions=tuple(map(self._decided, self._all)),
         )
 
-    def _required(self) -> list[_Piece]:
-        """What stands in any case."""
-        pieces = (one for n, _ in enumerate(self._stages) for one in self._pieces(n))
-        return [one for one in pieces if self._fragment(one).least]
+    def _decided(self, one: _Piece) -> Decided:
+        cost = self._cost(one)
+        return Decided(fragment=one.fragment, chosen=one.taken, tokens=cost, reason=one.reason)
+
+    def _take(self, one: _Piece, reason: str) -> None:
+        one.taken, one.reason = True, reason
+        self._taken.append(one)
 
     def _standing(self, one: _Piece, budget: int, spent: int) -> int:
         """Take what stands in any case, cut if need be; what it costs.
 
         Together with all else that does, it fits as a whole; else there is no context.
         """
-        self._taken.append(one)
-        self._reasons[one] = f"stands in any case: {self._cost(one):,} tokens"
-        whole = self._fragment(one)
+        self._take(one, f"stands in any case: {self._cost(one):,} tokens")
+        whole = one.fragment
 
         def fits(text: str) -> bool:
-            self._put(one, replace(whole, text=text))
+            one.fragment, one.cost = replace(whole, text=text), None
             return self._count(self._text()) <= budget
 
         if not fits(whole.text):
-            self._put(one, whole.shortened(fits))
-            self._reasons[one] = f"cut to {self._cost(one):,} tokens, to fit into {budget:,}"
+            one.fragment, one.cost = whole.shortened(fits), None
+            one.reason = f"cut to {self._cost(one):,} tokens, to fit into {budget:,}"
         if (tokens := self._count(self._text())) > budget:
             raise (BudgetExceededError if spent else InvalidInputError)(
                 f"the name and the rules of the source {whole.source!r} come to {tokens:,} tokens, "
@@ -212,134 +229,88 @@ class _Fitting:
             )
         return self._cost(one) + self._frame(one.stage)
 
-    def _put(self, one: _Piece, fragment: Fragment) -> None:
-        """Let another fragment take its place."""
-        section = self._sections[one.stage]
-        self._sections[one.stage] = (*section[: one.place], fragment, *section[one.place + 1 :])
-        self._costs.pop(one, None)
-
     def _by_rank(self, pieces: Sequence[_Piece], left: int) -> int:
         """Take pieces in the order of their ranks while they fit; what they cost."""
-        spent: dict[int, int] = {}
-        ordered = sorted(pieces, key=lambda one: (self._fragment(one).rank, one))
-        for one in ordered:
-            used = spent.get(one.stage, 0)
-            room = int(left * self._stages[one.stage].share) - used
-            room = min(room, left - sum(spent.values()))
+        spent: dict[str, int] = {}
+        for one in sorted(pieces, key=lambda one: one.fragment.rank):
+            used = spent.get(one.stage.source, 0)
+            room = min(int(left * one.stage.share) - used, left - sum(spent.values()))
             cost = self._cost(one) + (0 if used else self._frame(one.stage))
             if self._taken_if(one, cost, room):
-                spent[one.stage] = used + cost
+                spent[one.stage.source] = used + cost
         return sum(spent.values())
 
     def _taken_if(self, one: _Piece, cost: int, room: int) -> bool:
-        if cost > room:
-            self._reasons[one] = (
-                f"left out: {cost:,} tokens do not fit into the {max(room, 0):,} left"
-            )
-            return False
-        self._taken.append(one)
-        self._reasons[one] = f"fits: {self._cost(one):,} tokens"
-        return True
+        if cost <= room:
+            self._take(one, f"fits: {self._cost(one):,} tokens")
+        else:
+            one.reason = f"left out: {cost:,} tokens do not fit into the {max(room, 0):,} left"
+        return one.taken
 
     def _by_use(self, pieces: Sequence[_Piece], left: int) -> int:
         """Take the memories that are most useful together; what they cost."""
-        stages = {one.stage for one in pieces}
-        share = max((self._stages[n].share for n in stages), default=0.0)
-        frames = sum(map(self._frame, sorted(stages)))
-        room = int(left * share) - frames
-        if room <= 0:
+        stages = [stage for stage in self._stages if any(one.stage is stage for one in pieces)]
+        share = int(left * max((stage.share for stage in stages), default=0.0))
+        frames = sum(map(self._frame, stages))
+        if (room := share - frames) <= 0:
             for one in pieces:
-                self._taken_if(one, self._cost(one) + frames, int(left * share))
+                self._taken_if(one, self._cost(one) + frames, share)
             return 0
-        by_place = {self._name(one): one for one in pieces}
+        memories = [one.fragment.memory for one in pieces if one.fragment.memory is not None]
+        by_place = dict(zip(map(_place, memories), pieces, strict=True))
         choice = choose(
-            [self._memory(one) for one in pieces],
+            memories,
             room,
             self._count,
             query=self._query,
-            render=lambda memory: self._written(by_place[memory.namespace, memory.key]) + "\n",
+            render=lambda memory: by_place[_place(memory)].written + "\n",
         )
         for decision in choice.decisions:
-            one = by_place[decision.memory.namespace, decision.memory.key]
-            self._costs[one] = decision.tokens
-            self._reasons[one] = decision.reason
-        chosen = [by_place[one.namespace, one.key] for one in choice.chosen]
-        self._taken += chosen
-        return choice.tokens + (frames if chosen else 0)
+            one = by_place[_place(decision.memory)]
+            one.cost, one.reason = decision.tokens, decision.reason
+        for memory in choice.chosen:
+            one = by_place[_place(memory)]
+            self._take(one, one.reason)
+        return choice.tokens + (frames if choice.chosen else 0)
 
-    def _originals(self) -> dict[_Piece, _Piece]:
-        """Of each memory that says what stands before it, where that stands."""
+    def _find_originals(self) -> None:
+        """Find of each memory that says what stands before it, where that stands."""
         seen: dict[object, _Piece] = {}
-        originals = {}
-        for n, _ in enumerate(self._stages):
-            for one in self._pieces(n):
-                fragment = self._fragment(one)
-                said: list[object] = [_said(fragment.text)]
-                if fragment.memory is not None:
-                    said.append(self._name(one))
-                    original = next((seen[each] for each in said if each in seen), None)
-                    if original is not None:
-                        originals[one] = original
-                for each in said:
-                    seen.setdefault(each, one)
-        return originals
+        for one in self._all:
+            said = one.said
+            if one.fragment.memory is not None:
+                one.original = next((seen[each] for each in said if each in seen), None)
+            for each in said:
+                seen.setdefault(each, one)
 
-    def _superfluous(self, one: _Piece, original: _Piece | None) -> bool:
+    def _superfluous(self, one: _Piece) -> bool:
         """Whether a piece says what the model reads anyway, or will read if there is room."""
-        fragment = self._fragment(one)
-        if fragment.seen or (original is not None and self._fragment(original).seen):
-            self._reasons[one] = _ELSEWHERE
+        fragment, original = one.fragment, one.original
+        if fragment.seen or (original is not None and original.fragment.seen):
+            one.reason = _ELSEWHERE
             return True
-        if fragment.memory is not None and _said(fragment.text) == _said(self._query):
-            self._reasons[one] = _THE_PROMPT
+        if fragment.memory is not None and _words(fragment.text) == _words(self._query):
+            one.reason = _THE_PROMPT
             return True
-        if original is None:
+        if original is None or (original.stage.rank < one.stage.rank and not original.taken):
             return False
-        earlier = self._stages[original.stage].rank < self._stages[one.stage].rank
-        if earlier and original not in self._taken:
-            return False
-        title = self._stages[original.stage].title
-        self._reasons[one] = f"left out: it stands under {title} already"
-        self._repeated[one] = original
+        one.repeats, one.reason = True, f"left out: it stands under {original.stage.title} already"
         return True
 
-    def _pieces(self, n: int) -> list[_Piece]:
-        return [_Piece(n, place) for place, _ in enumerate(self._sections[n])]
-
-    def _name(self, one: _Piece) -> tuple[tuple[str, ...], str]:
-        memory = self._memory(one)
-        return memory.namespace, memory.key
-
-    def _memory(self, one: _Piece) -> Recollection:
-        memory = self._fragment(one).memory
-        if memory is None:
-            raise AssertionError("only memories are chosen by how useful they are")
-        return memory
-
-    def _fragment(self, one: _Piece) -> Fragment:
-        return self._sections[one.stage][one.place]
-
     def _cost(self, one: _Piece) -> int:
-        if one not in self._costs:
-            self._costs[one] = self._count(self._written(one) + "\n")
-        return self._costs[one]
+        if one.cost is None:
+            one.cost = self._count(one.written + "\n")
+        return one.cost
 
-    def _frame(self, n: int) -> int:
+    def _frame(self, stage: Stage) -> int:
         """What a section costs beside its fragments."""
-        stage = self._stages[n]
-        data = any(one.data for one in self._sections[n])
         head, tail = fence_of(stage)
+        data = any(one.fragment.data for one in self._sections[stage.source])
         fence = f"{head}\n{tail}\n" if data else ""
         return self._count(f"{stage.title}{self._gap}{fence}{_BETWEEN_SECTIONS}")
 
     def _count(self, text: str) -> int:
         return counted(text, self._counter)
-
-    def _written(self, one: _Piece) -> str:
-        return written(self._fragment(one), self._stages[one.stage])
-
-    def _of(self, n: int) -> list[_Piece]:
-        return sorted(one for one in self._taken if one.stage == n)
 
     def _text(self) -> str:
         return _BETWEEN_SECTIONS.join(section for _, section in self._shown())
@@ -347,40 +318,31 @@ class _Fitting:
     def _shown(self) -> Iterator[tuple[str, str]]:
         """Each section that has something, by its source."""
         explained = False
-        for n, stage in enumerate(self._stages):
-            if pieces := self._of(n):
-                yield stage.source, self._section(n, pieces, explained=explained)
-                recalled = not stage.dialogue and any(self._fragment(one).data for one in pieces)
+        for stage in self._stages:
+            if pieces := [one for one in self._sections[stage.source] if one.taken]:
+                yield stage.source, self._section(stage, pieces, explained=explained)
+                recalled = not stage.dialogue and any(one.fragment.data for one in pieces)
                 explained = explained or recalled
 
-    def _section(self, n: int, pieces: Sequence[_Piece], *, explained: bool) -> str:
+    def _section(self, stage: Stage, pieces: Sequence[_Piece], *, explained: bool) -> str:
         """A section as it is shown: its own words as they are, data between fences."""
-        stage = self._stages[n]
-        if [self._fragment(one) for one in pieces] == [_nothing(stage)]:
+        if [one.fragment for one in pieces] == [_nothing(stage)]:
             return stage.empty
         runs = []
         whole, tail = fence_of(stage)
-        for data, run in groupby(pieces, key=lambda one: self._fragment(one).data):
-            text = stage.between.join(map(self._written, run))
+        for data, run in groupby(pieces, key=lambda one: one.fragment.data):
+            text = stage.between.join(one.written for one in run)
             head = _HEAD_AGAIN if explained and not stage.dialogue else whole
             runs.append(f"{head}\n{text}\n{tail}" if data else text)
             explained = explained or data
         return f"{stage.title}{self._gap}" + "\n".join(runs)
 
-    def _decisions(self) -> Iterator[Decided]:
-        taken = set(self._taken)
-        for n, section in enumerate(self._sections):
-            for place, fragment in enumerate(section):
-                one = _Piece(n, place)
-                yield Decided(
-                    fragment=fragment,
-                    chosen=one in taken,
-                    tokens=self._cost(one),
-                    reason=self._reasons[one],
-                )
+
+def _place(memory: Recollection) -> tuple[tuple[str, ...], str]:
+    return memory.namespace, memory.key
 
 
-def _said(text: str) -> str:
+def _words(text: str) -> str:
     """A text, whatever its case and spaces."""
     return " ".join(text.split()).casefold()
 
