@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, cast
@@ -15,7 +16,7 @@ from langmem_tiers.postgres.flow import Flow, both, then
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.state import flows
-from langmem_tiers.state.flows import EMOTION, GOAL, MOST_MESSAGES, TASK, Whose
+from langmem_tiers.state.flows import EMOTION, GOAL, MOST_MESSAGES, TASK, Whose, goal_advanced
 from langmem_tiers.state.state import (
     DailySpend,
     EmotionalState,
@@ -26,6 +27,7 @@ from langmem_tiers.state.state import (
     Task,
     amount,
     checked_day,
+    checked_id,
 )
 from langmem_tiers.store.store import TieredStore
 
@@ -115,7 +117,7 @@ def start_task(
             confidence_so_far=confidence_so_far,
         ),
     )
-    return flows.start_task(state.whose, task)
+    return flows.change(state.whose, Task, task.task_id, lambda one: one or task, task.created_at)
 
 
 def update_task(
@@ -140,12 +142,20 @@ def update_task(
         confidence_so_far=confidence_so_far,
         metadata=metadata,
     )
-    return flows.update_task(state.whose, task_id, changes, state.now)
+    name = checked_id(task_id, "task_id")
+
+    def changed(before: Task | None) -> Task:
+        if before is None:
+            raise InvalidInputError(f"no task {task_id!r} is active: start it first")
+        return before.updated(**changes)
+
+    return flows.change(state.whose, Task, name, changed, state.now)
 
 
 def close_task(state: ShortTermState, task_id: str, status: str = "completed") -> Flow[Task | None]:
     """Be done with a task: as it was, with its last status, or None if it was not active."""
-    return flows.close_task(state.whose, task_id, checked_text(status, "status"))
+    name, last = checked_id(task_id, "task_id"), checked_text(status, "status")
+    return flows.close(state.whose, Task, name, last)
 
 
 def get_active_tasks(state: ShortTermState) -> Flow[list[Task]]:
@@ -181,7 +191,13 @@ def set_goal(
         constraints=cast("tuple[str, ...]", constraints),
         status=status,
     )
-    return flows.set_goal(state.whose, goal, state.now)
+
+    def said(before: Goal | None) -> Goal:
+        if before is None:
+            return goal
+        return replace(goal, progress=before.progress, deltas=before.deltas)
+
+    return flows.change(state.whose, Goal, goal.goal_id, said, state.now)
 
 
 def advance_goal(
@@ -200,12 +216,16 @@ def advance_goal(
         InvalidInputError: if there is no such goal, or for what is no delta.
     """
     step = ProgressDelta(delta=delta, reason=reason, at=state.now, delta_id=delta_id)
-    return flows.advance_goal(state.whose, goal_id, step)
+    name = checked_id(goal_id, "goal_id")
+    return flows.change(
+        state.whose, Goal, name, lambda goal: goal_advanced(goal_id, goal, step), step.at
+    )
 
 
 def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -> Flow[Goal | None]:
     """Be done with a goal: as it was, with its last status, or None if there was none."""
-    return flows.close_goal(state.whose, goal_id, checked_text(status, "status"))
+    name, last = checked_id(goal_id, "goal_id"), checked_text(status, "status")
+    return flows.close(state.whose, Goal, name, last)
 
 
 def get_goals(state: ShortTermState) -> Flow[list[Goal]]:

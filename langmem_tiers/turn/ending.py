@@ -21,7 +21,7 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, anew
 from langmem_tiers.remember.admission import Applied, admitted, carry_out_admitted, needs_admission
 from langmem_tiers.remember.admit import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, reading_goals
+from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, read, reading_goals
 from langmem_tiers.state.state import Goal, ProgressDelta, stored
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import (
@@ -286,7 +286,9 @@ def _held(settling: _Settling, writes: Sequence[Write], learned: _Learned) -> Fl
         yield Query((), commit=True)  # which lets go of the locks
         raise ConflictError(f"somebody else committed beside the turn {record.turn!r}: again")
     by_goal = zip(ids, answers[len(answers) - len(ids) :], strict=True)
-    return {one: goal_advanced(one, rows, _steps(record, one)) for one, rows in by_goal}
+    return {
+        one: goal_advanced(one, read(Goal, rows), *_steps(record, one)) for one, rows in by_goal
+    }
 
 
 def _written(
