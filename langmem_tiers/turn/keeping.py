@@ -211,32 +211,29 @@ def _memorized(
     kept = [each for judged in verdicts for each in passed_on(judged, gate)]
     writes = [write_of(turn, each) for each in kept]
     evicted = route.evicted if route is not None and kept else ()
-    reasons: dict[str, str] = {}
-    if not verdicts:
-        found = Memorized(reason="routed: its router keeps it nowhere")
-    else:
-        first = next((each for each in verdicts if each.verdict.stored), verdicts[0]).verdict
-        said = route.destinations if route is not None else first.destinations
+    first = next((each for each in verdicts if each.verdict.stored), next(iter(verdicts), None))
+    found, reasons = Memorized(reason="routed: its router keeps it nowhere"), dict[str, str]()
+    if first is not None:
+        said = route.destinations if route is not None else first.verdict.destinations
         reasons = {to.memory_type: to.reason for to in said}
-        found = Memorized.of(
-            result_of(
-                first,
-                key=kept[0].key if kept else None,
-                tier=writes[0].tier if kept else None,
-                evicted=evicted,
-                destinations=destinations(kept, writes, reasons),
-            )
+        result = result_of(
+            first.verdict,
+            key=kept[0].key if kept else None,
+            tier=writes[0].tier if kept else None,
+            evicted=evicted,
+            destinations=destinations(kept, writes, reasons),
         )
+        found = Memorized.of(result)
     begins = beginning(one, gate) if not kept or found.quarantined else {}
+    why = found.reason if found.reason != STORED else "; ".join(reasons.values())
     with changing(turn) as record:
         record.pending += kept
         record.evicted += evicted
         for each in verdicts:
             record.repeated(each.memory, each.repeats)
         kind: Kind = "memorized" if kept else "refused"
-        why = found.reason if found.reason != STORED else "; ".join(reasons.values())
-        why = "; ".join(one for one in (why, cut) if one)
-        note(turn, kind, why, *writes[:1], **judgement(found), **begins)
+        told = "; ".join(part for part in (why, cut) if part)
+        note(turn, kind, told, *writes[:1], **judgement(found), **begins)
     return found
 
 

@@ -81,10 +81,7 @@ def _recalled(
     store = memory.tiered_store
     few = min(ask.limit, MOST_INFORMED)
     asks = [ask, *(replace(ask, query=one.query, embedding=None, limit=few) for one in told)]
-    unready = (one.query for one in asks if one.embedding is None and one.query.strip())
-    if fresh := [text for text in unready if text not in vectors]:
-        vectors |= yield from embed_texts(fresh, store.options)
-    ready = [replace(one, embedding=one.embedding or vectors.get(one.query)) for one in asks]
+    ready = yield from _embedded(asks, vectors, memory)
     if ask.blank:
         (found,) = yield from memory.flows.recall(ready, lambda _: True)  # shown, whatever is asked
         return found
@@ -103,6 +100,16 @@ def _recalled(
     read = [rows[one.namespace, one.key] for one in found]
     yield from store.flows.mark(read, store.flows.moment())
     return found
+
+
+def _embedded(
+    asks: Sequence[Inquiry], vectors: dict[str, Any], memory: MemoryCoordinator
+) -> Flow[list[Inquiry]]:
+    """The questions with their vectors; those that are not known yet are added."""
+    unready = (one.query for one in asks if one.embedding is None and one.query.strip())
+    if fresh := [text for text in unready if text not in vectors]:
+        vectors |= yield from embed_texts(fresh, memory.tiered_store.options)
+    return [replace(one, embedding=one.embedding or vectors.get(one.query)) for one in asks]
 
 
 def _types(

@@ -14,6 +14,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, shor
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
+from langmem_tiers.state.state import ShortTermSnapshot
 from langmem_tiers.turn.asking import answer_awaited, answer_of, checked_parameters, items_of
 from langmem_tiers.turn.conversation import Conversation
 from langmem_tiers.turn.fragment import Fragment, Section
@@ -94,8 +95,7 @@ class KnownGoals:
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
         """The three lists, as data: they were noted in other turns."""
-        whose = Whose.of(memory.context)
-        known = yield from unit(look(whose, metadata["now"], kinds=(GOAL, TASK)))
+        known = yield from _known(memory, metadata, GOAL, TASK)
         goals = [one for one in known.goals if one.status == "active"]
         state = {
             "active_goals": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
@@ -114,12 +114,18 @@ class KnownState:
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
         """Its mood, and how much it is at."""
-        whose = Whose.of(memory.context)
-        known = yield from unit(look(whose, metadata["now"], kinds=(EMOTION, TASK)))
+        known = yield from _known(memory, metadata, EMOTION, TASK)
         mood = known.emotional_state
         told = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
         state = OperationalState(emotional_state=told, active_tasks=known.tasks)
         return state.remember(prompt, metadata)
+
+
+def _known(
+    memory: MemoryCoordinator, metadata: Mapping[str, Any], *kinds: str
+) -> Flow[ShortTermSnapshot]:
+    """What there is of these kinds in the agent's short-term state."""
+    return unit(look(Whose.of(memory.context), metadata["now"], kinds=kinds))
 
 
 @dataclass(frozen=True, slots=True)

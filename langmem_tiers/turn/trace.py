@@ -112,24 +112,26 @@ class EndedTurn:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {plain(self.turn)} {self.kind}: {why}"
 
 
-def event_names(turn: str, events: Sequence[TurnEvent], project: str | None = None) -> list[str]:
+def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:
     """The name of each event: the same for the same turn, in the order of its events."""
-    begin, _ = bounds(turn, project)
-    return [f"{begin}{number:06}" for number, _ in enumerate(events)]
+    return [f"{bounds(turn)[0]}{number:06}" for number, _ in enumerate(events)]
 
 
-def failure_name(
-    turn: str, events: Sequence[TurnEvent], at: datetime, project: str | None = None
-) -> str:
+def failure_name(turn: str, events: Sequence[TurnEvent], at: datetime) -> str:
     """The name of a failure that a turn may go on after: between its events so far and the next."""
-    return f"{bounds(turn, project)[0]}{max(0, len(events) - 1):06}-{at.isoformat()}"
+    return f"{bounds(turn)[0]}{max(0, len(events) - 1):06}-{at.isoformat()}"
 
 
-def bounds(turn: str, project: str | None = None) -> tuple[str, str]:
-    """Between which names the events of a turn are; that of another project is another turn."""
-    of = "" if project is None else f"{quote(project, safe='', errors='surrogatepass')}:"
-    begin = f"{_PREFIX}{of}{quote(turn, safe='')}"
+def bounds(turn: str) -> tuple[str, str]:
+    """Between which names the events of a turn are."""
+    begin = f"{_PREFIX}{quote(turn, safe='')}"
     return f"{begin}/", f"{begin}0"  # '0' follows '/'
+
+
+def _within(context: MemoryContext, turn: str) -> dict[str, str]:
+    """The parameters that say where the events of a turn are."""
+    low, high = bounds(turn)
+    return {"tenant": context.root, "low": low, "high": high}
 
 
 def record_call(
@@ -140,11 +142,8 @@ def record_call(
 ) -> Call:
     """The call that writes the trace of a turn, unless that has ended; it is to be locked."""
     details = [{**one.detail, "reasons": list(one.reasons), "turn": turn} for one in events]
-    low, high = bounds(turn)
     params = {
-        "tenant": context.root,
-        "low": low,
-        "high": high,
+        **_within(context, turn),
         "events": event_names(turn, events) if names is None else list(names),
         "kinds": [one.kind for one in events],
         "namespaces": [one.namespace for one in events],
@@ -162,8 +161,7 @@ def lock_name(context: MemoryContext, turn: str) -> tuple[str, str, str]:
 
 def ended_call(context: MemoryContext, turn: str) -> Call:
     """The call that reads how a turn ended: a kind and its detail, if it did."""
-    low, high = bounds(turn)
-    return Call("turn_ended", {"tenant": context.root, "low": low, "high": high})
+    return Call("turn_ended", _within(context, turn))
 
 
 def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
@@ -172,9 +170,7 @@ def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
     Raises:
         InvalidInputError: if the context's project has no such turn.
     """
-    low, high = bounds(turn)
-    params = {"tenant": context.root, "low": low, "high": high}
-    (rows,) = yield Query((Call("turn_events", params),), commit=True)
+    (rows,) = yield Query((Call("turn_events", _within(context, turn)),), commit=True)
     if not rows or not all(is_of(context, row[2]) for row in rows if row[0] in get_args(Ending)):
         raise InvalidInputError(
             f"there is no turn {turn!r} in tenant {context.tenant!r}: one is written when it is "
@@ -194,12 +190,7 @@ def ended_turns(
 ) -> Flow[list[EndedTurn]]:
     """How the latest turns of the context's project ended, or of all, if it names none."""
     project = None if context.project_id is None else storable(context.project_id)
-    params = {
-        "tenant": context.root,
-        "limit": limit,
-        "session": session_id,
-        "project": project,
-    }
+    params = {"tenant": context.root, "limit": limit, "session": session_id, "project": project}
     (rows,) = yield Query((Call("turns_ended", params),), commit=True)
     return [_ended(row) for row in rows]
 
