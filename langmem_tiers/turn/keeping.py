@@ -10,7 +10,7 @@ from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.admit import Judged, result_of
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
-from langmem_tiers.turn.calls import Called, both_ends, called
+from langmem_tiers.turn.calls import Invocation, both_ends, called
 from langmem_tiers.turn.items import (
     Memorized,
     Route,
@@ -64,17 +64,24 @@ def track_tool_invocation(
         InvalidInputError: for a tool without a name.
     """
     going_on(turn)
-    told = {"duration": duration, "relevance": relevance, "call_id": call_id}
-    given = called(tool_name, parameters, result, error, **told)
+    given, whole = called(
+        tool_name,
+        parameters,
+        result,
+        error,
+        duration=duration,
+        relevance=relevance,
+        call_id=call_id,
+    )
     if not turn.settings.enable_tool_tracking:
         return Tracked(tracked=False, key=None, reason="tool tracking is switched off")
     if given.tool in turn.settings.untracked_tools:
         why = f"{given.tool} is among the settings' untracked_tools"
         return Tracked(tracked=False, key=None, reason=why)
-    return _track(turn, given)
+    return _track(turn, given, whole)
 
 
-def _track(turn: Turn, given: Called) -> Tracked:
+def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
     """Keep a tool call that was checked, once."""
     gate, named = turn.memory.gate, given.call_id
     with changing(turn) as record:
@@ -82,9 +89,9 @@ def _track(turn: Turn, given: Called) -> Tracked:
         if known:
             return Tracked(tracked=True, key=known[0].key, reason="tracked before")
         check(turn, "track a tool call")
-        one = given.invocation(record.key("call", len(record.calls)), record.prompt)
+        one = given.within(record.key("call", len(record.calls)), record.prompt)
         memory = one.to_memory(turn.now, record.task)
-        kept, held, begins = of_a_tool(gate, memory, given.whole)
+        kept, held, begins = of_a_tool(gate, memory, whole)
         writes = [write_of(turn, each) for each in kept]
         record.calls.append(one)
         record.wanted.append(record.wish(turn.context, one.key, memory.content))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import pydoc
 import subprocess
 import sys
@@ -11,6 +12,13 @@ from pathlib import Path
 import pytest
 
 import langmem_tiers
+from langmem_tiers import (
+    MemoryCoordinator,
+    MemoryHooks,
+    MemoryOrchestrator,
+    ShortTermState,
+    WorkingMemoryBuffer,
+)
 from langmem_tiers.core import errors
 
 
@@ -131,3 +139,19 @@ def test_a_star_brings_what_is_there_and_a_name_tells_which_extra_it_lacks(extra
         assert f"pip install 'langmem-tiers[{extra}]'" in told[needed[extra]]
     assert {"TieredStore", "MemoryCoordinator", "ConflictError"}.isdisjoint(told)
     assert bool(told) == (extra in {"langgraph", "langchain", "all of them"})
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [MemoryCoordinator, MemoryHooks, MemoryOrchestrator, ShortTermState, WorkingMemoryBuffer],
+)
+def test_an_async_twin_has_the_signature_and_the_words_of_its_verb(kind: type) -> None:
+    verbs = [name for name in vars(kind) if hasattr(kind, f"a{name}")]
+
+    assert verbs
+    for name in verbs:
+        verb, twin = getattr(kind, name), getattr(kind, f"a{name}")
+        assert inspect.signature(verb) == inspect.signature(twin)
+        assert (verb.__name__, twin.__name__) == (name, f"a{name}")
+        assert inspect.getdoc(verb) == inspect.getdoc(twin)
+        assert inspect.iscoroutinefunction(twin)

@@ -73,8 +73,8 @@ def turn() -> TurnRecord:
     record.pending.append(NewMemory(content="one", tags=("a",), occurred_at=NOW, key="k"))
     for given_, answer in (("1,2", {"error": "ValueError: comma"}), ("12", {"result": "12"})):
         told = {"result": None, "error": None, **answer}
-        one = called("add", {"amount": given_}, told["result"], told["error"], **TOLD)
-        record.calls.append(one.invocation(record.key("call", len(record.calls)), record.prompt))
+        one, _ = called("add", {"amount": given_}, told["result"], told["error"], **TOLD)
+        record.calls.append(one.within(record.key("call", len(record.calls)), record.prompt))
         record.pending.append(replace(record.calls[-1].to_memory(NOW, record.task), trust=0.6))
     record.goals.append({"goal": "g", "delta": 1.0})
     record.events.append(TurnEvent(kind="memorized", at=NOW, reasons=("why",), key="k"))
@@ -157,14 +157,14 @@ def test_events_of_a_turn_lie_side_by_side_in_order_and_apart_from_any_others(
 
 @given(st.dictionaries(st.text(), st.text() | st.integers() | st.floats() | st.just(object())))
 def test_parameters_of_any_kind_can_be_kept(parameters: dict[str, Any]) -> None:
-    one = called("tool", parameters, object(), None, **TOLD)
+    one, _ = called("tool", parameters, object(), None, **TOLD)
 
     json.dumps(one.parameters, allow_nan=False).encode()
     assert "\0" not in json.dumps(one.parameters, ensure_ascii=False)
 
 
 def test_long_results_are_shortened_and_say_so() -> None:
-    one = called("tool", {"text": "x" * 99_999}, "y" * 99_999, None, **TOLD)
+    one, _ = called("tool", {"text": "x" * 99_999}, "y" * 99_999, None, **TOLD)
 
     assert len(one.result or "") < LONGEST_RESULT + 60
     assert "95,999 characters left out" in (one.result or "")
