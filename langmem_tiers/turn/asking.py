@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -11,6 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from langmem_tiers.core.answering import answer_awaited
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -131,16 +131,6 @@ def answer_of(verb: Any, *given: Any) -> Any:
             "aassemble_context, or give it a blocking twin, `remember`"
         )
     return answer
-
-
-async def answer_awaited(verb: Any, *given: Any) -> Any:
-    """What a function answers; one that blocks does so in a thread."""
-    if inspect.iscoroutinefunction(verb):
-        return await verb(*given)
-    answer = await asyncio.to_thread(verb, *given)
-    if isinstance(answer, Future):
-        return await asyncio.wrap_future(answer)
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 def checked_parameters(name: str, verb: Callable[..., Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,12 +9,13 @@ from typing import Any, Final
 
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
+from langmem_tiers.core.answering import answers_awaited
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.state.state import ShortTermSnapshot
-from langmem_tiers.turn.asking import answer_awaited, answer_of, checked_parameters, items_of
+from langmem_tiers.turn.asking import answer_of, checked_parameters, items_of
 from langmem_tiers.turn.conversation import Conversation
 from langmem_tiers.turn.fragment import Fragment, Section
 from langmem_tiers.turn.layout import Layout
@@ -55,7 +55,7 @@ class Identity:
             query = self.answers.query
             asked = [(text, {"current_mode": mode} if moded else {}) for text, moded in QUERIES]
             found = yield Ask(
-                partial(_side_by_side, query, asked), partial(_gathered, query, asked)
+                partial(_side_by_side, query, asked), partial(answers_awaited, query, asked)
             )
         items: dict[str, Fragment] = {}
         for (question, _), answer in zip(QUERIES, found, strict=True):
@@ -238,12 +238,6 @@ def _side_by_side(query: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> li
     with ContextThreadPoolExecutor(len(asked)) as pool:
         waiting = [pool.submit(answer_of, query, text, given) for text, given in asked]
         return [one.result() for one in waiting]
-
-
-async def _gathered(query: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-    return list(
-        await asyncio.gather(*(answer_awaited(query, text, given) for text, given in asked))
-    )
 
 
 def _tool(one: Any, place: int) -> Fragment:
