@@ -8,7 +8,7 @@ from datetime import datetime
 from html import escape
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
-from langmem_tiers.consolidate.expire import UNREAD, Expire
+from langmem_tiers.consolidate.cycle import UNREAD, Expire
 from langmem_tiers.consolidate.steps import Finding, added
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.explain import plain
@@ -18,6 +18,8 @@ Verdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _SHOWN = 20
 """Proposals that are printed."""
+_KEPT = 1_000
+"""Proposals of a step that are kept, as they rest in every checkpoint; all are counted."""
 
 
 class StepCounts(TypedDict):
@@ -54,7 +56,7 @@ def _both(one: StepCounts | None, other: StepCounts | None) -> StepCounts:
         "kept": added([each["kept"] for each in several]),
         "moves": [move for each in several for move in each["moves"]],
     }
-    findings = [found for each in several for found in each.get("findings", ())]
+    findings = [found for each in several for found in each.get("findings", ())][:_KEPT]
     return {**both, "findings": findings} if findings else both
 
 

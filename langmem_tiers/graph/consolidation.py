@@ -11,11 +11,10 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
-from langmem_tiers.consolidate.judging import judge_of
+from langmem_tiers.consolidate.models import judge_of, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
-from langmem_tiers.consolidate.summarising import summariser_of
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseUnavailableError,

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.consolidate.models import summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
 from langmem_tiers.consolidate.session import Ending, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.session_rules import Summariser
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.consolidate.summarising import summariser_of
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import encode

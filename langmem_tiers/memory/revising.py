@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from langmem_tiers.consolidate import history, revise
-from langmem_tiers.consolidate.history import History
-from langmem_tiers.consolidate.revise import Restoration, Retraction, Revising
+from langmem_tiers.consolidate import truth
+from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import utf8_bytes
@@ -102,27 +101,27 @@ class RevisingVerbs:
     def _supersede(self, key: str, by: str) -> Flow[str]:
         old = yield from self._flows.known(memory_key(key), self.context)
         new = yield from self._flows.known(memory_key(by), self.context)
-        return (yield from revise.supersede(old, new, self._revising()))
+        return (yield from truth.supersede(old, new, self._revising()))
 
     def _retract(self, key: str, reason: str) -> Flow[Retraction]:
         why = checked_text(reason, "reason")
         one = yield from self._flows.known(memory_key(key), self.context)
-        return (yield from revise.retract(one, why, self._revising()))
+        return (yield from truth.retract(one, why, self._revising()))
 
     def _restore(self, key: str) -> Flow[Restoration]:
         one = yield from self._flows.known(memory_key(key), self.context)
-        return (yield from revise.restore(one, self._revising()))
+        return (yield from truth.restore(one, self._revising()))
 
     def _history(self, key: str) -> Flow[History]:
         utf8_bytes(memory_key(key), "key")
         try:
             one = yield from self._flows.known(key, self.context)
         except InvalidInputError:
-            gone = yield from history.history_of_gone(key, self.context)
+            gone = yield from truth.history_of_gone(key, self.context)
             if gone is None:
                 raise
             return gone
-        return (yield from history.history(one, self.context))
+        return (yield from truth.history(one, self.context))
 
     def _revising(self) -> Revising:
         return Revising(self.context.root, self._store.options, self._store.flows.now)

@@ -20,7 +20,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.judging import Judgement
+from langmem_tiers.consolidate.models import Judgement
 from langmem_tiers.core.errors import ConfigurationError
 from tests.support.coordinating import coordinator
 from tests.support.cycling import column, without_events
