@@ -1,4 +1,4 @@
-"""Which memories were said twice in a row, and what lives on in the oldest."""
+"""Which memories were said twice in a row, which may say the same, and what lives on in which."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from langmem_tiers.consolidate.judge import Pair
 from langmem_tiers.consolidate.steps import Item
+from langmem_tiers.core.normal import normalised
 
 HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
 """Types of what happened: the same a day later has happened twice."""
@@ -26,77 +27,86 @@ class Cluster(NamedTuple):
     """In the order in which they were recorded."""
 
 
-def repeated(
-    items: Sequence[Item], near: Mapping[tuple[int, int], float], within: timedelta
-) -> list[Cluster]:
-    """Memories of one home and type that were said twice in a row, oldest first.
+class Tellings:
+    """Memories of one home and type, by their texts and by the order in which they were true."""
 
-    Equal texts (`normalised`) of one speaker and source, trusted alike, at most so far apart; and
-    nothing else that is near was told in between. Said again later, it may have happened again.
-    """
-    oldest: defaultdict[object, list[Item]] = defaultdict(list)
-    found: defaultdict[int, list[int]] = defaultdict(list)
-    for one in sorted(items, key=lambda one: one.recorded):
-        known = oldest[one.text, one.trust, one.told_by]
-        soon = (other for other in known if abs(one.told_at - other.told_at) <= within)
-        first = next((other for other in soon if not between(other, one, items, near)), None)
-        if first is None:
-            known.append(one)
-        else:
-            found[first.id].append(one.id)
-    return [Cluster(one, tuple(others)) for one, others in found.items()]
+    def __init__(self, items: Iterable[Item], near: Mapping[tuple[int, int], float]) -> None:
+        """`near` has how near two of them are, in either order, as far as that is known."""
+        self.items = sorted(items, key=lambda one: one.order)
+        self.text = {one.id: normalised(one.content) for one in self.items}
+        self._first = {self.text[one.id]: one for one in reversed(self.items)}
+        self._last = {self.text[one.id]: one for one in self.items}
+        self._near: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        for (one, other), how in near.items():
+            self._near[one][other] = self._near[other][one] = how
 
+    def repeated(self, within: timedelta, apart: Iterable[int] = ()) -> list[Cluster]:
+        """What was said twice in a row, the oldest cluster first.
 
-def similar(
-    items: Sequence[Item],
-    near: Mapping[tuple[int, int], float],
-    sure: Iterable[Cluster],
-    least: float,
-) -> list[Pair]:
-    """Pairs that may say the same, as near as that, the older one first.
+        Equal texts (`normalised`) of one speaker and source, trusted alike, so far apart at most,
+        where nothing near came and went in between. Those that are `apart` are left out.
+        """
+        oldest: defaultdict[object, list[Item]] = defaultdict(list)
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        left_out = set(apart)
+        for one in sorted(self.items, key=lambda one: one.recorded):
+            if one.id in left_out:
+                continue
+            known = oldest[self.text[one.id], one.trust, one.told_by]
+            soon = (other for other in known if abs(one.told_at - other.told_at) <= within)
+            first = next((other for other in soon if not self.between(other, one)), None)
+            if first is None:
+                known.append(one)
+            else:
+                found[first.id].append(one.id)
+        return [Cluster(one, tuple(others)) for one, others in found.items()]
 
-    Of several equal texts each stands beside the oldest alone, and clusters are one. What is not
-    trusted alike, or happened twice, does not say the same.
-    """
-    oldest: dict[str, Item] = {}
-    for one in sorted(items, key=lambda one: one.order):
-        oldest.setdefault(one.text, one)
-    home = {one: each.survivor for each in sure for one in each.others}
-    by_id = {one.id: one for one in items}
-    found: dict[Pair, None] = {}
-    for pair, how in near.items():
-        one, other = sorted((by_id[home.get(id_, id_)] for id_ in pair), key=lambda one: one.order)
-        older = oldest[one.text] if one.text == other.text else one
-        if how >= least and older.id != other.id and _alike(older, other):
-            found[older, other] = None
-    return sorted(found, key=lambda pair: (pair[0].id, pair[1].id))
+    def similar(self, least: float, sure: Iterable[Cluster] = ()) -> list[Pair]:
+        """What may say the same, as near as that, the older one first.
+
+        Of several equal texts each stands beside the oldest alone, and clusters are one. What is
+        not trusted alike, or happened twice, does not say the same.
+        """
+        home = {one: each.survivor for each in sure for one in each.others}
+        by_id = {one.id: one for one in self.items}
+        found: set[Pair] = set()
+        for id_, others in self._near.items():
+            for other_id in (other for other, how in others.items() if how >= least):
+                both = (by_id[home.get(one, one)] for one in (id_, other_id))
+                one, other = sorted(both, key=lambda each: each.order)
+                if self.text[one.id] == self.text[other.id]:
+                    first = self._first[self.text[one.id]].id
+                    one = by_id[home.get(first, first)]
+                if one.id != other.id and _alike(one, other):
+                    found.add((one, other))
+        return sorted(found, key=lambda pair: (pair[0].id, pair[1].id))
+
+    def between(self, one: Item, other: Item) -> list[Item]:
+        """What is near to either of two, and was told after the first and before the last alone.
+
+        It may have ended what the first says; merged into that, the last would be lost.
+        """
+        first, last = sorted((one, other), key=lambda each: each.order)
+        near = {
+            id_
+            for each in (first, last)
+            for id_, how in self._near[each.id].items()
+            if how >= NEAR and self._within(self.text[id_], first, last)
+        }
+        return [each for each in self.items if each.id in near]
+
+    def _within(self, text: str, first: Item, last: Item) -> bool:
+        return first.order < self._first[text].order and self._last[text].order < last.order
 
 
 def _alike(one: Item, other: Item) -> bool:
     """Whether either could stand for the other, if they say the same."""
-    return (one.trust, one.source) == (other.trust, other.source) and not two_happenings(one, other)
+    return (one.trust, one.source) == (other.trust, other.source) and not _two_happenings(
+        one, other
+    )
 
 
-def between(
-    one: Item, other: Item, items: Iterable[Item], near: Mapping[tuple[int, int], float]
-) -> list[Item]:
-    """What else was told between two memories, and is near to either."""
-    first, last = sorted((one, other), key=lambda each: each.order)
-    return [
-        each
-        for each in items
-        if first.order < each.order < last.order
-        and max(how_near(each, first, near), how_near(each, last, near)) >= NEAR
-        and each.text not in (first.text, last.text)
-    ]
-
-
-def how_near(one: Item, other: Item, near: Mapping[tuple[int, int], float]) -> float:
-    """How near two memories are, as far as that is known."""
-    return max(near.get((one.id, other.id), 0.0), near.get((other.id, one.id), 0.0))
-
-
-def two_happenings(one: Item, other: Item) -> bool:
+def _two_happenings(one: Item, other: Item) -> bool:
     """Whether two memories tell what happened at different times."""
     if one.memory_type not in HAPPENINGS or not one.occurred_at or not other.occurred_at:
         return False

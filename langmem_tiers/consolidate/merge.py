@@ -11,10 +11,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from langmem_tiers.consolidate import stored
-from langmem_tiers.consolidate.duplicates import Cluster, between, joined, repeated, similar
+from langmem_tiers.consolidate.duplicates import Cluster, Tellings, joined
 from langmem_tiers.consolidate.judge import Judge, Pair, judged
-from langmem_tiers.consolidate.policy import MergePolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Item, Proposal
+from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Proposal
 from langmem_tiers.consolidate.stored import (
     CURRENT_TIERS,
     Group,
@@ -72,8 +72,8 @@ class Merge:
         for one in seen:
             one.say(fate)
             if self._judge is None:
-                findings += one.findings(fate)
-            for cluster in joined(one.items, one.sure, alike):
+                findings += one.findings(fate, cycle.policy.supersede)
+            for cluster in joined(one.told.items, one.sure, alike):
                 decisions += _merged(one.group, cluster, fate, before)
         decisions.sort(key=lambda one: one["id"])
         return Proposal(decisions=decisions, kept=counted(fate.values()), findings=findings)
@@ -128,7 +128,7 @@ class _Seen(NamedTuple):
     """What is seen of a group before anybody is asked."""
 
     group: Group
-    items: Sequence[Item]
+    told: Tellings
     sure: Sequence[Cluster]
     """What was said twice in a row."""
     doubts: Sequence[Pair]
@@ -139,34 +139,39 @@ class _Seen(NamedTuple):
     @classmethod
     def of(cls, group: Group, policy: MergePolicy, before: Collection[tuple[int, int]]) -> _Seen:
         """Look at a group. What somebody took apart is not said twice in a row."""
-        items, parted = group.items(), {one for one, _ in before}
-        free = [one for one in items if one.id not in parted]
-        sure = repeated(free, group.near, timedelta(minutes=policy.within_minutes))
+        told = Tellings(group.items(), group.near)
+        sure = told.repeated(timedelta(minutes=policy.within_minutes), {one for one, _ in before})
         doubts: list[Pair] = []
         stays: dict[int, str] = {}
-        for older, newer in similar(items, group.near, sure, policy.near_duplicate):
+        for older, newer in told.similar(policy.near_duplicate, sure):
             against = _apart(group.memories[newer.id], group.memories[older.id], before)
             if against is None:
                 doubts.append((older, newer))
-            elif older.text == newer.text:
+            elif told.text[older.id] == told.text[newer.id]:
                 stays[newer.id] = against
-        return cls(group, items, sure, doubts, stays)
+        return cls(group, told, sure, doubts, stays)
 
     def say(self, fate: dict[int, str]) -> None:
         """Why what says the same stays."""
         for one, why in self.stays.items():
             _say(fate, one, why)
 
-    def findings(self, fate: dict[int, str]) -> Iterator[Finding]:
-        """What somebody is to look at; both stay as they are."""
+    def findings(self, fate: dict[int, str], ending: SupersedePolicy | None) -> Iterator[Finding]:
+        """What somebody is to look at; both stay as they are.
+
+        What is near and differs is proposed once: by superseding, where that looks at the type.
+        """
+        types = () if ending is None else ending.memory_types
         for older, newer in self.doubts:
+            if older.memory_type in types and self.told.text[older.id] != self.told.text[newer.id]:
+                continue
             _say(fate, older.id, PROPOSED)
             _say(fate, newer.id, PROPOSED)
             yield finding(self.group.memories[newer.id], MAYBE_SAME, self.group.memories[older.id])
 
     def turns(self, pair: Pair) -> list[Pair]:
         """What may have ended the older of a pair before the newer was told."""
-        return [(pair[0], one) for one in between(*pair, self.items, self.group.near)]
+        return [(pair[0], one) for one in self.told.between(*pair)]
 
 
 def _apart(one: Stored, other: Stored, before: Collection[tuple[int, int]]) -> str | None:

@@ -75,11 +75,11 @@ class Line(NamedTuple):
 
 
 class Proposed(NamedTuple):
-    """Two memories of which a rule found something that nobody has judged; both are unchanged."""
+    """Two memories that are near, and of which nobody has judged; both are unchanged."""
 
     step: str
-    """`merge`: they may say the same. `supersede`: the other one may contradict it. `promote`: the
-    other one is near to what was promoted, and says something else."""
+    """`merge`: they may say the same. `supersede`: the other one may contradict it, or say the
+    same. `promote`: the other one is near to what was promoted, and says something else."""
     namespace: tuple[str, ...]
     key: str
     other_namespace: tuple[str, ...]
@@ -87,7 +87,7 @@ class Proposed(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        """Such as `port, new port: another value`."""
+        """Such as `port, new port: a newer one may contradict it, or say the same`."""
         return f"{plain(self.key)}, {plain(self.other_key)}: {self.reason}"
 
 
@@ -114,7 +114,8 @@ class ConsolidationReport:
     moves: tuple[str, ...]
     """What `rollback` takes."""
     proposed: tuple[Proposed, ...] = ()
-    """What rules found and did not do, each pair once: `supersede`, or a model, may."""
+    """What is near and was left to somebody, each pair once, 1,000 of a step: `supersede` acts on
+    it, or a model."""
     skipped: str | None = None
     """Why nothing was done at all."""
     taken_over: bool = False

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.core.normal import normalised
 from langmem_tiers.postgres.flow import Flow
 
 
@@ -149,11 +148,6 @@ class Item(NamedTuple):
     def told_at(self) -> datetime:
         """When it happened, if that was told, else when it was stored."""
         return self.occurred_at or self.created_at
-
-    @property
-    def text(self) -> str:
-        """What it says, as it is compared."""
-        return normalised(self.content)
 
     @property
     def since(self) -> datetime:

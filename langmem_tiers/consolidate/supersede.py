@@ -25,6 +25,7 @@ from langmem_tiers.consolidate.stored import (
     sort_out,
     undone,
 )
+from langmem_tiers.core.normal import normalised
 from langmem_tiers.core.values import trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew
 from langmem_tiers.remember.trust import SPOKEN_FOR
@@ -32,7 +33,7 @@ from langmem_tiers.remember.trust import SPOKEN_FOR
 _SUPERSEDED = "superseded"
 STANDS = "nothing newer contradicts it"
 STANDS_AGAIN = "it was superseded before, and that was rolled back"
-MAYBE_ENDED = "a newer one may contradict it"
+MAYBE_ENDED = "a newer one may contradict it, or say the same"
 PROPOSED = f"{MAYBE_ENDED}: proposed"
 JUDGED = "a newer one contradicts it, says the model"
 DOUBTED = 3
@@ -130,8 +131,10 @@ def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> 
 
 def _may_end(older: Item, newer: Item, group: Group, cycle: Cycle) -> bool:
     """Whether the newer of two ends the older one, if it contradicts it."""
+    if normalised(older.content) == normalised(newer.content):
+        return False
     one, other = group.memories[older.id], group.memories[newer.id]
-    return _ends(one, other, cycle) and _outspoken(one, other) and older.text != newer.text
+    return _ends(one, other, cycle) and _outspoken(one, other)
 
 
 def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:

@@ -84,8 +84,8 @@ def create_consolidation_graph(
     Args:
         model: A chat model that is asked, in the node `propose` alone, which memories say the same
             or contradict each other, and to generalise what is promoted. Without one, what was
-            said twice in a row is merged, all else that rules find is proposed in the report, and
-            rules generalise.
+            said twice in a row is merged, what is near is proposed in the report, and rules
+            generalise.
         policy: What a cycle does; everything but archival if not given.
         store: The store; a subgraph takes its parent's.
         checkpointer: As `compile` takes it. With one, give each tenant a thread of its own.

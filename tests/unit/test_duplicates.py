@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.duplicates import Cluster, between, repeated, similar
+from langmem_tiers.consolidate.duplicates import Cluster, Tellings
+from langmem_tiers.consolidate.judge import Pair
 from langmem_tiers.consolidate.steps import Item
+from langmem_tiers.core.normal import normalised
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOON = timedelta(minutes=10)
+Near = dict[tuple[int, int], float]
 
 
 def item(number: int, content: str = "Bob likes tea", **facts: Any) -> Item:
@@ -31,14 +34,24 @@ def pairs(items: list[Item], how: float = 1.0) -> dict[tuple[int, int], float]:
     return {(one.id, other.id): how for one in items for other in items if one.id > other.id}
 
 
+def repeated(items: list[Item], near: Near = {}, within: timedelta = SOON) -> list[Cluster]:  # noqa: B006 - nobody changes it
+    """What was said twice in a row."""
+    return Tellings(items, near).repeated(within)
+
+
+def similar(items: list[Item], near: Near, sure: list[Cluster], least: float) -> list[Pair]:
+    """What may say the same."""
+    return Tellings(items, near).similar(least, sure)
+
+
 def test_what_repeats_lives_on_in_the_oldest() -> None:
     texts = said("Bob likes tea", "bob  likes tea!", "Ada likes tea", "BOB LIKES TEA.")
-    assert repeated(texts, {}, SOON) == [Cluster(0, (1, 3))]
+    assert repeated(texts) == [Cluster(0, (1, 3))]
 
 
 def test_of_one_moment_the_lower_id_is_the_older() -> None:
     one, other = item(7, created_at=NOON), item(3, created_at=NOON)
-    assert repeated([one, other], {}, SOON) == [Cluster(3, (7,))]
+    assert repeated([one, other]) == [Cluster(3, (7,))]
 
 
 @pytest.mark.parametrize(
@@ -59,15 +72,22 @@ def test_of_one_moment_the_lower_id_is_the_older() -> None:
 def test_another_text_time_speaker_source_or_place_is_not_twice_in_a_row(
     otherwise: dict[str, Any],
 ) -> None:
-    assert repeated([item(0), item(1)], {}, SOON)
-    assert repeated([item(0), item(1, **otherwise)], {}, SOON) == []
+    assert repeated([item(0), item(1)])
+    assert repeated([item(0), item(1, **otherwise)]) == []
 
 
 def test_what_is_said_anew_after_something_near_was_said_is_not_in_a_row() -> None:
     texts = said("The port is 80", "The port is 443", "The port is 80")
-    assert repeated(texts, pairs(texts, 0.4), SOON) == [Cluster(0, (2,))]
-    assert repeated(texts, pairs(texts, 0.5), SOON) == []
-    assert between(texts[2], texts[0], texts, pairs(texts)) == [texts[1]]
+    assert repeated(texts, pairs(texts, 0.4)) == [Cluster(0, (2,))]
+    assert repeated(texts, pairs(texts, 0.5)) == []
+    assert Tellings(texts, pairs(texts)).between(texts[2], texts[0]) == [texts[1]]
+
+
+def test_a_batch_told_again_is_told_in_a_row_and_the_last_word_stays_the_last() -> None:
+    texts = said("The port is 80", "The port is 443", "The port is 80", "The port is 443")
+    assert repeated(texts, pairs(texts)) == [Cluster(0, (2,)), Cluster(1, (3,))]
+    more = [*texts, item(4, "The port is 80")]
+    assert repeated(more, pairs(more)) == [Cluster(0, (2,)), Cluster(1, (3,))]
 
 
 def test_what_is_near_may_say_the_same_and_the_older_one_comes_first() -> None:
@@ -104,14 +124,15 @@ def test_clusters_know_no_order_never_chain_and_leave_nothing_to_merge(
     texts: list[str], minutes: int, drawn: random.Random
 ) -> None:
     memories, within = said(*texts), timedelta(minutes=minutes)
-    found = repeated(memories, {}, within)
+    found = repeated(memories, within=within)
     shuffled = memories[:]
     drawn.shuffle(shuffled)
-    assert repeated(shuffled, {}, within) == found
+    assert repeated(shuffled, within=within) == found
     for one in found:
         for other in one.others:
-            assert memories[one.survivor].text == memories[other].text
+            texts_of = (normalised(memories[id_].content) for id_ in (one.survivor, other))
+            assert len({*texts_of}) == 1
             assert one.survivor < other <= one.survivor + minutes
     gone = {other for one in found for other in one.others}
     assert len(gone) == sum(len(one.others) for one in found)
-    assert repeated([one for one in memories if one.id not in gone], {}, within) == []
+    assert repeated([one for one in memories if one.id not in gone], within=within) == []
