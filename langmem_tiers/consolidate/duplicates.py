@@ -64,8 +64,8 @@ class Tellings:
     def similar(self, least: float, sure: Iterable[Cluster] = ()) -> list[Pair]:
         """What may say the same, as near as that, the older one first.
 
-        Of several equal texts each stands beside the oldest alone, and clusters are one. What is
-        not trusted alike, or happened twice, does not say the same.
+        Of several equal texts each stands beside the oldest alone, and clusters are one. What two
+        speakers said, is not trusted alike, or happened twice, does not say the same.
         """
         home = {one: each.survivor for each in sure for one in each.others}
         by_id = {one.id: one for one in self.items}
@@ -101,9 +101,10 @@ class Tellings:
 
 def _alike(one: Item, other: Item) -> bool:
     """Whether either could stand for the other, if they say the same."""
-    return (one.trust, one.source) == (other.trust, other.source) and not _two_happenings(
-        one, other
-    )
+    if (one.trust, one.source) != (other.trust, other.source):
+        return False
+    speakers = {one.speaker, other.speaker} - {None}
+    return len(speakers) < 2 and not _two_happenings(one, other)  # noqa: PLR2004 - two speakers
 
 
 def _two_happenings(one: Item, other: Item) -> bool:

@@ -46,7 +46,8 @@ class ConsolidatingVerbs(ReviewVerbs):
         """End a session: keep what it noted, and clear its notes, the memories of type `working`.
 
         A note that is significant becomes a `semantic` memory of the project: one of importance
-        0.6 or more, read three times or more, noted more than once, or that plainly states a fact.
+        0.6 or more, read three times or more, noted more than once, or by which the user told
+        something that lasts.
         All notes, in order and with their times, become one `episodic` digest; beyond 8,000
         characters it goes on in another memory. What else of the session is in short_term moves to
         working. All of it is one transaction, and done again it changes nothing.

@@ -105,14 +105,16 @@ def test_of_equal_texts_each_stands_beside_the_oldest_and_clusters_are_one() -> 
     assert similar(texts, pairs(texts), [Cluster(0, (1, 2, 3))], 0.9) == []
 
 
-def test_what_happened_twice_or_is_not_trusted_alike_does_not_say_the_same() -> None:
-    one = item(0, memory_type="episodic", occurred_at=NOON)
+def test_what_two_said_happened_twice_or_is_not_trusted_alike_is_not_the_same() -> None:
+    one = item(0, memory_type="episodic", occurred_at=NOON, speaker="Ada")
     for otherwise in (
         {"occurred_at": NOON + timedelta(days=1)}, {"trust": 0.4}, {"source": "tool"},
+        {"speaker": "Ben"},
     ):  # fmt: skip
         other = one._replace(id=1, **otherwise)
         assert similar([one, other], {(1, 0): 1.0}, [], 0.9) == []
-    assert similar([one, one._replace(id=1)], {(1, 0): 1.0}, [], 0.9)
+    for likewise in ({}, {"speaker": None}):
+        assert similar([one, one._replace(id=1, **likewise)], {(1, 0): 1.0}, [], 0.9)
 
 
 TEXTS = st.lists(st.sampled_from(["tea", "Tea.", "TEA!", "tea?", "coffee", ""]), max_size=9)
