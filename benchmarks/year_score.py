@@ -21,7 +21,7 @@ from langmem_tiers.core.normal import normalised
 MOST = 1_000
 """Memories of one project, more than there are."""
 _MOVES = """
-SELECT e.kind, coalesce(m.key, ''), t.key, e.at
+SELECT e.kind, coalesce(m.key, k.key, ''), coalesce(t.key, a.key), e.at
 FROM (
     SELECT e.kind, e.target, e.at, e.tenant, coalesce(w.id, e.id) AS id
     FROM memory.events e
@@ -31,6 +31,8 @@ FROM (
 ) e
 LEFT JOIN memory.memories m ON m.tenant = e.tenant AND m.id = e.id
 LEFT JOIN memory.memories t ON t.tenant = e.tenant AND t.id = e.target
+LEFT JOIN memory.archived k ON k.tenant = e.tenant AND k.id = e.id
+LEFT JOIN memory.archived a ON a.tenant = e.tenant AND a.id = e.target
 ORDER BY e.at
 """
 

@@ -15,6 +15,8 @@ HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
 """Types of what happened: the same a day later has happened twice."""
 NEAR = 0.5
 """How near two memories are that may speak of one thing."""
+DOUBTED = 3
+"""The nearest of each memory that are put to somebody."""
 _ANOTHER_TIME = timedelta(days=1)
 
 
@@ -62,7 +64,7 @@ class Tellings:
         return [Cluster(one, tuple(others)) for one, others in found.items()]
 
     def similar(self, least: float, sure: Iterable[Cluster] = ()) -> list[Pair]:
-        """What may say the same, as near as that, the older one first.
+        """What may say the same, as near as that: of each the nearest, the older one first.
 
         Of several equal texts each stands beside the oldest alone, and clusters are one. What two
         speakers said, is not trusted alike, or happened twice, does not say the same.
@@ -71,15 +73,20 @@ class Tellings:
         by_id = {one.id: one for one in self.items}
         found: set[Pair] = set()
         for id_, others in self._near.items():
-            for other_id in (other for other, how in others.items() if how >= least):
-                both = (by_id[home.get(one, one)] for one in (id_, other_id))
-                one, other = sorted(both, key=lambda each: each.order)
-                if self.text[one.id] == self.text[other.id]:
-                    first = self._first[self.text[one.id]].id
-                    one = by_id[home.get(first, first)]
-                if one.id != other.id and _alike(one, other):
-                    found.add((one, other))
+            nearest = sorted((-how, other) for other, how in others.items() if how >= least)
+            pairs = (
+                self._pair(by_id[home.get(id_, id_)], by_id[home.get(other, other)])
+                for _, other in nearest
+            )
+            alike = dict.fromkeys(pair for pair in pairs if _alike(*pair))
+            found.update(list(alike)[:DOUBTED])
         return sorted(found, key=lambda pair: (pair[0].id, pair[1].id))
+
+    def _pair(self, one: Item, other: Item) -> Pair:
+        """The older one first; beside an equal text, the oldest of it."""
+        older, newer = sorted((one, other), key=lambda each: each.order)
+        equal = self.text[older.id] == self.text[newer.id]
+        return (self._first[self.text[older.id]] if equal else older), newer
 
     def between(self, one: Item, other: Item) -> list[Item]:
         """What is near to either of two, and was told after the first and before the last alone.
@@ -101,7 +108,7 @@ class Tellings:
 
 def _alike(one: Item, other: Item) -> bool:
     """Whether either could stand for the other, if they say the same."""
-    if (one.trust, one.source) != (other.trust, other.source):
+    if one.id == other.id or (one.trust, one.source) != (other.trust, other.source):
         return False
     speakers = {one.speaker, other.speaker} - {None}
     return len(speakers) < 2 and not _two_happenings(one, other)  # noqa: PLR2004 - two speakers

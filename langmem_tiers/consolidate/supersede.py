@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from langmem_tiers.consolidate import stored
-from langmem_tiers.consolidate.duplicates import NEAR
+from langmem_tiers.consolidate.duplicates import DOUBTED, NEAR
 from langmem_tiers.consolidate.judge import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import SupersedePolicy
 from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Item, Proposal
@@ -36,8 +36,6 @@ STANDS_AGAIN = "it was superseded before, and that was rolled back"
 MAYBE_ENDED = "a newer one may contradict it, or say the same"
 PROPOSED = f"{MAYBE_ENDED}: proposed"
 JUDGED = "a newer one contradicts it, says the model"
-DOUBTED = 3
-"""The nearest of each changed memory that are looked at."""
 
 
 class Supersede:

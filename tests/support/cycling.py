@@ -38,7 +38,7 @@ def cycle(store: TieredStore, name: str = "first", **given: Any) -> Cycle:
 
 
 def step(name: str, policy: ConsolidationPolicy | None = None, **given: Any) -> Step:
-    """The step of that name; what rules find is done, unless another judge, or None, is given."""
+    """The step of that name, with a judge who counts words unless another, or None, is given."""
     policy = policy or ConsolidationPolicy(promotion=EASY)
     given = {"judge": COUNTED, **given}
     (found,) = [one for one in steps(policy, **given) if one.name == name]
