@@ -144,7 +144,7 @@ class Proposals(NamedTuple):
     same: Pairs
     """What may say the same, and as which."""
     ended: Pairs
-    """What may be contradicted, and by what."""
+    """What may be contradicted, and by what; or what says the same, and was told again."""
 
     @classmethod
     def of(cls, story: Story) -> Proposals:
@@ -152,14 +152,25 @@ class Proposals(NamedTuple):
         return cls(_findings(story, "merge"), _findings(story, "supersede"))
 
     def shares(self, truth: Truth) -> tuple[Share, Share, Share, Share]:
-        """How much that is proposed as the same is, of all that is; then the two of changes."""
-        changes = self.ended & set(truth.contradictions.items())
+        """Of both kinds, how much of what is proposed is so, and how much of what is so is.
+
+        What is proposed as contradicted may be ended by any later value, or be said again.
+        """
+        again = right({(newer, older) for older, newer in self.ended}, truth.duplicates)
+        later = {pair for pair in self.ended if pair[1] in _later(pair[0], truth)}
+        planted = self.ended & set(truth.contradictions.items())
         return (
             precision(self.same, truth.duplicates),
-            recall(self.same, truth.duplicates),
-            Share(len(changes), len(self.ended)),
-            Share(len(changes), len(truth.contradictions)),
+            recall(self.same | again, truth.duplicates),
+            Share(len(again) + len(later), len(self.ended)),
+            Share(len(planted), len(truth.contradictions)),
         )
+
+
+def _later(key: str, truth: Truth) -> Iterator[str]:
+    """What ended a memory, what ended that, and so on."""
+    while key in truth.contradictions:
+        yield (key := truth.contradictions[key])
 
 
 def _findings(story: Story, step: str) -> Pairs:

@@ -82,7 +82,8 @@ class Merge:
         """What the judge says is the same, but for what had ceased to be true in between."""
         doubts = [(pair, one) for one in seen for pair in one.doubts]
         alike = yield from judged(self._judge, "same", [pair for pair, _ in doubts])
-        turns = {pair: one.turns(pair) for pair, one in doubts if pair in {*alike}}
+        yes = {*alike}
+        turns = {pair: one.turns(pair) for pair, one in doubts if pair in yes}
         asked = dict.fromkeys(turn for several in turns.values() for turn in several)
         turned = yield from judged(self._judge, "contradicts", list(asked))
         return [pair for pair in alike if not {*turns[pair]} & {*turned}]

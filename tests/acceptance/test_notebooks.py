@@ -36,7 +36,7 @@ SHOWN = {
     ),
     "04_consolidation": (
         "merge      apply    1 memories  1 done",
-        "<li>supersede  proposed: port, new port: a newer one may contradict it, or say the same</li>",
+        "proposed: port, new port: a newer one may contradict it, or say the same</li>",
         "consolidated",
         "now: ['The deployment port is 8443.']",
         "at ten past nine: ['The deployment port is 80.']",
