@@ -113,8 +113,8 @@ def test_what_two_said_happened_twice_or_is_not_trusted_alike_is_not_the_same() 
     ):  # fmt: skip
         other = one._replace(id=1, **otherwise)
         assert similar([one, other], {(1, 0): 1.0}, [], 0.9) == []
-    for likewise in ({}, {"speaker": None}):
-        assert similar([one, one._replace(id=1, **likewise)], {(1, 0): 1.0}, [], 0.9)
+    for speaker in ("Ada", None):
+        assert similar([one, one._replace(id=1, speaker=speaker)], {(1, 0): 1.0}, [], 0.9)
 
 
 TEXTS = st.lists(st.sampled_from(["tea", "Tea.", "TEA!", "tea?", "coffee", ""]), max_size=9)
