@@ -12,7 +12,7 @@ from langmem_tiers.consolidate import stored
 from langmem_tiers.consolidate.duplicates import DOUBTED, NEAR
 from langmem_tiers.consolidate.judge import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import SupersedePolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Item, Proposal
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import (
     CURRENT_TIERS,
     Group,
@@ -27,7 +27,7 @@ from langmem_tiers.consolidate.stored import (
 )
 from langmem_tiers.core.normal import normalised
 from langmem_tiers.core.values import trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew, apart
 from langmem_tiers.remember.trust import SPOKEN_FOR
 
 _SUPERSEDED = "superseded"
@@ -66,16 +66,19 @@ class Supersede:
         before = yield from undone(cycle, _SUPERSEDED, memories)
         fate = dict.fromkeys((one for one in ids if one in memories), STANDS)
         fate |= {one: STANDS_AGAIN for one, by in before if one in fate and by in memories}
-        doubts = [pair for group in groups for pair in _doubts(group, before, cycle)]
+        doubts = yield from apart(
+            lambda: [pair for group in groups for pair in _doubts(group, before, cycle)],
+            sum(one.characters for one in groups),
+        )
         if self._judge is None:
             fate |= {one.id: PROPOSED for one, _ in doubts if one.id in fate}
             findings = [finding(memories[o.id], MAYBE_ENDED, memories[n.id]) for o, n in doubts]
             return Proposal(decisions=[], kept=counted(fate.values()), findings=findings)
-        said = yield from judged(self._judge, "contradicts", doubts)
-        ended = first_of_each(said)
-        kept = counted(why for one, why in fate.items() if one not in {old.id for old, _ in ended})
+        ended = first_of_each((yield from judged(self._judge, "contradicts", doubts)))
+        for older, _ in ended:
+            fate.pop(older.id, None)
         decisions = [decision(memories[o.id], JUDGED, memories[n.id]) for o, n in ended]
-        return Proposal(decisions=decisions, kept=kept)
+        return Proposal(decisions=decisions, kept=counted(fate.values()))
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         """End the truth of those that are as they were judged."""
@@ -115,24 +118,18 @@ class Supersede:
 def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> list[Pair]:
     """The nearest of each that changed that could end it, or end by it, the older one first."""
     items = {one.id: one for one in group.items()}
+    text = {one.id: normalised(one.content) for one in items.values()}
     found: dict[Pair, None] = {}
     taken = Counter[int]()
     for pair, how in sorted(group.near.items(), key=lambda one: (-one[1], one[0])):
-        if how < NEAR or taken[pair[0]] == DOUBTED:
+        if how < NEAR or taken[pair[0]] == DOUBTED or text[pair[0]] == text[pair[1]]:
             continue
         older, newer = sorted((items[one] for one in pair), key=lambda one: one.order)
-        if (older.id, newer.id) not in before and _may_end(older, newer, group, cycle):
+        both = group.memories[older.id], group.memories[newer.id]
+        if (older.id, newer.id) not in before and _outspoken(*both) and _ends(*both, cycle):
             found[older, newer] = None
             taken[pair[0]] += 1
     return list(found)
-
-
-def _may_end(older: Item, newer: Item, group: Group, cycle: Cycle) -> bool:
-    """Whether the newer of two ends the older one, if it contradicts it."""
-    if normalised(older.content) == normalised(newer.content):
-        return False
-    one, other = group.memories[older.id], group.memories[newer.id]
-    return _ends(one, other, cycle) and _outspoken(one, other)
 
 
 def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
