@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from langmem_tiers.consolidate.duplicates import Cluster, joined
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.steps import Cycle, Decision, Item
+from langmem_tiers.consolidate.report import with_counts
+from langmem_tiers.consolidate.steps import Cycle, Decision, Finding, Item
 from langmem_tiers.consolidate.stored import move_id, sort_out
 from langmem_tiers.consolidate.supersede import first_of_each
 from langmem_tiers.core.config import StoreOptions
@@ -94,3 +95,12 @@ def test_what_was_done_before_is_done_whatever_stands_against_it_now() -> None:
         "left": {"it changed meanwhile": 1},
         "moves": ["move 1", "move 2"],
     }
+
+
+def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
+    found = Finding(namespace="", key="a", target_namespace="", target_key="b", reason="near")
+    counts = with_counts({}, {"merge": {
+        "done": {}, "left": {}, "kept": {"near": 1_500}, "moves": [], "findings": [found] * 1_500,
+    }})  # fmt: skip
+    assert len(counts["merge"]["findings"]) == 1_000
+    assert counts["merge"]["kept"] == {"near": 1_500}
