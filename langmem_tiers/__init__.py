@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from langmem_tiers.cli.settings import MemorySettings
     from langmem_tiers.consolidate.archive import ArchiveReport
-    from langmem_tiers.consolidate.history import History
     from langmem_tiers.consolidate.policy import (
         ArchivalPolicy,
         ConsolidationPolicy,
@@ -16,9 +15,9 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.consolidate.report import ConsolidationReport
     from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
-    from langmem_tiers.consolidate.revise import Restoration, Retraction
     from langmem_tiers.consolidate.schedule import ConsolidationSchedule
     from langmem_tiers.consolidate.session import SessionReport
+    from langmem_tiers.consolidate.truth import History, Restoration, Retraction
     from langmem_tiers.core.bounds import Bounds
     from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.errors import (
@@ -369,7 +368,7 @@ _MODULES = {
     "Fragment": "turn.fragment",
     "GatePolicy": "remember.gate",
     "Goal": "state.state",
-    "History": "consolidate.history",
+    "History": "consolidate.truth",
     "HookState": "graph.hooks",
     "If": "remind.triggers",
     "ImportFileError": "core.errors",
@@ -420,9 +419,9 @@ _MODULES = {
     "RelationSize": "core.memory",
     "Released": "remember.quarantine",
     "Reminder": "remind.intentions",
-    "Restoration": "consolidate.revise",
+    "Restoration": "consolidate.truth",
     "RestoreReport": "consolidate.restore",
-    "Retraction": "consolidate.revise",
+    "Retraction": "consolidate.truth",
     "ReviewReport": "remember.waiting",
     "ReviewResult": "core.memory",
     "Reviewer": "remember.review",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.policy import RisePolicy
-from langmem_tiers.consolidate.rising import Note, rises
+from langmem_tiers.consolidate.rise import Note, rises
 from langmem_tiers.consolidate.session_rules import (
     WORKING,
     Home,

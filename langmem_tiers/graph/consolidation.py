@@ -11,11 +11,10 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
-from langmem_tiers.consolidate.judging import judge_of
+from langmem_tiers.consolidate.models import judge_of, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
-from langmem_tiers.consolidate.summarising import summariser_of
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseUnavailableError,
@@ -85,8 +84,8 @@ def create_consolidation_graph(
     Args:
         model: A chat model that is asked, in the node `propose` alone, which memories say the same
             or contradict each other, and to generalise what is promoted. Without one, what was
-            said twice in a row is merged, all else that rules find is proposed in the report, and
-            rules generalise.
+            said twice in a row is merged, what is near is proposed in the report, and rules
+            generalise.
         policy: What a cycle does; everything but archival if not given.
         store: The store; a subgraph takes its parent's.
         checkpointer: As `compile` takes it. With one, give each tenant a thread of its own.

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.consolidate.models import summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
 from langmem_tiers.consolidate.session import Ending, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.session_rules import Summariser
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.consolidate.summarising import summariser_of
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import encode
@@ -42,7 +42,8 @@ def consolidate_session(
     """End a session: keep what it noted, and clear its notes, the memories of type `working`.
 
     A note that is significant becomes a `semantic` memory of the project: one of importance
-    0.6 or more, read three times or more, noted more than once, or that plainly states a fact.
+    0.6 or more, read three times or more, noted more than once, or by which the user told something
+    that lasts.
     All notes, in order and with their times, become one `episodic` digest; beyond 8,000
     characters it goes on in another memory. What else of the session is in short_term moves to
     working. All of it is one transaction, and done again it changes nothing.

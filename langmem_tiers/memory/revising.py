@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from langmem_tiers.consolidate import history as past
-from langmem_tiers.consolidate import revise
-from langmem_tiers.consolidate.history import History
-from langmem_tiers.consolidate.revise import Restoration, Retraction, Revising
+from langmem_tiers.consolidate import truth
+from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.memory.asking import memory_key
@@ -30,7 +28,7 @@ def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
     """
     old = yield from memory.flows.known(memory_key(key), memory.context)
     new = yield from memory.flows.known(memory_key(by), memory.context)
-    return (yield from revise.supersede(old, new, _revising(memory)))
+    return (yield from truth.supersede(old, new, _revising(memory)))
 
 
 def retract(memory: Memory, key: str, *, reason: str) -> Flow[Retraction]:
@@ -49,7 +47,7 @@ def retract(memory: Memory, key: str, *, reason: str) -> Flow[Retraction]:
     """
     why = checked_text(reason, "reason")
     one = yield from memory.flows.known(memory_key(key), memory.context)
-    return (yield from revise.retract(one, why, _revising(memory)))
+    return (yield from truth.retract(one, why, _revising(memory)))
 
 
 def restore(memory: Memory, key: str) -> Flow[Restoration]:
@@ -63,7 +61,7 @@ def restore(memory: Memory, key: str) -> Flow[Restoration]:
             on account of another one.
     """
     one = yield from memory.flows.known(memory_key(key), memory.context)
-    return (yield from revise.restore(one, _revising(memory)))
+    return (yield from truth.restore(one, _revising(memory)))
 
 
 def history(memory: Memory, key: str) -> Flow[History]:
@@ -78,11 +76,11 @@ def history(memory: Memory, key: str) -> Flow[History]:
     try:
         one = yield from memory.flows.known(key, memory.context)
     except InvalidInputError:
-        gone = yield from past.history_of_gone(key, memory.context)
+        gone = yield from truth.history_of_gone(key, memory.context)
         if gone is None:
             raise
         return gone
-    return (yield from past.history(one, memory.context))
+    return (yield from truth.history(one, memory.context))
 
 
 def _revising(memory: Memory) -> Revising:

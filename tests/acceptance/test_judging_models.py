@@ -15,11 +15,10 @@ from langchain_openai import ChatOpenAI
 from langmem_tiers import (
     ModelError,
 )
-from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.judge import Question
-from langmem_tiers.consolidate.judging import LONGEST, judge_of
+from langmem_tiers.consolidate.models import LONGEST, judge_of, summariser_of
 from langmem_tiers.consolidate.session_rules import Concept, Summary, Told
-from langmem_tiers.consolidate.summarising import summariser_of
+from langmem_tiers.consolidate.steps import Item
 from tests.support.wayward_chat import SILENCE, Reply, Wayward, fails, says, wayward
 
 Way = Literal["sync", "async"]

@@ -186,8 +186,7 @@ DYING = """
 import os, sys
 from fsspec.implementations.local import LocalFileSystem
 from langmem_tiers import ArchivalPolicy, MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers import archiving
-from langmem_tiers.consolidate import archive
+from langmem_tiers.consolidate import archive, files
 
 url, directory, point = sys.argv[1:]
 
@@ -197,7 +196,7 @@ def die(*_, **__):
 if point == "before the file":
     LocalFileSystem.makedirs = die
 elif point == "before it is read back":
-    archiving._check_same = die
+    files._check_same = die
 elif point == "before it is named":
     LocalFileSystem.mv = die
 elif point == "before the transaction":

@@ -99,7 +99,7 @@ def test_the_facts_that_a_user_told_are_kept_at_the_sessions_end_and_the_rest_sa
     assert {one.content: one.metadata["category"] for one in kept if one} == told
     assert stop.report.not_kept == {
         "it asks": 1,
-        "it is not the user's, and claims nothing": 1,
+        "it is not the user's": 1,
         "it requests or intends something": 1,
         "it supposes, or tells what others say": 1,
     }

@@ -18,7 +18,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate import changed, lease
+from langmem_tiers.consolidate import lease, stored
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
@@ -190,7 +190,7 @@ def test_a_lease_does_not_change_hands_while_its_holder_notes_what_it_saw(
     later = clock.now + timedelta(seconds=SECONDS)
 
     def noting() -> Flow[bool]:
-        noted = changed.note_seen(mine, "merge")
+        noted = stored.note_seen(mine, "merge")
         rows = yield next(noted)
         taken = threads.submit(store.run, lease.acquire("acme", "other", later, SECONDS))
         wait_until(lambda: blocked(url))

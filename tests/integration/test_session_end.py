@@ -58,8 +58,10 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
         NOTES["claim"], NOTES["weighty"], NOTES["again"],
     ]  # fmt: skip
     assert report.reasons == {
-        "it states a fact": 1, "importance >= 0.6": 1, "it recurs in the session": 1,
-    }  # fmt: skip
+        "the user told a fact, a rule or a preference": 1,
+        "importance >= 0.6": 1,
+        "it recurs in the session": 1,
+    }
     for one in facts:
         assert (one.namespace, one.tier, one.session_id, one.agent_id) == (
             ("acme", "billing"), "working", "chat", "clerk",
@@ -325,7 +327,7 @@ def test_a_report_prints_what_became_of_the_session(
         "session chat: 6 notes cleared, 3 kept, 1 digest, 0 moved to working",
         "      1  importance >= 0.6",
         "      1  it recurs in the session",
-        "      1  it states a fact",
+        "      1  the user told a fact, a rule or a preference",
         "      1  not kept: it asks",
         "      1  not kept: it states nothing that lasts",
     ]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.consolidate.policy import RisePolicy
-from langmem_tiers.consolidate.rising import Note, rises
+from langmem_tiers.consolidate.rise import Note, rises
 
 POLICY = RisePolicy()
 NOTES = st.builds(Note, st.none() | st.floats(0, 1), st.integers(0, 9), st.booleans())
