@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
+
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext, StoreResult
 from langmem_tiers.core.tracing import traced
@@ -37,6 +39,7 @@ from langmem_tiers.remind.asked import (
 )
 from langmem_tiers.remind.flow import NewIntention, Remembering
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder, Status
+from langmem_tiers.remind.judging import cue_judge
 from langmem_tiers.remind.triggers import (
     BeforeTool,
     If,
@@ -132,6 +135,7 @@ class RemindingVerbs(ReviewVerbs):
         limit: int = DEFAULT_LIMIT,
         lease_seconds: float | None = None,
         run_id: str | Run | None = None,
+        judge: BaseChatModel | None = None,
     ) -> list[Reminder]:
         """Raise the intentions that are due, each at most once, by priority.
 
@@ -152,9 +156,13 @@ class RemindingVerbs(ReviewVerbs):
             lease_seconds: How long a reminder waits to be acknowledged.
             run_id: Whom they are raised for. The same run is given the same reminders again, as
                 long as they are not closed, and no others.
+            judge: A chat model that says which cues the query shows, of those whose names and last
+                word it holds: one request, and none where there are no such cues. If not given,
+                their words say so.
 
         Raises:
             InvalidInputError: for what cannot be asked.
+            ModelError: if the judge gave nothing usable; nothing was raised.
         """
         flow = self._remind(
             query,
@@ -165,6 +173,7 @@ class RemindingVerbs(ReviewVerbs):
             limit=limit,
             lease_seconds=lease_seconds,
             run_id=run_id,
+            judge=judge,
         )
         return self._store.run(flow)
 
@@ -317,6 +326,7 @@ class RemindingVerbs(ReviewVerbs):
         limit: int = DEFAULT_LIMIT,
         lease_seconds: float | None = None,
         run_id: str | Run | None = None,
+        judge: BaseChatModel | None = None,
     ) -> Flow[list[Reminder]]:
         here = self._here()
         occasion = Occasion(
@@ -333,6 +343,7 @@ class RemindingVerbs(ReviewVerbs):
                 limit=checked_limit(limit),
                 seconds=checked_seconds(lease_seconds),
                 holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+                judge=None if judge is None else cue_judge(judge),
             )
         )
 

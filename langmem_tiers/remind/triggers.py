@@ -15,7 +15,7 @@ from langmem_tiers.core.values import encode_value
 from langmem_tiers.remember.new import label, parsed_moment
 from langmem_tiers.remind.cue import anchors, matches
 
-_LONGEST_CUE = 1_000
+LONGEST_CUE = 1_000
 """Characters of a cue: our own choice."""
 
 
@@ -36,6 +36,8 @@ class Occasion(NamedTuple):
     """The names of the predicates that hold."""
     kinds: frozenset[str] | None = None
     """Raise only what has such a trigger, and has it met now."""
+    shown: frozenset[str] | None = None
+    """The cues that a judge takes the query to show; None leaves it to their words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,9 @@ class When:
         if not isinstance(self.cue, str):
             raise InvalidTypeError(f"a cue is text, not {type(self.cue).__name__}")
         utf8_bytes(self.cue, "cue")
-        if len(self.cue) > _LONGEST_CUE:
+        if len(self.cue) > LONGEST_CUE:
             raise InvalidInputError(
-                f"the cue has {len(self.cue):,} characters, of {_LONGEST_CUE:,} at most: say it in "
+                f"the cue has {len(self.cue):,} characters, of {LONGEST_CUE:,} at most: say it in "
                 "a sentence, such as 'when Anna mentions the budget'"
             )
         if not self.words:
@@ -117,6 +119,8 @@ class When:
 
     def met(self, occasion: Occasion) -> bool:
         """Whether the query shows the cue."""
+        if occasion.shown is not None:
+            return self.cue in occasion.shown
         return occasion.query is not None and matches(self.cue, occasion.query)
 
     def __str__(self) -> str:
