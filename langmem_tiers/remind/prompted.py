@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.recall.question import Named, read_question
 from langmem_tiers.remember.reading import ends_of
 from langmem_tiers.remind.cue import DENIED, LEAD, read_cue, sentences
 from langmem_tiers.remind.intentions import Priority
-from langmem_tiers.remind.triggers import LONGEST_CUE, At, BeforeTool, If, Trigger, When
+from langmem_tiers.remind.triggers import At, BeforeTool, If, Trigger, When
 
 SESSION_STARTS: Final = "session_starts"
 """The predicate that what names no occasion waits for: a session that begins."""
@@ -103,10 +104,11 @@ def priority_of(prompt: str, intended: str) -> Priority:
 def _intends(sentence: str, *, asked: bool) -> bool:
     if _REMIND.search(sentence):
         return True
+    if sentence.endswith("?"):
+        return False
     keyword = _TODO if asked else _KEYWORD
-    return not sentence.endswith("?") and any(
-        keyword.search(one) and not DENIED.search(one) for one in sentence.split(",")
-    )
+    said = ((one, keyword.search(one)) for one in sentence.split(","))
+    return any(found and not DENIED.search(one[: found.start()]) for one, found in said)
 
 
 def _trigger(sentence: str, now: datetime, tools: tuple[str, ...]) -> Trigger | None:
@@ -119,9 +121,14 @@ def _trigger(sentence: str, now: datetime, tools: tuple[str, ...]) -> Trigger | 
 
 def _cue(sentence: str) -> When | None:
     """The first clause that says enough to be recognised: two words at least."""
-    clauses = (f"when {found.strip()}" for found in _CUE.findall(sentence))
-    said = (one for one in clauses if len(one) <= LONGEST_CUE and len(read_cue(one).stems) > 1)
-    return next(map(When, said), None)
+    for clause in _CUE.findall(sentence):
+        cue = f"when {clause.strip()}"
+        try:
+            if len(read_cue(cue).stems) > 1:
+                return When(cue)
+        except InvalidInputError:  # it is too long
+            continue
+    return None
 
 
 def moment_in(text: str, now: datetime) -> datetime | None:

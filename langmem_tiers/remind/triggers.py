@@ -15,7 +15,7 @@ from langmem_tiers.core.values import encode_value
 from langmem_tiers.remember.new import label, parsed_moment
 from langmem_tiers.remind.cue import anchors, matches
 
-LONGEST_CUE = 1_000
+_LONGEST_CUE = 1_000
 """Characters of a cue: our own choice."""
 
 
@@ -96,9 +96,9 @@ class When:
         if not isinstance(self.cue, str):
             raise InvalidTypeError(f"a cue is text, not {type(self.cue).__name__}")
         utf8_bytes(self.cue, "cue")
-        if len(self.cue) > LONGEST_CUE:
+        if len(self.cue) > _LONGEST_CUE:
             raise InvalidInputError(
-                f"the cue has {len(self.cue):,} characters, of {LONGEST_CUE:,} at most: say it in "
+                f"the cue has {len(self.cue):,} characters, of {_LONGEST_CUE:,} at most: say it in "
                 "a sentence, such as 'when Anna mentions the budget'"
             )
         if not self.words:
