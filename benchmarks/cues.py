@@ -4,17 +4,20 @@
 
 For each part of benchmarks/cues.toml: which part of the sentences that show their cue are found
 (recall), which part of those that look like them are taken for them (false alarms), each with its
-95 % interval (Wilson), and the false alarms by kind.
+95 % interval (Wilson), and the false alarms by kind. Last come sentences that show another cue, and
+how long it takes to match one. One author wrote all of them.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import sqrt
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from langmem_tiers.remind.cue import anchors, features, matches
@@ -75,6 +78,15 @@ def measure(half: str) -> tuple[list[Pair], list[Pair]]:
     return missed, alarmed
 
 
+def unrelated() -> list[tuple[str, str]]:
+    """Each cue with twenty sentences that were written for others."""
+    all_ = [one for part in PARTS for one in pairs(part)]
+    cues = list(dict.fromkeys(one.cue for one in all_))
+    drawn = random.Random(0)
+    several = [(cue, one) for cue in cues for one in drawn.sample(all_, 20)]
+    return [(cue, one.shows) for cue, one in several if one.cue != cue]
+
+
 def report(part: str, what: str, found: int, of: int) -> None:
     low, high = interval(found, of)
     print(f"{part:13} {what:13} {found / of:6.1%}  {low:.1%} to {high:.1%}  of {of}")
@@ -95,6 +107,12 @@ def main() -> None:
     shows, does_not = further()
     report("further", "recall", sum(fires(*one) for one in shows), len(shows))
     report("further", "false alarms", sum(fires(*one) for one in does_not), len(does_not))
+    others = unrelated()
+    began = perf_counter()
+    alarms = sum(matches(*one) for one in others)
+    each = (perf_counter() - began) / len(others)
+    report("unrelated", "false alarms", alarms, len(others))
+    print(f"{each * 1e6:.0f} µs to match a cue and a sentence")
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ from functools import partial
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
 from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
+from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.attempts import about_to_run, messages_of
 from langmem_tiers.graph.node import (
@@ -53,6 +55,7 @@ def create_reminder_node(
     at_start: int = DEFAULT_LIMIT,
     as_message: bool = False,
     lease_seconds: float | None = LEASE_SECONDS,
+    judge: BaseChatModel | None = None,
     tenant: str | None = None,
     project_id: str | None = None,
     session_id: str | None = None,
@@ -80,6 +83,7 @@ def create_reminder_node(
         as_message: Add the text to `messages` as well, as a system message.
         lease_seconds: After how many seconds what no model answered is due again; None delivers at
             once, so that a model that fails has used it up.
+        judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
         tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
         project_id: Likewise.
         session_id: Likewise; `{thread_id}` for instance.
@@ -103,7 +107,7 @@ def create_reminder_node(
     whose = Remembered(
         tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
     )
-    asking = Asking(query, predicates, limit, at_start, as_message, lease_seconds)
+    asking = Asking(query, predicates, limit, at_start, as_message, lease_seconds, judge)
     return node(name, whose, partial(_remind, asking=asking))
 
 
@@ -145,6 +149,7 @@ class Asking:
     at_start: int
     as_message: bool
     lease_seconds: float | None
+    judge: BaseChatModel | None
 
     def __post_init__(self) -> None:
         """Refuse what could only fail in a run."""
@@ -155,6 +160,8 @@ class Asking:
         checked_limit(self.limit)
         checked_limit(self.at_start)
         checked_seconds(self.lease_seconds)
+        if self.judge is not None:
+            checked_model(self.judge)
         if not isinstance(self.as_message, bool):
             raise InvalidTypeError(f"as_message is True or False, not {short(self.as_message)}")
 
@@ -183,6 +190,7 @@ async def _remind(
         limit=asking.limit,
         lease_seconds=asking.lease_seconds,
         run_id=run,
+        judge=asking.judge,
     )
     starts = of_state(state, "reminders", None) is None
     beside = await _beside(memory, raised, asking.at_start) if starts else []

@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
+
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.learn.outcome import Run
@@ -37,6 +39,7 @@ from langmem_tiers.remind.asked import (
 )
 from langmem_tiers.remind.flow import NewIntention, Remembering
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder, Status
+from langmem_tiers.remind.judging import cue_judge
 from langmem_tiers.remind.triggers import (
     BeforeTool,
     If,
@@ -119,6 +122,7 @@ def remind(
     limit: int = DEFAULT_LIMIT,
     lease_seconds: float | None = None,
     run_id: str | Run | None = None,
+    judge: BaseChatModel | None = None,
 ) -> Flow[list[Reminder]]:
     """Raise the intentions that are due, each at most once, by priority.
 
@@ -139,9 +143,13 @@ def remind(
         lease_seconds: How long a reminder waits to be acknowledged.
         run_id: Whom they are raised for. The same run is given the same reminders again, as
             long as they are not closed, and no others.
+        judge: A chat model that says which cues the query shows, of those whose names and last
+            word it holds: one request, and none where there are no such cues. If not given,
+            their words say so.
 
     Raises:
         InvalidInputError: for what cannot be asked.
+        ModelError: if the judge gave nothing usable; nothing was raised.
     """
     return _remind(
         memory,
@@ -153,6 +161,7 @@ def remind(
         limit=limit,
         lease_seconds=lease_seconds,
         run_id=run_id,
+        judge=judge,
     )
 
 
@@ -284,6 +293,7 @@ def _remind(
     limit: int = DEFAULT_LIMIT,
     lease_seconds: float | None = None,
     run_id: str | Run | None = None,
+    judge: BaseChatModel | None = None,
 ) -> Flow[list[Reminder]]:
     here = _here(memory)
     occasion = Occasion(
@@ -301,6 +311,7 @@ def _remind(
             limit=checked_limit(limit),
             seconds=checked_seconds(lease_seconds),
             holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+            judge=None if judge is None else cue_judge(judge),
         ),
     )
 

@@ -17,7 +17,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row
 from langmem_tiers.remember.admission import Applied, apply
 from langmem_tiers.remind.cue import features
 from langmem_tiers.remind.intentions import (
@@ -30,6 +30,7 @@ from langmem_tiers.remind.intentions import (
     Status,
     refuse_cycles,
 )
+from langmem_tiers.remind.judging import CueJudge
 from langmem_tiers.remind.triggers import (
     At,
     BeforeTool,
@@ -164,11 +165,18 @@ class Due(NamedTuple):
 
 
 def remind(
-    occasion: Occasion, here: Remembering, *, limit: int, seconds: float | None, holder: str | None
+    occasion: Occasion,
+    here: Remembering,
+    *,
+    limit: int,
+    seconds: float | None,
+    holder: str | None,
+    judge: CueJudge | None = None,
 ) -> Flow[list[Reminder]]:
     """Raise what is due, in order: leased for so many seconds, or delivered without them.
 
-    What the holder was given before and still holds is given again, and nothing else.
+    What the holder was given before and still holds is given again, and nothing else. A judge says
+    which cues are shown, of those whose anchors the query holds.
     """
     if holder is not None:
         again = yield from _held_by(holder, here)
@@ -176,7 +184,7 @@ def remind(
             return again
     until = None if seconds is None else here.moment.now + timedelta(seconds=seconds)
     for _ in range(_TRIES):
-        due = yield from _due(occasion, here, limit)
+        due = yield from _due(occasion, here, limit, judge)
         if not due:
             return []
         raising = {**here.params, "ids": due, "holder": holder, "leased_until": until}
@@ -212,7 +220,9 @@ def _held_by(holder: str, here: Remembering) -> Flow[list[Reminder]]:
     return _in_order(rows)
 
 
-def _due(occasion: Occasion, here: Remembering, limit: int) -> Flow[list[int]]:
+def _due(
+    occasion: Occasion, here: Remembering, limit: int, judge: CueJudge | None
+) -> Flow[list[int]]:
     """The ids of the first that are due, page by page."""
     found: list[int] = []
     place, size = _FIRST, max(_PAGE, limit)
@@ -226,11 +236,27 @@ def _due(occasion: Occasion, here: Remembering, limit: int) -> Flow[list[int]]:
         }
         (rows,) = yield Query((Call("due_intentions", params),), commit=True)
         page = [Due(*row) for row in rows]
-        found += [one.id for one in page if one.is_met(occasion)]
+        judged = yield from _judged(page, occasion, judge)
+        found += [one.id for one in page if one.is_met(judged)]
         if len(page) < size:
             break
         place = page[-1].place
     return found[:limit]
+
+
+def _judged(page: Sequence[Due], occasion: Occasion, judge: CueJudge | None) -> Flow[Occasion]:
+    """The occasion with what a judge says of all cues that may be shown, in one request."""
+    query = occasion.query
+    if judge is None or query is None:
+        return occasion
+    triggers, held = (of_json(one.trigger) for one in page), features(query)
+    cues = sorted({one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}})
+    if not cues:
+        return occasion
+    shown: frozenset[str] = yield Ask(
+        lambda: judge.call(query, cues), lambda: judge.acall(query, cues)
+    )
+    return occasion._replace(shown=shown)
 
 
 def _asked(occasion: Occasion) -> dict[str, Any]:

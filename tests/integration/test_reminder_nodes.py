@@ -40,6 +40,7 @@ from tests.support.agents import How, run
 from tests.support.graphs import ACME, asks, call
 from tests.support.opening import Clock, text_index
 from tests.support.plans import calls_of
+from tests.support.reading import Reader
 
 CUE = "when Anna mentions the budget"
 QUICK = RetryPolicy(initial_interval=0.0, max_interval=0.0, jitter=False, max_attempts=3)
@@ -101,6 +102,20 @@ async def test_what_is_due_is_in_the_state_without_being_asked(
     assert raised(third) == ["tool"]
     fourth = await run(agent, how, {"messages": [asks("Anna's budget")]}, context=ACME)
     assert raised(fourth) == []
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
+async def test_a_judge_that_is_named_reads_the_question(
+    memory: MemoryCoordinator, ready: TieredStore, how: How
+) -> None:
+    memory.intend("Ask her for the figures", cue=CUE, key="cue")
+    judge: Any = Reader("budget")
+    agent = graph(ready, create_reminder_node(judge=judge))
+    said = {"messages": [asks("Anna wonders what we can spend: the budget, you know")]}
+    assert raised(await run(agent, how, said, context=ACME)) == ["cue"]
+    assert len(judge.asked) == 1
+    with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model"):
+        create_reminder_node(judge="gpt")  # type: ignore[arg-type]
 
 
 async def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_without(

@@ -15,9 +15,10 @@ import psycopg
 import pytest
 
 from langmem_tiers import ArchivalPolicy, BeforeTool, TieredStore
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
 from tests.support.coordinating import Caller, coordinator, keys
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
+from tests.support.reading import Reader
 
 EVERY = ["pending", "leased", "delivered", "done", "cancelled", "expired"]
 
@@ -121,6 +122,32 @@ async def test_kinds_narrow_what_is_raised_to_what_this_occasion_meets(ours: Des
     await ours.call("intend", "Tell the team", before_tool="deploy", key="tool")
     assert await ours.raised(tool="deploy", kinds=["tool"]) == ["tool"]
     assert await ours.raised() == ["now"]
+
+
+# A judge
+
+
+async def test_a_judge_says_which_cues_are_shown_in_one_request(ours: Desk) -> None:
+    await ours.call("intend", "Ask her", cue="when Anna mentions the budget", key="mentions")
+    await ours.call("intend", "Tell her", cue="when Anna denies the budget", key="denies")
+    await ours.call("intend", "Water it", cue="when Anna mentions the garden", key="garden")
+    judge = Reader("denies")
+    assert await ours.raised("Anna: I mentioned no budget", judge=judge) == ["denies"]
+    (asked,) = judge.asked
+    assert "garden" not in asked
+    assert await ours.raised("Ben likes the garden", judge=judge) == []
+    assert len(judge.asked) == 1
+    assert await ours.raised("Anna mentioned the budget") == ["mentions"]
+
+
+async def test_without_a_usable_answer_of_the_judge_nothing_is_raised_nor_lost(ours: Desk) -> None:
+    await ours.call("intend", "Ask her", cue="when Anna mentions the budget", key="k")
+    await ours.call("intend", "Call the bank", key="now")
+    with pytest.raises(ModelError, match="cues are numbered from 1 to 1"):
+        await ours.raised("Anna mentioned the budget", judge=Reader(numbers=[2]))
+    assert await ours.raised("Anna mentioned the budget") == ["k", "now"]
+    with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model"):
+        await ours.raised("Anna mentioned the budget", judge="gpt")
 
 
 # Order
