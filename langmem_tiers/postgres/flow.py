@@ -329,7 +329,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 def _named(method: Method, verb: Callable[..., Any], prefix: str) -> Method:
     """A method that tracebacks, `help` and `inspect.signature` know by the name of its verb."""
-    name = prefix + verb.__name__
+    name = prefix + verb.__name__.removeprefix("_")
     plain: Any = method
     update_wrapper(plain, verb)
     del plain.__wrapped__

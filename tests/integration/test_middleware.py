@@ -173,7 +173,7 @@ def test_without_memories_the_request_stays_as_it_was(ready: TieredStore) -> Non
 
 def test_labels_may_come_from_configurable(ready: TieredStore) -> None:
     model = scripted("there")
-    made = agent(model, ready, tenant="{user_id}", project_id="billing")
+    made = agent(model, ready, context=MemoryContext(tenant="{user_id}", project_id="billing"))
     made.invoke(ASKED, {"configurable": {"user_id": "acme"}})
 
     assert VAULT in system_of(model.seen[0])

@@ -1,0 +1,110 @@
+"""One flow, driven both ways where its caller stands."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+from langmem_tiers.postgres import flow
+from langmem_tiers.postgres.flow import Ask, Flow
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Caller:
+    """Drives a flow that does nothing but ask, where its caller stands.
+
+    What it asks for are verbs, each of which is a unit of work, and what the graph handed over. No
+    thread and no connection is held meanwhile, however long a model takes.
+    """
+
+    def run(self, asking: Flow[T]) -> T:
+        """Run a flow, blocking."""
+        return flow.run(asking, _Blocking())
+
+    async def arun(self, asking: Flow[T]) -> T:
+        """Run a flow, awaiting."""
+        return await flow.arun(asking, _Awaiting())
+
+
+CALLER = Caller()
+
+
+class _Blocking(AbstractContextManager["_Blocking"]):
+    def __exit__(self, *_: object) -> None: ...
+
+    def perform(self, effect: Any) -> Any:
+        return effect.ask()
+
+
+class _Awaiting(AbstractAsyncContextManager["_Awaiting"]):
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def perform(self, effect: Any) -> Any:
+        return await effect.aask()
+
+
+def asked(
+    call: Callable[P, Any], acall: Callable[P, Awaitable[T]], *given: P.args, **options: P.kwargs
+) -> Flow[T]:
+    """What a verb, or whatever has two forms, answers: by that of them that the flow is driven."""
+    answer = yield Ask(partial(call, *given, **options), partial(acall, *given, **options))
+    return cast("T", answer)
+
+
+def ways(made: Callable[P, Flow[T]]) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
+    """The two forms, one that blocks and one that is awaited, of a function that makes a flow."""
+
+    @wraps(made)
+    def call(*given: P.args, **options: P.kwargs) -> T:
+        return CALLER.run(made(*given, **options))
+
+    @wraps(made)
+    async def acall(*given: P.args, **options: P.kwargs) -> T:
+        return await CALLER.arun(made(*given, **options))
+
+    return call, acall
+
+
+# For MemoryHooks, until its verbs are flows.
+
+
+class _Blocks:
+    """Something whose async verbs block, so that one body serves `invoke` and `ainvoke`."""
+
+    def __init__(self, memory: object) -> None:
+        self._memory = memory
+
+    def __getattr__(self, name: str) -> Any:
+        twin = name.removeprefix("a")
+        found = getattr(self._memory, twin)
+        return found if twin == name else awaitable(found)
+
+
+def blocking(memory: T) -> T:
+    """A coordinator, or what has verbs and their twins as it has, for a body that is run `at_once`.
+
+    What that body awaits is done when it is called.
+    """
+    return cast("T", _Blocks(memory))
+
+
+def awaitable(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:
+    """A function that blocks, as one that is awaited."""
+
+    async def call(*given: Any, **options: Any) -> T:
+        return function(*given, **options)
+
+    return call
+
+
+def at_once(body: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits nothing but what is `blocking` or `awaitable`, without a loop."""
+    try:
+        body.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    raise AssertionError("it waits for something else")
