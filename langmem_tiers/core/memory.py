@@ -70,7 +70,7 @@ class RecallOptions(TypedDict, total=False):
     review: Literal["rules", "model"] | None
 
 
-RECALL_OPTIONS: Final = ("project_id", "session_id", "embedding", *RecallOptions.__annotations__)
+RECALL_OPTIONS: Final = ("project_id", "session_id", *RecallOptions.__annotations__, "embedding")
 """All that one recall can be told: the options of `get_context`."""
 
 _BEGINNING = datetime.min.replace(tzinfo=UTC)

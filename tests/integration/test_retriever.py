@@ -170,5 +170,6 @@ def test_a_question_without_an_answer_gets_nothing_in_whichever_way_it_is_asked(
 
     assert memory.get_context(question) == []
     assert TieredMemoryRetriever(memory=memory).invoke(question) == []
-    assert graph.invoke({"messages": [question]}, context=memory.context)["recalled"] == []
+    asking: Any = {"messages": [question]}
+    assert graph.invoke(asking, context=memory.context)["recalled"] == []
     assert memory.get_context(question, cutoff=False) != []
