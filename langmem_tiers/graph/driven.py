@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-from langmem_tiers.postgres import flow
 from langmem_tiers.postgres.flow import Ask, Flow
 
 P = ParamSpec("P")
@@ -18,33 +16,42 @@ class Caller:
     """Drives a flow that does nothing but ask, where its caller stands.
 
     What it asks for are verbs, each of which is a unit of work, and what the graph handed over. No
-    thread and no connection is held meanwhile, however long a model takes.
+    thread and no connection is held meanwhile, however long a model takes. Whatever ends an asking,
+    an interruption as well, is raised where the flow asked, as it were where it awaits.
     """
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return flow.run(asking, _Blocking())
+        resume: Callable[[], Any] = partial(next, asking)
+        while True:
+            try:
+                effect = resume()
+            except StopIteration as done:
+                return cast("T", done.value)
+            finally:
+                del resume  # an error kept here would keep this frame in turn
+            try:
+                resume = partial(asking.send, effect.ask())
+            except BaseException as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
+                resume = partial(asking.throw, error)
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await flow.arun(asking, _Awaiting())
+        resume: Callable[[], Any] = partial(next, asking)
+        while True:
+            try:
+                effect = resume()
+            except StopIteration as done:
+                return cast("T", done.value)
+            finally:
+                del resume  # an error kept here would keep this frame in turn
+            try:
+                resume = partial(asking.send, await effect.aask())
+            except BaseException as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
+                resume = partial(asking.throw, error)
 
 
 CALLER = Caller()
-
-
-class _Blocking(AbstractContextManager["_Blocking"]):
-    def __exit__(self, *_: object) -> None: ...
-
-    def perform(self, effect: Any) -> Any:
-        return effect.ask()
-
-
-class _Awaiting(AbstractAsyncContextManager["_Awaiting"]):
-    async def __aexit__(self, *_: object) -> None: ...
-
-    async def perform(self, effect: Any) -> Any:
-        return await effect.aask()
 
 
 def asked(
