@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -26,7 +25,7 @@ from langmem_tiers.graph.node import (
     text_of,
 )
 from langmem_tiers.graph.recall import MemoryState
-from langmem_tiers.graph.remind import Asking, remind
+from langmem_tiers.graph.remind import LEASE_SECONDS, Asking, remind
 from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
@@ -69,13 +68,16 @@ class HookState(MemoryState, total=False):
 
 def create_session_start_node(
     *,
+    query: OfState | None = None,
     predicates: Predicates | None = None,
     limit: int = DEFAULT_LIMIT,
+    at_start: int | None = None,
+    as_message: bool = False,
+    lease_seconds: float | None = LEASE_SECONDS,
     on_error: OnHookError = "tell",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "session_start",
-    **options: Any,
 ) -> Runnable[Any, dict[str, Any]]:
     """A node that begins a session: what is open by priority, and what is due.
 
@@ -85,28 +87,31 @@ def create_session_start_node(
     behind the model says that they were seen.
 
     Args:
+        query: Where cues are looked for: a key of the state, or a function of it; see
+            `create_reminder_node`.
         predicates: The functions of the state by the names that intentions know them by.
         limit: Reminders at most, and open intentions at most that are listed.
+        at_start: Open intentions at most that are listed, if that is another number.
+        as_message: Add the text to `messages` as well, as a system message.
+        lease_seconds: After how many seconds what no model answered is due again.
         on_error: See `create_user_prompt_node`; a session whose start failed starts the next time.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
-        options: Those of `create_reminder_node`: `query`, `at_start`, `as_message` and
-            `lease_seconds`.
 
     Raises:
         InvalidInputError: for an option that cannot be.
     """
     careful = careful_of(on_error)
     known = {SESSION_STARTS: session_starts, **(predicates or {})}
-    asking = Asking(predicates=known, limit=limit, **{"at_start": limit, **options})
-    raising = partial(remind, asking=asking)
+    listed = limit if at_start is None else at_start
+    asking = Asking(query, known, limit, listed, as_message, lease_seconds)
 
     def start(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
-        done = yield from careful(name, raising(memory, state, config))
+        done = yield from careful(name, remind(memory, state, config, asking=asking))
         failed = "error" in done
         return {**({} if failed else done), "hooks": {name: done if failed else {}}}
 

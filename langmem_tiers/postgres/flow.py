@@ -302,8 +302,8 @@ def both(
 ) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
     """The two methods of a verb, one that blocks and one that is awaited, of the flow it makes.
 
-    A verb is a function of its object that checks what it is given and returns a flow; one that is a
-    method itself has a `_` before its name. With a `run_type` its calls are traced.
+    A verb is a function of its object that checks what it is given and returns a flow; one that is
+    a method itself has a `_` before its name. With a `run_type` its calls are traced.
 
     Example:
         ```python
