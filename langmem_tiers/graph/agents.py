@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from langchain_core.runnables.config import ensure_config
 
@@ -33,6 +34,9 @@ __all__ = [
     "ModelResponse",
     "PrivateStateAttr",
 ]
+
+ModelHandler: TypeAlias = Callable[[ModelRequest[Any]], Any]
+"""Calls the model: it returns its answer, or where the call is awaited what is awaited for it."""
 
 
 class Remembering:

@@ -11,6 +11,7 @@ from langmem_tiers.graph.agents import (
     AgentMiddleware,
     AgentState,
     ModelCallResult,
+    ModelHandler,
     ModelRequest,
     PrivateStateAttr,
     Remembering,
@@ -140,7 +141,7 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
         return {**told, "hooks": {_SESSION: raised, _PROMPT: kept}}
 
     def _wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]
+        self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the reminders to the model; delivered they are once it has answered."""
         answer: ModelCallResult[Any] = yield from asked(handler, handler, _shown(request))

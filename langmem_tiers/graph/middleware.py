@@ -18,6 +18,7 @@ from langmem_tiers.graph.agents import (
     AgentState,
     ExtendedModelResponse,
     ModelCallResult,
+    ModelHandler,
     ModelRequest,
     PrivateStateAttr,
     Remembering,
@@ -170,7 +171,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self._turns: dict[str, _Turn] = {}
 
     def _wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]
+        self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the turn's memories to the model, and first what the last failure taught before."""
         memory = self._memory(request.runtime)

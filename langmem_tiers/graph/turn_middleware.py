@@ -17,6 +17,7 @@ from langmem_tiers.graph.agents import (
     AgentMiddleware,
     AgentState,
     ModelCallResult,
+    ModelHandler,
     ModelRequest,
     PrivateStateAttr,
     Remembering,
@@ -143,7 +144,7 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
         return asked(store.run, store.arun, self._begun(memory, state, runtime))
 
     def _wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]
+        self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the turn's context to the model; if it fails, the turn leaves its trace."""
         answered: Flow[Any] = asked(handler, handler, _shown(request))
