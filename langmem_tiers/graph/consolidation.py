@@ -225,17 +225,15 @@ def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
 
         archive = Archive(ArchiveFiles())
-    if model is None:
-        found = steps(policy, archive_step=archive)
-    else:
+    asked_of: Any = {}
+    if model is not None:
         checked_model(model)
-        found = steps(
-            policy,
-            generaliser=generaliser_of(model),
-            judge=judge_of(model),
-            archive_step=archive,
-            summariser=summariser_of(model),
-        )
+        asked_of = {
+            "generaliser": generaliser_of(model),
+            "judge": judge_of(model),
+            "summariser": summariser_of(model),
+        }
+    found = steps(policy, archive_step=archive, **asked_of)
     return {one.name: one for one in found}
 
 

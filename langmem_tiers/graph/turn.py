@@ -27,6 +27,7 @@ from langmem_tiers.graph.node import (
 )
 from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.graph.tool_calls import seconds_of
+from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.turn.arguments import checked_turn
@@ -64,8 +65,7 @@ class _Turns(NamedTuple):
     def of(cls, options: TurnOptions) -> _Turns:
         """Of the options that a node was given."""
         if unknown := options.keys() - TurnOptions.__annotations__.keys():
-            known = ", ".join(TurnOptions.__annotations__)
-            raise InvalidTypeError(f"there is no option {min(unknown)!r}: use one of {known}")
+            raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
         rules = {name: options.get(name) for name in ("budget", "settings")}
         coordinator = options.get("coordinator", MemoryCoordinator)
         return cls(Remembered(options.get("context"), coordinator), rules)
