@@ -63,18 +63,20 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
-    from langmem_tiers.graph.evolving import create_evolution_node, create_skill_node
     from langmem_tiers.graph.hook_middleware import MemoryHooksMiddleware
     from langmem_tiers.graph.hooks import (
         HookState,
         create_completed_task_node,
+        create_session_end_node,
         create_session_start_node,
         create_user_prompt_node,
     )
     from langmem_tiers.graph.learn import (
+        create_evolution_node,
         create_outcome_node,
         create_promotion_node,
         create_reflexion_node,
+        create_skill_node,
     )
     from langmem_tiers.graph.middleware import TieredMemoryMiddleware
     from langmem_tiers.graph.recall import MemoryState, create_recall_node
@@ -83,14 +85,14 @@ if TYPE_CHECKING:
         create_reminder_node,
         reminders_text,
     )
-    from langmem_tiers.graph.reminder_tools import create_complete_reminder_tool
     from langmem_tiers.graph.retriever import TieredMemoryRetriever
     from langmem_tiers.graph.review import create_review_node
-    from langmem_tiers.graph.session import create_session_end_node
-    from langmem_tiers.graph.tool_clock import ToolClock
-    from langmem_tiers.graph.tool_lessons import ToolLessons
-    from langmem_tiers.graph.tool_reminders import ToolReminders
-    from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
+    from langmem_tiers.graph.tool_calls import ToolClock, ToolLessons, ToolReminders
+    from langmem_tiers.graph.tools import (
+        create_complete_reminder_tool,
+        create_manage_memory_tool,
+        create_search_memory_tool,
+    )
     from langmem_tiers.graph.turn import (
         create_assemble_node,
         create_commit_node,
@@ -448,10 +450,10 @@ _MODULES = {
     "TieredMemoryMiddleware": "graph.middleware",
     "TieredMemoryRetriever": "graph.retriever",
     "TieredStore": "store.store",
-    "ToolClock": "graph.tool_clock",
-    "ToolLessons": "graph.tool_lessons",
+    "ToolClock": "graph.tool_calls",
+    "ToolLessons": "graph.tool_calls",
     "TooLargeError": "core.errors",
-    "ToolReminders": "graph.tool_reminders",
+    "ToolReminders": "graph.tool_calls",
     "Tracked": "turn.items",
     "TrustPolicy": "remember.trust",
     "TurnEvent": "turn.trace",
@@ -463,10 +465,10 @@ _MODULES = {
     "create_acknowledge_node": "graph.remind",
     "create_assemble_node": "graph.turn",
     "create_commit_node": "graph.turn",
-    "create_complete_reminder_tool": "graph.reminder_tools",
+    "create_complete_reminder_tool": "graph.tools",
     "create_completed_task_node": "graph.hooks",
     "create_consolidation_graph": "graph.consolidation",
-    "create_evolution_node": "graph.evolving",
+    "create_evolution_node": "graph.learn",
     "create_manage_memory_tool": "graph.tools",
     "create_outcome_node": "graph.learn",
     "create_promotion_node": "graph.learn",
@@ -475,9 +477,9 @@ _MODULES = {
     "create_reminder_node": "graph.remind",
     "create_review_node": "graph.review",
     "create_search_memory_tool": "graph.tools",
-    "create_session_end_node": "graph.session",
+    "create_session_end_node": "graph.hooks",
     "create_session_start_node": "graph.hooks",
-    "create_skill_node": "graph.evolving",
+    "create_skill_node": "graph.learn",
     "create_tool_tracking_node": "graph.turn",
     "create_user_prompt_node": "graph.hooks",
     "default_reviewers": "remember.panel",

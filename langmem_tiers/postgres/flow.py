@@ -302,8 +302,8 @@ def both(
 ) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
     """The two methods of a verb, one that blocks and one that is awaited, of the flow it makes.
 
-    A verb is a function of its object that checks what it is given and returns a flow. With a
-    `run_type` its calls are traced.
+    A verb is a function of its object that checks what it is given and returns a flow; one that is
+    a method itself has a `_` before its name. With a `run_type` its calls are traced.
 
     Example:
         ```python
@@ -343,7 +343,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 def _named(method: Method, verb: Callable[..., Any], prefix: str) -> Method:
     """A method that tracebacks, `help` and `inspect.signature` know by the name of its verb."""
-    name = prefix + verb.__name__
+    name = prefix + verb.__name__.removeprefix("_")
     plain: Any = method
     update_wrapper(plain, verb)
     del plain.__wrapped__

@@ -33,7 +33,9 @@ from langmem_tiers import (
     create_session_start_node,
     create_user_prompt_node,
 )
-from langmem_tiers.graph.hooks import careful_of
+from langmem_tiers.graph.careful import careful_of
+from langmem_tiers.graph.driven import CALLER
+from langmem_tiers.postgres.flow import Flow
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after, memories
 from tests.support.opening import Clock, Opened, opened_store, tables, text_index
@@ -241,15 +243,16 @@ def test_an_error_of_a_hook_is_raised_where_that_is_asked_for(url: str, ready: T
             each.invoke(said(RENEW), context=CHAT)
 
 
-async def test_an_interrupt_passes_and_what_is_not_ours_is_told_with_its_traceback(
+def test_an_interrupt_passes_and_what_is_not_ours_is_told_with_its_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def raises(error: Exception) -> dict[str, Any]:
+    def raises(error: Exception) -> Flow[dict[str, Any]]:
+        yield from ()
         raise error
 
     with pytest.raises(GraphInterrupt):
-        await careful_of("tell")("hook", raises(GraphInterrupt()))
-    told = await careful_of("tell")("hook", raises(OSError("no embeddings")))
+        CALLER.run(careful_of("tell")("hook", raises(GraphInterrupt())))
+    told = CALLER.run(careful_of("tell")("hook", raises(OSError("no embeddings"))))
     assert told == {"error": "OSError: no embeddings"}
     assert caplog.records[-1].exc_info is not None
 

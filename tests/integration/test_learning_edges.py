@@ -189,10 +189,10 @@ def test_a_plain_function_and_a_plain_object_may_judge() -> None:
 @pytest.mark.parametrize(
     "node",
     [
-        create_recall_node(tenant="t"),
-        create_reflexion_node(tenant="t"),
-        create_promotion_node(tenant="t"),
-        create_outcome_node(lambda _: True, tenant="t"),
+        create_recall_node(context=MemoryContext(tenant="t")),
+        create_reflexion_node(context=MemoryContext(tenant="t")),
+        create_promotion_node(context=MemoryContext(tenant="t")),
+        create_outcome_node(lambda _: True, context=MemoryContext(tenant="t")),
     ],
     ids=["recall", "reflexion", "promotion", "outcome"],
 )
@@ -208,7 +208,7 @@ async def _done(found: Any) -> Any:
 
 
 def test_a_skill_node_outside_a_graph_says_that_it_belongs_into_one() -> None:
-    node = create_skill_node(lambda _: True, tenant="t")
+    node = create_skill_node(lambda _: True, context=MemoryContext(tenant="t"))
     with pytest.raises(ConfigurationError, match=r"a node runs in a graph: add it with"):
         node.invoke({"messages": failed_then_worked()})
 

@@ -10,7 +10,9 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.graph import StateGraph
 
 from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.memory.asking import Asking
 from tests.support.agents import WAYS, How, run
 from tests.support.opening import Opened, opened_store, text_index
 
@@ -154,3 +156,20 @@ async def test_a_retriever_works_in_a_graph_however_it_is_run(
 
 def pages_of(documents: list[Any]) -> dict[str, list[str]]:
     return {"pages": [one.page_content for one in documents]}
+
+
+def test_a_question_without_an_answer_gets_nothing_in_whichever_way_it_is_asked(
+    memory: MemoryCoordinator,
+) -> None:
+    memory.asking = Asking(memory.types, cutoff=True)
+    question = "Who is Zebulon married to?"
+    builder = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_node("recall", create_recall_node(coordinator=lambda *_, **__: memory))
+    builder.set_entry_point("recall")
+    graph = builder.compile(store=memory.tiered_store)
+
+    assert memory.get_context(question) == []
+    assert TieredMemoryRetriever(memory=memory).invoke(question) == []
+    asking: Any = {"messages": [question]}
+    assert graph.invoke(asking, context=memory.context)["recalled"] == []
+    assert memory.get_context(question, cutoff=False) != []

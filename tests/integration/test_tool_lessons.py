@@ -27,7 +27,7 @@ from langmem_tiers import (
     create_reflexion_node,
     signature,
 )
-from langmem_tiers.graph.attempts import attempts_in, calls_in, failures_at_hand
+from langmem_tiers.graph.messages import attempts_in, calls_in, failures_at_hand
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
     ACME,

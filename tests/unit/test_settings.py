@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import sys
 from pathlib import Path
@@ -16,8 +15,6 @@ from langmem_tiers.cli.settings import MemorySettings
 from langmem_tiers.core.bounds import Bounds
 from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
-from langmem_tiers.core.memory import RECALL_OPTIONS
-from langmem_tiers.memory.asking import Asking
 
 SPECIFIED = """
 memory:
@@ -403,10 +400,6 @@ def test_a_default_filter_that_no_recall_takes_is_refused_where_it_is_set(tmp_pa
         OrchestratorSettings(default_filters={"limitt": 1})
     with pytest.raises(ConfigurationError, match=r"memory\.orchestrator\.default_filters has no"):
         load(tmp_path, "memory: {orchestrator: {default_filters: {limitt: 1}}}")
-
-    parameters = inspect.signature(Asking.ask).parameters.values()
-    taken = {one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
-    assert taken == set(RECALL_OPTIONS)
 
 
 @pytest.mark.parametrize("names", ["write_todos", 5, [5]])

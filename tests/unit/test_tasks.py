@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, ToolMessage
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.graph.hook_steps import steps_of
+from langmem_tiers.graph.messages import steps_of
 from langmem_tiers.state.state import Task
 from langmem_tiers.state.tasks import STATUSES, Seen, newly_completed, workflow_of
 

@@ -1,20 +1,22 @@
-"""The thread of a tenant, in which its cycles are checkpointed, and where it stands."""
+"""What a worker reads of its checkpoints: where a tenant's thread stands, and plain data alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from types import UnionType
-from typing import Any, NamedTuple, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, get_origin, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPlusSerializer
 
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core.errors import CheckpointError, MissingExtraError, short
 from langmem_tiers.graph.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, Held
-from langmem_tiers.graph.leasing import Lease
 
 try:
-    from langgraph.types import StateSnapshot
+    from langgraph.types import Send, StateSnapshot
 except ImportError as error:
     raise MissingExtraError(
         "the worker needs LangGraph: pip install 'langmem-tiers[worker]'"
@@ -22,6 +24,9 @@ except ImportError as error:
 
 FENCE = "fence"
 """Where the metadata of a checkpoint says under which fence it was written."""
+_WRITTEN: Final = ("null", "msgpack")
+"""The forms in which a cycle's values are written."""
+_SEND: Final = (EXT_CONSTRUCTOR_POS_ARGS, Send.__module__, Send.__name__)
 
 
 class Thread(NamedTuple):
@@ -74,12 +79,12 @@ class Thread(NamedTuple):
         last = self.last if self.is_ended else None
         return None if last is None else ConsolidationReport.of(last)
 
-    def ahead(self, mine: Lease) -> tuple[dict[str, Any] | None, RunnableConfig]:
+    def ahead(self, fence: int) -> tuple[dict[str, Any] | None, RunnableConfig]:
         """What the graph is given to go on from here, or to begin."""
         config = config_of(self.tenant)
-        config["metadata"] = {FENCE: mine.fence}
+        config["metadata"] = {FENCE: fence}
         config["max_concurrency"] = 1  # recalls beside a cycle keep their pace
-        config["configurable"][LEASE] = Held(mine.tenant, mine.fence)
+        config["configurable"][LEASE] = Held(self.tenant, fence)
         if self.snapshot is not None and not self.is_newest:
             config["configurable"] |= self.snapshot.config["configurable"]
         return None if self.is_at_work else {}, config
@@ -108,3 +113,62 @@ def thread_of(tenant: str) -> str:
 def config_of(tenant: str) -> RunnableConfig:
     """The config that names a tenant's thread."""
     return {"configurable": {"thread_id": thread_of(tenant)}}
+
+
+class CycleSerializer(JsonPlusSerializer):
+    """Writes as LangGraph's own serializer does, and reads what a cycle writes alone.
+
+    LangGraph's builds whatever a value names: any callable, unless it is told to be strict, and
+    then what it does not know is handed on as it is. Here it is refused.
+    """
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Read a value.
+
+        Raises:
+            CheckpointError: for what no cycle writes, and for what is damaged.
+        """
+        form, blob = data
+        if form not in _WRITTEN:
+            raise CheckpointError(f"a checkpoint holds a value as {short(form)}: {NOT_OURS}")
+        known = _Known()
+        try:
+            value = known.reader.loads_typed((form, blob))
+        except ValueError as error:
+            raise CheckpointError(f"a checkpoint is damaged ({error}): {NOT_OURS}") from error
+        if known.refused:
+            raise CheckpointError(f"a checkpoint names {known.refused[0]}: {NOT_OURS}")
+        return value
+
+
+class _Known:
+    """Reads one value, and notes what it names that no cycle writes.
+
+    It notes, as the reader of msgpack hides whatever is raised while it reads.
+    """
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+        self.reader = JsonPlusSerializer(__unpack_ext_hook__=self._built)
+
+    def _built(self, code: int, blob: bytes) -> Send | None:
+        match self.reader.loads_typed(("msgpack", blob)):
+            case [str(module), str(name), [str(node), arg]] if (code, module, name) == _SEND:
+                return Send(node, arg)
+            case [str(module), str(name), *_]:
+                self.refused.append(short(f"{module}.{name}"))
+            case _:
+                self.refused.append(f"a value of the kind {code}")
+        return None
+
+
+def strictly(checkpointer: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
+    """The same checkpointer, which reads as a `CycleSerializer` where it read as LangGraph does.
+
+    A serializer of somebody's own, one that encrypts for instance, is left to them.
+    """
+    if type(checkpointer.serde) is not JsonPlusSerializer:
+        return checkpointer
+    own = copy(checkpointer)
+    own.serde = CycleSerializer()
+    return own

@@ -1,10 +1,11 @@
-"""Failed attempts, read from the messages of a run or from the error of a node."""
+"""What the messages of a run tell: calls and their failures, the steps of a todo, what was said."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import (
     AIMessage,
@@ -13,21 +14,30 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
+from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import MemoryContext, Recollection
 from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import last_question, of_state, text_of
+from langmem_tiers.graph.scope import thread_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS
 
 UNNAMED = "a task without a name"
 HELD = "langmem_tiers_held"
 """Marks the answer to a call that was held, among its `additional_kwargs`."""
 _TITLE = 200
 """Characters of a question that name its task."""
+WRITE_TODOS: Final = "write_todos"
+"""The tool by which LangChain's agents keep their todos."""
+_MOST_STEPS: Final = 20
+"""Steps that a workflow keeps, the last: our own choice."""
+_LONGEST_STEP: Final = 200
+"""Characters of a step that are kept: our own choice."""
 
 
 class Called(NamedTuple):
@@ -192,3 +202,64 @@ def _instead(failed: Called, later: Sequence[Called]) -> str | None:
     tries = (one for one in worked if one.step > failed.step)
     arguments = failed.call["args"]
     return next((one.approach for one in tries if teaches(arguments, one.call["args"])), None)
+
+
+def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
+    """The tool calls that worked since `write_todos` put a todo in progress."""
+    steps: list[str] = []
+    status = None
+    for one in calls_in(messages):
+        if one.call["name"] == WRITE_TODOS:
+            before, status = status, _status(one.call["args"], content)
+            if status == IN_PROGRESS != before:
+                steps = []
+        elif status == IN_PROGRESS and not one.failed:
+            steps.append(_shortened(one.approach))
+    return steps[-_MOST_STEPS:] if status in {IN_PROGRESS, COMPLETED} else []
+
+
+def _status(args: Mapping[str, Any], content: str) -> str | None:
+    """What a call of `write_todos` says of a todo."""
+    todos = args.get("todos")
+    known = [one for one in todos if isinstance(one, Mapping)] if isinstance(todos, list) else []
+    return next((one.get("status") for one in known if one.get("content") == content), None)
+
+
+def _shortened(step: str) -> str:
+    line = " ".join(step.split())
+    return line if len(line) <= _LONGEST_STEP else f"{line[: _LONGEST_STEP - 1]}…"
+
+
+def said(
+    messages: Sequence[BaseMessage],
+    context: MemoryContext,
+    config: RunnableConfig,
+    recalled: Sequence[Recollection] = (),
+) -> list[dict[str, Any]]:
+    """The last thing that the user said, and the assistant's last word on it.
+
+    The user spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
+    """
+    last = messages[-1] if messages else None
+    answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
+    return [
+        {
+            "content": storable(text_of(one)),
+            "key": key_of(one, config),
+            "speaker": speaker,
+            "session_id": context.session_id,
+            "source": source,
+            "recalled": told,
+        }
+        for one, speaker, source, told in (
+            (last_question(messages), "user", "user", ()),
+            (answer, "assistant", "agent", recalled),
+        )
+        if one is not None and text_of(one)
+    ]
+
+
+def key_of(message: BaseMessage, config: RunnableConfig) -> str:
+    """The same for the same message of a thread; without a thread, of the same words."""
+    origin = thread_of(config) or storable(text_of(message))
+    return str(uuid5(NAMESPACE_OID, f"{origin}\0{message.id}"))
