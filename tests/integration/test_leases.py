@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -25,16 +24,10 @@ from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.postgres.flow import Flow, Query
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
 from tests.support.servers import blocked, wait_until
 
 SECONDS = 300.0
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
 
 
 def acquire(store: TieredStore, holder: str, tenant: str = "acme") -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -45,13 +44,6 @@ class Denying(Ruling):
             return super().with_structured_output(schema, **options)
         said = {"raw": None, "parsed": Judgement(pairs=[]), "parsing_error": None}
         return RunnableLambda(lambda _: said)
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    """A store on an empty database."""
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
 from typing import Annotated, Any, TypedDict
 
 import psycopg
@@ -38,7 +37,7 @@ from langmem_tiers import (
 from langmem_tiers.graph.recall import MemoryState
 from tests.support.agents import How, run
 from tests.support.graphs import ACME, asks, call
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
 from tests.support.plans import calls_of
 from tests.support.reading import Reader
 
@@ -58,17 +57,6 @@ class State(MemoryState, total=False):
 def deploy(environment: str) -> str:
     """Deploy to an environment."""
     return f"deployed to {environment}"
-
-
-@pytest.fixture
-def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield store
-
-
-@pytest.fixture
-def memory(ready: TieredStore) -> MemoryCoordinator:
-    return MemoryCoordinator(ready, context=ACME)
 
 
 def graph(store: TieredStore, node: Any, *, retry: Any = None, **options: Any) -> Any:

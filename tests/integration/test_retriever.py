@@ -90,12 +90,6 @@ def test_a_document_says_what_the_memory_says_and_carries_all_else_as_json(
     assert found.metadata["explanation"].keys() == known.explanation.keys()
 
 
-def test_documents_stand_in_the_order_of_the_recall(memory: MemoryCoordinator) -> None:
-    found = TieredMemoryRetriever(memory=memory, k=3).invoke(QUERY)
-
-    assert [one.id for one in found] == [one.key for one in memory.get_context(QUERY, limit=3)]
-
-
 def test_options_narrow_a_retriever_and_those_of_a_call_come_first(
     memory: MemoryCoordinator,
 ) -> None:
@@ -122,13 +116,6 @@ def test_an_option_that_is_not_known_is_refused(memory: MemoryCoordinator) -> No
         TieredMemoryRetriever(memory=memory, tags_of_memory=["x"])  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="top"):
         TieredMemoryRetriever(memory=memory).invoke(QUERY, top=1)
-
-
-def test_a_retrievers_tags_and_metadata_are_those_of_its_runs(memory: MemoryCoordinator) -> None:
-    retriever = TieredMemoryRetriever(memory=memory, tags=["prod"], metadata={"team": "ops"})
-
-    assert len(retriever.invoke(QUERY)) == 4
-    assert retriever.get_name() == "TieredMemoryRetriever"
 
 
 class Asked(TypedDict, total=False):
@@ -173,3 +160,16 @@ def test_a_question_without_an_answer_gets_nothing_in_whichever_way_it_is_asked(
     asking: Any = {"messages": [question]}
     assert graph.invoke(asking, context=memory.context)["recalled"] == []
     assert memory.get_context(question, cutoff=False) != []
+
+
+def test_documents_stand_in_the_order_of_the_recall(memory: MemoryCoordinator) -> None:
+    found = TieredMemoryRetriever(memory=memory, k=3).invoke(QUERY)
+
+    assert [one.id for one in found] == [one.key for one in memory.get_context(QUERY, limit=3)]
+
+
+def test_a_retrievers_tags_and_metadata_are_those_of_its_runs(memory: MemoryCoordinator) -> None:
+    retriever = TieredMemoryRetriever(memory=memory, tags=["prod"], metadata={"team": "ops"})
+
+    assert len(retriever.invoke(QUERY)) == 4
+    assert retriever.get_name() == "TieredMemoryRetriever"
