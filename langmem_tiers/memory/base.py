@@ -23,7 +23,6 @@ from langmem_tiers.memory.learning_flows import LearningFlows
 from langmem_tiers.memory.panels import UnderWay, later_panel, storage_panel
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
-from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recall.recall import Reader
 from langmem_tiers.recall.rerank import reranker_of
@@ -146,9 +145,9 @@ class Memory:
         return f"{type(self).__name__}({self.context!r})"
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> TieredStore:
         """What runs its flows."""
-        return self.tiered_store.runner
+        return self.tiered_store
 
     @property
     def gate(self) -> Gate:

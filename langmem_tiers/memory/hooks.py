@@ -35,13 +35,13 @@ from langmem_tiers.memory.lookup import get
 from langmem_tiers.memory.remembering import store_many
 from langmem_tiers.memory.short_term import close_task, get_active_tasks
 from langmem_tiers.postgres.flow import Flow, both, unit
-from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.state.state import Task, checked_id
 from langmem_tiers.state.tasks import COMPLETED, Workflow, workflow_of
+from langmem_tiers.store.store import TieredStore
 
 
 def on_session_start(
@@ -325,7 +325,7 @@ class MemoryHooks:
         return replace(self.memory.context, session_id=self.session_id)
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> TieredStore:
         """What runs its flows."""
         return self.memory.runner
 

@@ -13,7 +13,6 @@ from uuid import uuid4
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.postgres.flow import Flow, both, then
-from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.state import flows
 from langmem_tiers.state.flows import EMOTION, GOAL, MOST_MESSAGES, TASK, Whose, goal_advanced
@@ -358,9 +357,9 @@ class ShortTermState:
         return f"ShortTermState({self.context!r})"
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> TieredStore:
         """What runs its flows."""
-        return self._store.runner
+        return self._store
 
     @property
     def now(self) -> dt.datetime:

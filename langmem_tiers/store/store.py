@@ -292,11 +292,6 @@ class TieredStore(SweepingStore, BaseStore):
     # What stands on a store, as a MemoryCoordinator does
 
     @property
-    def runner(self) -> Runner:
-        """What runs its flows, whichever way it was opened."""
-        return self._runner
-
-    @property
     def flows(self) -> StoreFlows:
         """What the store can do, as flows that `run` and `arun` take."""
         return self._flows

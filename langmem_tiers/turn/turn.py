@@ -18,8 +18,8 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.memory import RECALL_OPTIONS, MemoryContext
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.remember.new import NewMemory, checked_text, label, to_write
+from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn import spending
 from langmem_tiers.turn.items import Route
@@ -108,7 +108,7 @@ class Turn:
         return self.memory.context
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> TieredStore:
         """What runs its flows."""
         return self.memory.runner
 
