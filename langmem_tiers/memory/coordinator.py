@@ -90,4 +90,4 @@ class MemoryCoordinator(Memory):
     decisions, adecisions = both(quarantine.decisions)
     review_waiting, areview_waiting = both(reviews.review_waiting, "tool")
     begin_reviews = reviews.begin_reviews
-    finish_reviews, afinish_reviews = both(reviews.finish_reviews)
+    finish_reviews, afinish_reviews = reviews.finish_reviews, reviews.afinish_reviews

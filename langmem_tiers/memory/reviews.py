@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.panels import LEFT
-from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.waiting import Reviewing, ReviewReport
 from langmem_tiers.remember.waiting import review_waiting as reviewed
 
@@ -35,7 +34,7 @@ def review_waiting(memory: Memory, *, limit: int = 100) -> Flow[ReviewReport]:
     return reviewing(memory, limit)
 
 
-def finish_reviews(memory: Memory, timeout: float | None = None) -> Flow[bool]:
+def finish_reviews(memory: Memory, timeout: float | None = None) -> bool:
     """Wait for the reviews that are under way in the background; whether all are done.
 
     Args:
@@ -46,8 +45,14 @@ def finish_reviews(memory: Memory, timeout: float | None = None) -> Flow[bool]:
         asyncio.InvalidStateError: on the loop that the store was opened on, which it would
             block.
     """
-    finish = partial(memory.under_way.finish, timeout)
-    return cast("bool", (yield Ask(finish, partial(asyncio.to_thread, finish))))
+    if memory.tiered_store.on_own_loop:
+        raise asyncio.InvalidStateError("it would block the loop: await afinish_reviews()")
+    return memory.under_way.finish(timeout)
+
+
+async def afinish_reviews(memory: Memory, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - of its twin
+    """Wait for the reviews that are under way; see `finish_reviews`."""
+    return await asyncio.to_thread(memory.under_way.finish, timeout)
 
 
 def reviewing(memory: Memory, limit: int, keys: Iterable[str] | None = None) -> Flow[ReviewReport]:

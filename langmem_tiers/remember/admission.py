@@ -85,9 +85,13 @@ class _Origin(NamedTuple):
 
 
 def needs_admission(writes: Sequence[Write]) -> bool:
-    """Whether anything is to be looked at once the keys are locked."""
+    """Whether anything is to be looked at once the keys are locked, or said of what was put."""
     return any(
-        one.sources or one.held or one.rooms or (one.named and one.value is not None)
+        one.sources
+        or one.held
+        or one.rooms
+        or one.awaits_review
+        or (one.named and one.value is not None)
         for one in writes
     )
 

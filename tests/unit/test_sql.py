@@ -13,7 +13,9 @@ from langmem_tiers.core.config import Distance, StoreOptions, VectorOptions
 from langmem_tiers.postgres import sql
 
 PACKAGE = Path(langmem_tiers.__file__).parent
-QUERIES = "\n".join((PACKAGE / "sql" / name).read_text(encoding="utf-8") for name in sql._FILES)
+QUERIES = "\n".join(
+    (PACKAGE / "postgres" / "sql" / name).read_text(encoding="utf-8") for name in sql._FILES
+)
 
 
 def texts(options: StoreOptions, vector: VectorOptions | None = None) -> dict[str, str]:
