@@ -21,7 +21,7 @@ from benchmarks.databases import create
 from benchmarks.ruling import Ruling
 from benchmarks.statements import Statements
 from benchmarks.year import END, Event, Year
-from benchmarks.year_held_out import HELD_OUT
+from benchmarks.year_phrases import HELD_OUT
 from benchmarks.year_replay import Clock, Replay, open_year
 from benchmarks.year_score import Left, Proposals, knowing, score
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore

@@ -2,7 +2,7 @@
 
     python -m benchmarks.cues
 
-For each part of benchmarks/cues.toml: which part of the sentences that show their cue are found
+For each part of data/cues.jsonl: which part of the sentences that show their cue are found
 (recall), which part of those that look like them are taken for them (false alarms), each with its
 95 % interval (Wilson), and the false alarms by kind. Last come sentences that show another cue, and
 how long it takes to match one. One author wrote all of them.
@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import random
 import sys
-import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from math import sqrt
-from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from benchmarks.data import records
 from langmem_tiers.remind.cue import anchors, features, matches
 
 PARTS = (
     "tuned", "held_out", "later", "wide", "wide_held_out", "looser", "newest",
     "roles", "roles_later",
 )  # fmt: skip
-FILE = Path(__file__).with_name("cues.toml")
 
 
 class Pair(NamedTuple):
@@ -36,26 +33,20 @@ class Pair(NamedTuple):
     kind: str
 
 
-def pairs(half: str) -> list[Pair]:
+def pairs(part: str) -> list[Pair]:
     """The pairs of a part."""
-    return list(_pairs(_read()[half]))
+    return [
+        Pair(one["cue"], one["shows"], one["does_not"], one["kind"])
+        for one in records("cues")
+        if one["part"] == part
+    ]
 
 
 def further() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Cues with sentences that show them, and with sentences that do not; not in pairs."""
-    several = _read()["further"]
-    shows = [(cue, text) for cue, texts, _ in several for text in texts]
-    return shows, [(cue, text) for cue, _, texts in several for text in texts]
-
-
-def _read() -> dict[str, Any]:
-    return tomllib.loads(FILE.read_text("utf-8"))
-
-
-def _pairs(lines: Sequence[Sequence[str]]) -> Iterator[Pair]:
-    for cue, *texts, kinds in lines:
-        for kind in kinds.split(", "):
-            yield Pair(cue, texts.pop(0), texts.pop(0), kind)
+    several = [one for one in records("cues") if one["part"] == "further"]
+    shows = [(one["cue"], text) for one in several for text in one["shows"]]
+    return shows, [(one["cue"], text) for one in several for text in one["does_not"]]
 
 
 def fires(cue: str, text: str) -> bool:

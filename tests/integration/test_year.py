@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.ruling import Ruling
 from benchmarks.year import Year
-from benchmarks.year_held_out import HELD_OUT
+from benchmarks.year_phrases import HELD_OUT
 from benchmarks.year_replay import Clock, Replay, Size, Story, open_year
 from benchmarks.year_score import (
     Left,

@@ -8,9 +8,7 @@ from itertools import pairwise
 import pytest
 
 from benchmarks.year import END, START, Year
-from benchmarks.year_held_out import HELD_OUT
-from benchmarks.year_tune import TUNE
-from benchmarks.year_validation import VALIDATION
+from benchmarks.year_phrases import HELD_OUT, TUNE, VALIDATION
 
 SETS = {"tune": TUNE, "validation": VALIDATION, "held-out": HELD_OUT}
 MEMORIES, TENANTS = 1_500, 6
