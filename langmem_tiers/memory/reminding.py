@@ -37,7 +37,7 @@ from langmem_tiers.remind.asked import (
     tool_calls,
     true_of,
 )
-from langmem_tiers.remind.flow import NewIntention, Remembering
+from langmem_tiers.remind.flow import Here, NewIntention
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder, Status
 from langmem_tiers.remind.judging import cue_judge
 from langmem_tiers.remind.triggers import (
@@ -331,8 +331,8 @@ def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
     return (yield from reminders.close(one.id, status, _here(memory)))
 
 
-def _here(memory: Memory) -> Remembering:
-    return Remembering(
+def _here(memory: Memory) -> Here:
+    return Here(
         context=memory.context,
         options=memory.tiered_store.options,
         moment=memory.tiered_store.flows.moment(),

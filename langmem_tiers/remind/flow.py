@@ -21,6 +21,7 @@ from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row
 from langmem_tiers.remember.admission import Applied, apply
 from langmem_tiers.remind.cue import features
 from langmem_tiers.remind.intentions import (
+    OPEN,
     PRIORITIES,
     STORED_AS,
     Intention,
@@ -64,7 +65,7 @@ class NewIntention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembering:
+class Here:
     """Where and when: what each of these flows needs to know."""
 
     context: MemoryContext
@@ -85,7 +86,7 @@ class Remembering:
         }
 
 
-def intend(one: NewIntention, here: Remembering) -> Flow[Applied]:
+def intend(one: NewIntention, here: Here) -> Flow[Applied]:
     """Store a memory and its intention, in one transaction; neither if the memory is refused.
 
     Raises:
@@ -104,7 +105,7 @@ def intend(one: NewIntention, here: Remembering) -> Flow[Applied]:
     )
 
 
-def _check_needs(one: NewIntention, here: Remembering) -> Flow[None]:
+def _check_needs(one: NewIntention, here: Here) -> Flow[None]:
     """Refuse to need what is not intended, or would come after this; locks the keys first."""
     tenant, place = here.context.root, one.write.place
     lock = lock_writes([one.write], here.options, [(tenant, "", LOCK)])
@@ -122,7 +123,7 @@ def _check_needs(one: NewIntention, here: Remembering) -> Flow[None]:
     refuse_cycles(rows[0][2], one.after, {row[0]: row[1] for row in rows})
 
 
-def _intend_call(one: NewIntention, here: Remembering) -> Call:
+def _intend_call(one: NewIntention, here: Here) -> Call:
     trigger, now = one.trigger, here.moment.now
     at = getattr(trigger, "moment", None)
     params = {
@@ -166,7 +167,7 @@ class Due(NamedTuple):
 
 def remind(
     occasion: Occasion,
-    here: Remembering,
+    here: Here,
     *,
     limit: int,
     seconds: float | None,
@@ -200,41 +201,42 @@ def _in_order(rows: Sequence[Row]) -> list[Reminder]:
 
 
 def _reminder(row: Row) -> Reminder:
-    one, rank, due_at, fence, trigger, until, tier, tenant, namespace, key, value = row
+    one, rank, due_at, fence, trigger, until, *memory = row
     return Reminder(
-        key=key,
-        namespace=decode(tenant, namespace),
-        tier=Tier(tier),
-        content=content_of(value),
-        value=value,
-        priority=PRIORITIES[rank],
-        trigger=of_json(trigger),
+        **_intended(memory, rank, trigger),
         due_at=due_at,
         token=f"{one}.{fence}",
         leased_until=until,
     )
 
 
-def _held_by(holder: str, here: Remembering) -> Flow[list[Reminder]]:
+def _intended(memory: Sequence[Any], rank: int, trigger: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reminder and an intention both say."""
+    tier, tenant, namespace, key, value = memory
+    return {
+        "key": key,
+        "namespace": decode(tenant, namespace),
+        "tier": Tier(tier),
+        "content": content_of(value),
+        "value": value,
+        "priority": PRIORITIES[rank],
+        "trigger": of_json(trigger),
+    }
+
+
+def _held_by(holder: str, here: Here) -> Flow[list[Reminder]]:
     (rows,) = yield Query((Call("raised_for", {**here.params, "holder": holder}),), commit=True)
     return _in_order(rows)
 
 
-def _due(
-    occasion: Occasion, here: Remembering, limit: int, judge: CueJudge | None
-) -> Flow[list[int]]:
+def _due(occasion: Occasion, here: Here, limit: int, judge: CueJudge | None) -> Flow[list[int]]:
     """The ids of the first that are due, page by page."""
     found: list[int] = []
     place, size = _FIRST, max(_PAGE, limit)
-    asked = {**here.params, **_asked(occasion), "limit": size}
+    asked = {**here.params, **_found_by(occasion), "limit": size}
     while len(found) < limit:
-        params = {
-            **asked,
-            "after_priority": place.rank,
-            "after_due": place.due_at,
-            "after_id": place.id,
-        }
-        (rows,) = yield Query((Call("due_intentions", params),), commit=True)
+        after = {"after_priority": place.rank, "after_due": place.due_at, "after_id": place.id}
+        (rows,) = yield Query((Call("due_intentions", {**asked, **after}),), commit=True)
         page = [Due(*row) for row in rows]
         judged = yield from _judged(page, occasion, judge)
         found += [one.id for one in page if one.is_met(judged)]
@@ -259,31 +261,26 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: CueJudge | None) -> 
     return occasion._replace(shown=shown)
 
 
-def _asked(occasion: Occasion) -> dict[str, Any]:
+def _found_by(occasion: Occasion) -> dict[str, Any]:
     """What may meet a trigger, by the names that intentions are found by."""
-    words = [] if occasion.query is None else sorted(features(occasion.query))
+    said, kinds = occasion.query is not None, occasion.kinds
+    words = sorted(features(occasion.query or ""))
     names = {
-        When.kind: [] if occasion.query is None else [When.FOUND_BY_ALL, *words],
+        When.kind: [When.FOUND_BY_ALL, *words] if said else [],
         BeforeTool.kind: sorted({call.name for call in occasion.calls}),
         If.kind: sorted(occasion.true),
     }
-    kinds = occasion.kinds
-    pairs = [
-        (kind, name)
-        for kind, several in names.items()
-        if kinds is None or kind in kinds
-        for name in several
-    ]
+    asked = [kind for kind in names if kinds is None or kind in kinds]
     return {
         "timed": kinds is None or At.kind in kinds,
         "narrowed": kinds is not None,
-        "kinds": [kind for kind, _ in pairs],
-        "names": [name for _, name in pairs],
+        "kinds": [kind for kind in asked for _ in names[kind]],
+        "names": [name for kind in asked for name in names[kind]],
         "words": words,
     }
 
 
-def acknowledge(tokens: Collection[tuple[int, int]], here: Remembering) -> Flow[bool]:
+def acknowledge(tokens: Collection[tuple[int, int]], here: Here) -> Flow[bool]:
     """Leases become deliveries; False if one of them is worth nothing any more."""
     if not tokens:
         return True
@@ -299,7 +296,7 @@ def acknowledge(tokens: Collection[tuple[int, int]], here: Remembering) -> Flow[
     return bool(rows[0][0] == len(tokens))
 
 
-def snooze(one: int, until: datetime, here: Remembering) -> Flow[None]:
+def snooze(one: int, until: datetime, here: Here) -> Flow[None]:
     """Put off an intention.
 
     Raises:
@@ -307,7 +304,7 @@ def snooze(one: int, until: datetime, here: Remembering) -> Flow[None]:
     """
     if not (yield from _changed("snooze", one, here, until=until)):
         status, expires_at = yield from _status(one, here)
-        if status in {Status.PENDING, Status.LEASED, Status.DELIVERED}:
+        if status in OPEN:
             raise InvalidInputError(
                 f"it expires at {expires_at}, and would never be raised after {until}: snooze it "
                 "for less, or intend it anew with another `expires_at`"
@@ -315,7 +312,7 @@ def snooze(one: int, until: datetime, here: Remembering) -> Flow[None]:
         raise InvalidInputError(f"it is {status}, and cannot be put off: intend it anew")
 
 
-def close(one: int, status: Status, here: Remembering) -> Flow[bool]:
+def close(one: int, status: Status, here: Here) -> Flow[bool]:
     """Close an intention for good; False if it was closed already.
 
     Raises:
@@ -327,13 +324,13 @@ def close(one: int, status: Status, here: Remembering) -> Flow[bool]:
     return changed
 
 
-def _changed(statement: str, one: int, here: Remembering, **params: Any) -> Flow[bool]:
+def _changed(statement: str, one: int, here: Here, **params: Any) -> Flow[bool]:
     known = {"tenant": here.context.root, "id": one, "now": here.moment.now, **params}
     (rows,) = yield Query((Call(statement, known),), commit=True)
     return bool(rows)
 
 
-def _status(one: int, here: Remembering) -> Flow[tuple[Status, datetime | None]]:
+def _status(one: int, here: Here) -> Flow[tuple[Status, datetime | None]]:
     params = {"tenant": here.context.root, "id": one, "now": here.moment.now}
     (rows,) = yield Query((Call("intention", params),), commit=True)
     if not rows:
@@ -343,9 +340,7 @@ def _status(one: int, here: Remembering) -> Flow[tuple[Status, datetime | None]]
     return Status(rows[0][0]), rows[0][1]
 
 
-def intentions(
-    statuses: Sequence[Status], here: Remembering, limit: int | None
-) -> Flow[list[Intention]]:
+def intentions(statuses: Sequence[Status], here: Here, limit: int | None) -> Flow[list[Intention]]:
     """What is intended, in the order in which it would be raised."""
     params = {
         **here.params,
@@ -358,33 +353,14 @@ def intentions(
 
 
 def _intention(row: Row, tenant: str) -> Intention:
-    (
-        tier,
-        namespace,
-        key,
-        value,
-        _,
-        rank,
-        trigger,
-        due_at,
-        status,
-        expires,
-        delivered,
-        closed,
-        needs,
-    ) = row
+    tier, namespace, key, value, _, rank, trigger, due_at, status, *times, needs = row
+    expires_at, delivered_at, closed_at = times
     return Intention(
-        key=key,
-        namespace=decode(tenant, namespace),
-        tier=Tier(tier),
-        content=content_of(value),
-        value=value,
-        priority=PRIORITIES[rank],
-        trigger=of_json(trigger),
+        **_intended([tier, tenant, namespace, key, value], rank, trigger),
         due_at=due_at,
         status=Status(status),
-        expires_at=expires,
-        delivered_at=delivered,
-        closed_at=closed,
+        expires_at=expires_at,
+        delivered_at=delivered_at,
+        closed_at=closed_at,
         waits_for=tuple(needs),
     )
