@@ -86,7 +86,7 @@ def on_user_prompt_submit(
     """Keep a prompt as working memory, and what it intends as prospective memory.
 
     The prompt is a memory of type `working`, with the session in its metadata. What it intends
-    ("todo", "later", "need to", "plan to", …) is a `prospective` memory, with the priority in
+    ("todo", "later", "need to", "plan to", "remind me") is a `prospective` memory, with the priority in
     its metadata, that is raised at the time or the cue, or before the tool, that the prompt
     names, else when the next session starts. Nothing is intended that the gate did not accept.
 
@@ -298,9 +298,9 @@ class MemoryHooks:
             session_id: The session; the context's if not given.
             before_tools: Names of tools that a prompt may intend something before ("before you
                 deploy").
-            intends: What of a prompt is intended: with `keywords` what the routing calls
-                prospective ("todo", "later", "need to", "plan to", …); with `asked` only what it
-                asks to be reminded of ("remind me", "don't let me forget", a todo).
+            intends: What of a prompt is intended: with `keywords` what the specification's keywords
+                name ("todo", "later", "need to", "plan to"), and what it asks to be reminded of;
+                with `asked` only the latter ("remind me", "don't let me forget", a todo).
             expire_days: After how many days an intention expires of which the prompt names no
                 occasion; None for never.
 
