@@ -86,7 +86,7 @@ def on_user_prompt_submit(
     """Keep a prompt as working memory, and what it intends as prospective memory.
 
     The prompt is a memory of type `working`, with the session in its metadata. What it intends
-    ("todo", "later", "need to", "plan to", "remind me") is a `prospective` memory, with the priority in
+    ("todo", "later", "need to", "plan to", …) is a `prospective` memory, with the priority in
     its metadata, that is raised at the time or the cue, or before the tool, that the prompt
     names, else when the next session starts. Nothing is intended that the gate did not accept.
 
