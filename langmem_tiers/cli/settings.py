@@ -47,8 +47,8 @@ from langchain_core.language_models import BaseChatModel
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from langmem_tiers.core.bounds import Bounds
-from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
+from langmem_tiers.core.settings import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 
 CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
 """The environment variable that names the YAML file."""
