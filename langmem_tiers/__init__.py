@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from langmem_tiers.cli.settings import MemorySettings
     from langmem_tiers.consolidate.archive import ArchiveReport
     from langmem_tiers.consolidate.policy import (
         ArchivalPolicy,
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
         Tier,
         TierStats,
     )
+    from langmem_tiers.core.settings import MemorySettings
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
     from langmem_tiers.graph.hook_middleware import MemoryHooksMiddleware
@@ -387,7 +387,7 @@ _MODULES = {
     "MemoryHooks": "memory.hooks",
     "MemoryHooksMiddleware": "graph.hook_middleware",
     "MemoryOrchestrator": "turn.orchestrator",
-    "MemorySettings": "cli.settings",
+    "MemorySettings": "core.settings",
     "MemoryState": "graph.recall",
     "MemoryStats": "core.memory",
     "MemoryType": "core.types",
