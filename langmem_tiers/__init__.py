@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from langmem_tiers.cli.settings import MemorySettings
     from langmem_tiers.consolidate.archive import ArchiveReport
     from langmem_tiers.consolidate.policy import (
         ArchivalPolicy,
@@ -57,7 +56,8 @@ if TYPE_CHECKING:
         StoreResult,
         Tier,
     )
-    from langmem_tiers.core.settings import CoordinatorSettings, OrchestratorSettings
+    from langmem_tiers.core.options import CoordinatorSettings, OrchestratorSettings
+    from langmem_tiers.core.settings import MemorySettings
     from langmem_tiers.core.stats import MemoryStats, RelationSize, TierStats
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
@@ -350,7 +350,7 @@ _MODULES = {
     "ConsolidationReport": "consolidate.report",
     "ConsolidationSchedule": "consolidate.schedule",
     "ConsolidationWorker": "graph.worker",
-    "CoordinatorSettings": "core.settings",
+    "CoordinatorSettings": "core.options",
     "DailySpend": "state.state",
     "DatabaseError": "core.errors",
     "DatabaseUnavailableError": "core.errors",
@@ -385,7 +385,7 @@ _MODULES = {
     "MemoryHooks": "memory.hooks",
     "MemoryHooksMiddleware": "graph.hook_middleware",
     "MemoryOrchestrator": "turn.orchestrator",
-    "MemorySettings": "cli.settings",
+    "MemorySettings": "core.settings",
     "MemoryState": "graph.recall",
     "MemoryStats": "core.stats",
     "MemoryType": "core.types",
@@ -399,7 +399,7 @@ _MODULES = {
     "NotSetUpError": "core.errors",
     "ORCHESTRATOR": "turn.layout",
     "OperationalState": "turn.persona",
-    "OrchestratorSettings": "core.settings",
+    "OrchestratorSettings": "core.options",
     "OutcomeReport": "learn.outcome",
     "OutcomeUnknownError": "core.errors",
     "PERSONA": "turn.layout",

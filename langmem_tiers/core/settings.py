@@ -1,166 +1,245 @@
-"""How a coordinator, an orchestrator and promotion go about it, and what a recall can be told."""
+"""Settings from a YAML file and the environment, read strictly.
+
+    memory:
+      coordinator:
+        model: null
+        embedding_model: null
+        query_timeout_ms: 500
+        max_context_items: 10
+      promotion:
+        min_access_count: 5
+        min_success_rate: 0.8
+        min_age_days: 7
+        min_projects: 2
+      orchestrator:
+        default_filters: {}
+        enable_tool_tracking: true
+        untracked_tools: [write_todos, search_memory, manage_memory, complete_reminder]
+        enable_skill_extraction: true
+      bounds:
+        value_bytes: 8388608
+        value_depth: 600
+        query_characters: 100000
+        filter_conditions: 1000
+        limit: 100000
+        batch: 100000
+        statement_timeout_ms: 60000
+
+These are the defaults, and each may be left out. `options.py` and `bounds.py` say what each means.
+The two models are made when they are asked for: nothing is sent to them unasked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import dataclasses
+import difflib
+import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final, Literal, TypedDict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from langmem_tiers.core.config import check_known
-from langmem_tiers.core.errors import ConfigurationError, short
-from langmem_tiers.core.memory import Tier
+import yaml  # type: ignore[import-untyped]
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.bounds import Bounds
+from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
+from langmem_tiers.core.options import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 
-class RecallOptions(TypedDict, total=False):
-    """What a recall can be told wherever one is made; `MemoryCoordinator.get_context` explains it.
+CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
+"""The environment variable that names the YAML file."""
 
-    Those that say whose memory is asked, `project_id` and `session_id`, belong to the context.
-    """
-
-    tiers: Sequence[Tier | str] | None
-    memory_types: Sequence[str] | None
-    tags: Iterable[str]
-    agent_id: str | None
-    limit: int | None
-    max_tokens: int | None
-    since: datetime | str | None
-    as_of: datetime | str | None
-    known_at: datetime | str | None
-    min_importance: float | None
-    filter: Mapping[str, Any] | None
-    deduplicate: bool
-    similarity_threshold: float
-    profile: str | Callable[..., Any] | None
-    cutoff: bool | None
-    review: Literal["rules", "model"] | None
-
-
-RECALL_OPTIONS: Final = ("project_id", "session_id", *RecallOptions.__annotations__, "embedding")
-"""All that one recall can be told: the options of `get_context`."""
+PREFIX = "LANGMEM_TIERS_MEMORY__"
+"""How the environment's settings begin; no other variable is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings:
-    """How the coordinator recalls: the specification's `memory.coordinator`.
+class MemorySettings:
+    """The settings of a coordinator, of promotion and of turns, and the bounds of a store.
 
-    The specification names a model and an embedding model. Here both are None: a default that
-    spends tokens would be a surprise, and would need a key. Without `model` every rule is
-    deterministic; without `embedding_model` the store embeds with what its `index` names.
+    Example:
+        ```python
+        from langmem_tiers.core.settings import MemorySettings
 
-    Raises:
-        ConfigurationError: for a value that cannot work; the message begins with its key.
+        env = {"LANGMEM_TIERS_MEMORY__COORDINATOR__MAX_CONTEXT_ITEMS": "20"}
+        settings = MemorySettings.load(env=env)
+        assert settings.coordinator.max_context_items == 20
+        ```
     """
 
-    model: str | None = None
-    """The chat model, as `init_chat_model` takes it; None uses none."""
-    embedding_model: str | None = None
-    """The embedding model, as `init_embeddings` takes it; None leaves it to the store."""
-    query_timeout_ms: int = 500
-    """Milliseconds that a recall may take (specification: 500)."""
-    max_context_items: int = 10
-    """Memories that a recall returns at most (specification: 10)."""
-    review_timeout_ms: int = 5000
-    """Milliseconds that models may take to review a storage (specification: 3 to 5 s)."""
-    relevance_timeout_ms: int = 2000
-    """Milliseconds that models may take to review a recall (specification: 1 to 2 s)."""
+    coordinator: CoordinatorSettings = field(default_factory=CoordinatorSettings)
+    promotion: PromotionSettings = field(default_factory=PromotionSettings)
+    orchestrator: OrchestratorSettings = field(default_factory=OrchestratorSettings)
+    bounds: Bounds = field(default_factory=Bounds)
 
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        _model_name(self.model, "model")
-        _model_name(self.embedding_model, "embedding_model")
-        _count(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
-        _count(self.max_context_items, "max_context_items", 1, 1000)
-        _count(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
-        _count(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str] | None = None, env: Mapping[str, str] | None = None
+    ) -> MemorySettings:
+        """Read a YAML file, and over it the environment.
 
+        The file is `path`, else what LANGMEM_TIERS_CONFIG names, else none. A variable is named
+        like `LANGMEM_TIERS_MEMORY__COORDINATOR__QUERY_TIMEOUT_MS`; its value is JSON, or else
+        text, and an empty one counts as not set. `env` stands for the process's environment.
 
-BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "complete_reminder")
-"""Tools by which an agent keeps its list of tasks (LangChain's) and its memory (this package's):
-their calls teach nothing, and what they answer is known already."""
+        Raises:
+            ConfigurationError: for a file that cannot be read, a key that is not known, or a
+                value that cannot work. Each source must be sound by itself.
+        """
+        env = os.environ if env is None else env
+        file = path if path is not None else env.get(CONFIG_VARIABLE) or None
+        settings = cls()
+        if file is not None:
+            settings = _over(settings, _document(Path(file)), f"in {os.fspath(file)}")
+        return _over(settings, _variables(env), f"in the environment, {PREFIX}…")
 
+    def chat_model(self) -> BaseChatModel | None:
+        """The chat model that `memory.coordinator.model` names, for `model=` of what takes one.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrchestratorSettings:
-    """How a turn goes about: the specification's configuration of the memory orchestrator.
-
-    Raises:
-        ConfigurationError: for a value that cannot work; the message begins with its key.
-    """
-
-    default_filters: Mapping[str, Any] = field(default_factory=dict)
-    """Options of `get_context` that hold for every recall of a turn: `agent_id`, `tags`, ….
-    Filters of a call go over them."""
-    enable_tool_tracking: bool = True
-    """Whether tool calls are kept as memories."""
-    untracked_tools: Sequence[str] = BOOKKEEPING
-    """Tools whose calls are not kept, by name."""
-    enable_skill_extraction: bool = True
-    """Whether a commit looks for skills in what the project's turns called."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        if not isinstance(self.default_filters, Mapping):
-            raise ConfigurationError(
-                f"default_filters is a mapping of options, not {short(self.default_filters)}"
-            )
-        check_known(self.default_filters, RECALL_OPTIONS, "default_filters")
-        names = self.untracked_tools
-        if isinstance(names, str) or not isinstance(names, Iterable):
-            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
-        object.__setattr__(self, "untracked_tools", tuple(names))
-        if not all(isinstance(one, str) for one in self.untracked_tools):
-            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
-        for key in ("enable_tool_tracking", "enable_skill_extraction"):
-            if not isinstance(getattr(self, key), bool):
-                raise ConfigurationError(f"{key} is true or false, not {short(getattr(self, key))}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromotionSettings:
-    """What a memory must have shown to become long_term: the specification's `memory.promotion`.
-
-    Access count, success rate and age must exceed their thresholds; the number of projects must
-    reach its own.
-
-    Raises:
-        ConfigurationError: for a value that cannot work; the message begins with its key.
-    """
-
-    min_access_count: int = 5
-    """Accesses to exceed (specification: more than 5)."""
-    min_success_rate: float = 0.8
-    """Share of the runs it was applied in to exceed (specification: more than 80 %)."""
-    min_age_days: float = 7
-    """Days to exceed (specification: older than 7)."""
-    min_projects: int = 2
-    """Projects it was used in (specification: 2 or more, in its table of criteria alone)."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        _count(self.min_access_count, "min_access_count", 0, _MAX_COUNT)
-        _number(self.min_success_rate, "min_success_rate", 0, 1)
-        _number(self.min_age_days, "min_age_days", 0, _MAX_DAYS)
-        _count(self.min_projects, "min_projects", 1, _MAX_COUNT)
-
-
-_HOUR_MS = 3_600_000
-_MAX_COUNT = 1_000_000
-_MAX_DAYS = 36_500
-
-
-def _model_name(value: object, key: str) -> None:
-    if value is not None and not (isinstance(value, str) and value.strip()):
-        raise ConfigurationError(
-            f"{key} names a model, such as 'provider:model', or is null, not {value!r}"
+        Raises:
+            ConfigurationError: if LangChain does not know it, or lacks its provider's package.
+            MissingExtraError: without the `langchain` extra.
+        """
+        name = self.coordinator.model
+        chat: BaseChatModel | None = _made(
+            "langchain.chat_models", "init_chat_model", "model", name
         )
+        return chat
+
+    def embeddings(self) -> Embeddings | None:
+        """The embeddings that `memory.coordinator.embedding_model` names, for a store's `index`.
+
+        Raises:
+            ConfigurationError: if its provider is not named, as in `openai:text-embedding-3-small`,
+                or its package lacks.
+            MissingExtraError: without the `langchain` extra.
+        """
+        name = self.coordinator.embedding_model
+        found: Embeddings | None = _made(
+            "langchain.embeddings", "init_embeddings", "embedding_model", name
+        )
+        return found
 
 
-def _count(value: object, key: str, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigurationError(f"{key} is a whole number from {low} to {high:,}, not {value!r}")
+def _made(module: str, function: str, key: str, name: str | None) -> Any:
+    """What a function of LangChain makes of a model's name; None of none."""
+    if name is None:
+        return None
+    try:
+        make = getattr(import_module(module), function)
+    except ImportError as error:
+        raise MissingExtraError(
+            "models of the settings need LangChain: pip install 'langmem-tiers[langchain]'"
+        ) from error
+    try:
+        return make(name)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(
+            f"memory.coordinator.{key} {name!r} names no model that is ready to use: {error}"
+        ) from error
 
 
-def _number(value: object, key: str, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ConfigurationError(f"{key} is a number from {low} to {high:,}, not {value!r}")
+_ROOT = {"memory": MemorySettings}
+_SECTIONS = {
+    "coordinator": CoordinatorSettings,
+    "promotion": PromotionSettings,
+    "orchestrator": OrchestratorSettings,
+    "bounds": Bounds,
+}
+
+
+def _document(file: Path) -> object:
+    try:
+        return yaml.safe_load(file.expanduser().read_bytes())
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{file} is not YAML: {error}") from error
+    except (OSError, RuntimeError) as error:  # the latter where ~somebody is nobody
+        raise ConfigurationError(
+            f"{file} cannot be read ({getattr(error, 'strerror', error)}): name a YAML file, by "
+            f"path or by {CONFIG_VARIABLE}, or leave both out"
+        ) from error
+
+
+def _variables(env: Mapping[str, str]) -> dict[str, Any]:
+    """What the environment sets, as a file would say it."""
+    given = {name.lower(): text for name, text in env.items() if name.startswith(PREFIX) and text}
+    document: dict[str, Any] = {}
+    for name, text in sorted(given.items()):
+        if any(one.startswith(f"{name}__") for one in given):
+            raise ConfigurationError(
+                f"{name.upper()} is given as a whole and in parts: give it in one way, else one "
+                "of the two would be lost"
+            )
+        *parents, key = name.removeprefix("langmem_tiers_").split("__")
+        section = document
+        for parent in parents:
+            section = section.setdefault(parent, {})
+        section[key] = _parsed(text)
+    return document
+
+
+def _parsed(text: str) -> Any:
+    """A text as JSON where it is any, such as 500, 0.8 or null; else as it is."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _over(settings: MemorySettings, document: object, origin: str) -> MemorySettings:
+    """The settings with what one source says put over them."""
+    try:
+        root = _part(document, (), _ROOT)
+        sections = _part(root.get("memory"), ("memory",), _SECTIONS)
+        for name, given in sections.items():
+            section = _replaced(getattr(settings, name), given, ("memory", name))
+            settings = dataclasses.replace(settings, **{name: section})
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error} ({origin})") from error
+    return settings
+
+
+def _replaced(section: Any, given: object, path: tuple[str, ...]) -> Any:
+    known = {one.name: one for one in dataclasses.fields(section)}
+    values = _part(given, path, known)
+    try:
+        return dataclasses.replace(section, **values)
+    except ConfigurationError as error:  # it begins with the key
+        raise ConfigurationError(".".join((*path, str(error)))) from error
+
+
+def _part(given: object, path: tuple[str, ...], known: Mapping[str, object]) -> Mapping[str, Any]:
+    """What stands under a path of keys, if it is a mapping of known keys, or nothing."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        where = ".".join(path) or "the document"
+        raise ConfigurationError(f"{where} holds {', '.join(known)}, each with a value: {given!r}")
+    for key in given:
+        if key not in known:
+            raise ConfigurationError(_unknown((*path, str(key)), known))
+    return given
+
+
+def _unknown(path: tuple[str, ...], known: Mapping[str, object]) -> str:
+    *parents, key = path
+    near = [".".join((*parents, one)) for one in difflib.get_close_matches(key, known, n=1)]
+    elsewhere = difflib.get_close_matches(key, _PATHS, n=1)
+    nearest = next(iter([*near, *(_PATHS[one] for one in elsewhere)]), None)
+    hint = f"did you mean {nearest}?" if nearest else f"known here: {', '.join(known)}"
+    return f"{'.'.join(path)} is not a setting; {hint}"
+
+
+_PATHS = {
+    "memory": "memory",
+    **{name: f"memory.{name}" for name in _SECTIONS},
+    **{
+        one.name: f"memory.{name}.{one.name}"
+        for name, section in _SECTIONS.items()
+        for one in dataclasses.fields(section)
+    },
+}
+"""Every known key and where it stands."""

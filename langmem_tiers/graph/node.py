@@ -16,7 +16,7 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.core.settings import RecallOptions
+from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.tracing import trace_id
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.graph.driven import ways

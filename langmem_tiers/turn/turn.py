@@ -16,7 +16,7 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.core.settings import RECALL_OPTIONS, OrchestratorSettings
+from langmem_tiers.core.options import RECALL_OPTIONS, OrchestratorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.remember.new import NewMemory, checked_text, label, to_write
 from langmem_tiers.store.store import TieredStore

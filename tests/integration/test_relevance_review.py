@@ -11,7 +11,7 @@ import pytest
 
 from langmem_tiers import InvalidInputError, ReviewResult
 from langmem_tiers.core.memory import facts
-from langmem_tiers.core.settings import CoordinatorSettings
+from langmem_tiers.core.options import CoordinatorSettings
 from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.review import Reviewer, Reviewers
 from tests.support.coordinating import Caller, calling, keys

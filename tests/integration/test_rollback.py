@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, RollbackError
-from langmem_tiers.core.settings import PromotionSettings
+from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from tests.support.coordinating import coordinator
