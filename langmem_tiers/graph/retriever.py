@@ -14,8 +14,8 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field
 
-from langmem_tiers.core.documents import to_document
 from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, then
@@ -97,12 +97,18 @@ class TieredMemoryRetriever(BaseRetriever):
         options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **given}
         options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
         found = get_context(self.memory, query, **options)
-        return then(found, lambda several: [to_document(one) for one in several])
+        return then(found, lambda several: [_document(one) for one in several])
 
     def _get_ls_params(self, **_: Any) -> LangSmithRetrieverParams:
         return LangSmithRetrieverParams(
             ls_retriever_name="tieredmemory", ls_vector_store_provider="TieredStore"
         )
+
+
+def _document(one: Recollection) -> Document:
+    """What it says as the page, all else as metadata."""
+    metadata = facts(one)
+    return Document(id=one.key, page_content=metadata.pop("content"), metadata=metadata)
 
 
 _OPTIONS = tuple(

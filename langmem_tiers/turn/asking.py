@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from langmem_tiers.core.answering import answer_awaited
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.threads import answer_awaited
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow
