@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from langmem_tiers.cli.settings import MemorySettings
     from langmem_tiers.consolidate.archive import ArchiveReport
     from langmem_tiers.consolidate.policy import (
         ArchivalPolicy,
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.session import SessionReport
     from langmem_tiers.consolidate.truth import History, Restoration, Retraction
     from langmem_tiers.core.bounds import Bounds
-    from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.errors import (
         ArchiveError,
         BudgetExceededError,
@@ -52,15 +50,15 @@ if TYPE_CHECKING:
     from langmem_tiers.core.memory import (
         Destination,
         MemoryContext,
-        MemoryStats,
         Recollection,
         Recollections,
-        RelationSize,
         ReviewResult,
         StoreResult,
         Tier,
-        TierStats,
     )
+    from langmem_tiers.core.options import CoordinatorSettings, OrchestratorSettings
+    from langmem_tiers.core.settings import MemorySettings
+    from langmem_tiers.core.stats import MemoryStats, RelationSize, TierStats
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
     from langmem_tiers.graph.hook_middleware import MemoryHooksMiddleware
@@ -351,7 +349,7 @@ _MODULES = {
     "ConsolidationReport": "consolidate.report",
     "ConsolidationSchedule": "consolidate.schedule",
     "ConsolidationWorker": "graph.worker",
-    "CoordinatorSettings": "core.config",
+    "CoordinatorSettings": "core.options",
     "DailySpend": "state.state",
     "DatabaseError": "core.errors",
     "DatabaseUnavailableError": "core.errors",
@@ -386,9 +384,9 @@ _MODULES = {
     "MemoryHooks": "memory.hooks",
     "MemoryHooksMiddleware": "graph.hook_middleware",
     "MemoryOrchestrator": "turn.orchestrator",
-    "MemorySettings": "cli.settings",
+    "MemorySettings": "core.settings",
     "MemoryState": "graph.recall",
-    "MemoryStats": "core.memory",
+    "MemoryStats": "core.stats",
     "MemoryType": "core.types",
     "MemoryTypes": "core.types",
     "MergePolicy": "consolidate.policy",
@@ -400,7 +398,7 @@ _MODULES = {
     "NotSetUpError": "core.errors",
     "ORCHESTRATOR": "turn.layout",
     "OperationalState": "turn.persona",
-    "OrchestratorSettings": "core.config",
+    "OrchestratorSettings": "core.options",
     "OutcomeReport": "learn.outcome",
     "OutcomeUnknownError": "core.errors",
     "PERSONA": "turn.layout",
@@ -417,7 +415,7 @@ _MODULES = {
     "Recollection": "core.memory",
     "Recollections": "core.memory",
     "Reflexion": "learn.reflexion",
-    "RelationSize": "core.memory",
+    "RelationSize": "core.stats",
     "Released": "remember.quarantine",
     "Reminder": "remind.intentions",
     "Restoration": "consolidate.truth",
@@ -443,7 +441,7 @@ _MODULES = {
     "Task": "state.state",
     "Tier": "core.memory",
     "TierConflictError": "core.errors",
-    "TierStats": "core.memory",
+    "TierStats": "core.stats",
     "TierView": "store.tier",
     "TieredMemoryError": "core.errors",
     "TieredMemoryMiddleware": "graph.middleware",

@@ -10,7 +10,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.core.memory import RecallOptions, Recollection, Recollections
+from langmem_tiers.core.memory import Recollection, Recollections
+from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.agents import (

@@ -15,7 +15,8 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import MemoryContext, RecallOptions
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.tracing import trace_id
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.graph.driven import ways

@@ -10,8 +10,8 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.bounds import Bounds
-from langmem_tiers.core.documents import facts
-from langmem_tiers.core.memory import RecallOptions, Recollection
+from langmem_tiers.core.memory import Recollection, facts
+from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import add_messages

@@ -14,8 +14,8 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field
 
-from langmem_tiers.core.documents import to_document
 from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, then
@@ -90,7 +90,7 @@ class TieredMemoryRetriever(BaseRetriever):
     def _found(self, query: str, k: int | None, options: Mapping[str, Any]) -> Flow[list[Document]]:
         """The documents of one call, which is a run of its own already."""
         found = get_context(self.memory, query, **self._options(k, options))
-        return then(found, lambda several: [to_document(one) for one in several])
+        return then(found, lambda several: [_document(one) for one in several])
 
     def _options(self, k: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
         """The options of one call over those of the retriever, by get_context's names."""
@@ -111,6 +111,12 @@ class TieredMemoryRetriever(BaseRetriever):
         return LangSmithRetrieverParams(
             ls_retriever_name="tieredmemory", ls_vector_store_provider="TieredStore"
         )
+
+
+def _document(one: Recollection) -> Document:
+    """What it says as the page, all else as metadata."""
+    metadata = facts(one)
+    return Document(id=one.key, page_content=metadata.pop("content"), metadata=metadata)
 
 
 _OPTIONS = tuple(

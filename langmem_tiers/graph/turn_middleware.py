@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, NotRequired, TypeVar
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
+from langmem_tiers.core.options import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.agents import (
     AgentMiddleware,

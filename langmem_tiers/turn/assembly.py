@@ -8,9 +8,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from langmem_tiers.core.answering import answer_awaited
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.threads import answer_awaited
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.remember.gate import keepable

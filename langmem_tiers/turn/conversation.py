@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.explain import shortened
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
-from langmem_tiers.core.memory import RECALL_OPTIONS, Recollection
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.recall.candidates import Candidate

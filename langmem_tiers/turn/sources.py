@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
-from langmem_tiers.core.answering import answers_awaited
 from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
     InvalidTypeError,
     short,
 )
+from langmem_tiers.core.threads import answers_awaited
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look

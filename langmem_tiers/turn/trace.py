@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 from urllib.parse import quote
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.explain import LINE, plain, shortened
 from langmem_tiers.core.memory import MemoryContext, StoreResult
+from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.turn.spending import BudgetStatus

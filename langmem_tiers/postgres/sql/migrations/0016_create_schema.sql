@@ -1,10 +1,10 @@
--- Today's schema, to be read in one piece. What setup runs are the migrations; a test proves
--- that they add up to this. The vector tables, whose shape is configured, are in vectors.sql.
+-- The whole schema; a database with a number below this file's is refused. The vector tables, whose
+-- shape is configured, are in vectors.sql.
 
 CREATE EXTENSION IF NOT EXISTS vector;
 CREATE SCHEMA IF NOT EXISTS {memory};
 -- The migrations that have run here, each with the checksum of its file.
-CREATE TABLE IF NOT EXISTS {memory}.migrations (
+CREATE TABLE {memory}.migrations (
     version    integer PRIMARY KEY,
     name       text NOT NULL,
     checksum   text NOT NULL,
