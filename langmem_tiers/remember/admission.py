@@ -186,7 +186,7 @@ def carry_out_admitted(
         after=(
             *quarantine_calls(puts, now),
             *awaiting_calls(puts),
-            *_derive_calls(puts, now),
+            *derive_calls(puts, now),
             *further,
         ),
     )
@@ -321,12 +321,14 @@ def awaiting_calls(puts: Sequence[Write]) -> list[Call]:
     ]
 
 
-def _derive_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
+def derive_calls(
+    puts: Sequence[Write], now: datetime, event_of: Callable[[Write], str] = lambda _: str(uuid4())
+) -> Iterator[Call]:
     """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
     derived = [one for one in puts if one.sources]
     for tenant in sorted({one.place.tenant for one in derived}):
         mine = [one for one in derived if one.place.tenant == tenant]
-        events = {(one.place, one.key): str(uuid4()) for one in mine}
+        events = {(one.place, one.key): event_of(one) for one in mine}
         pairs = [(one, place, key) for one in mine for place, key in one.sources]
         params = {
             **keys_of([one for one, _, _ in pairs]),
