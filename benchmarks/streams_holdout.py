@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from benchmarks.streams_worlds import EFFECTS, Family, Share, chance_of_success
 from langmem_tiers.learn.evidence import HoldoutCounts, difference_interval, uplifts
-from langmem_tiers.learn.holdout import held_out
+from langmem_tiers.learn.outcome import held_out
 
 LESSONS = 10
 """In a hold-out trial; the first helps, the others are noise."""

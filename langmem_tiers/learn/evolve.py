@@ -23,7 +23,7 @@ from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.remember.new import NewMemory
 
 Valence = Literal["positive", "neutral", "negative"]
-Extract = Callable[[str], Sequence[str]]
+Entities = Callable[[str], Sequence[str]]
 """Who and what a text is about."""
 
 PARTS = {
@@ -57,6 +57,35 @@ _WHOLE_SENTENCES = re.compile(rf".{{{PART_CHARACTERS // 2},}}[.!?…](?= )")
 
 _SATISFACTION = ("user_satisfaction", "satisfaction_score")
 _INCOME = ("revenue_generated", "total_revenue")
+
+_UPPER = "[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]"
+_MARKED = r"(?<![\w@#/&])[@#]\w+(?:[.-]\w+)*"
+_NAME = rf"{_UPPER}(?=[\w+#])\w*(?:[&-]\w+)*[+#]*"
+_MENTION = re.compile(rf"({_MARKED})|(?<![\w@#/.+-]){_NAME}(?: {_NAME})*")
+_OPENS = re.compile(r"(?:\A|[.!?…:;\n\"“«])\W*\Z")
+_MOST_WORDS = 5  # longer runs of capitalised words are headlines, or shouting
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a text by their form: @handles, #tags and runs of capitalised words.
+
+    A word that begins a sentence is part of a name only where it is one elsewhere in the text, or
+    is spelled like PostgreSQL.
+    """
+    found = [(one[0].split(), not one[1] and _opens(one)) for one in _MENTION.finditer(text)]
+    inside = {word for words, opens in found for word in words[opens:]}
+    names = (words[opens and not _is_named(words[0], inside) :] for words, opens in found)
+    return [" ".join(words) for words in names if 0 < len(words) <= _MOST_WORDS]
+
+
+def _is_named(word: str, inside: set[str]) -> bool:
+    return word in inside or word[1:] != word[1:].lower()
+
+
+def _opens(found: re.Match[str]) -> bool:
+    """Whether a sentence begins there."""
+    start = found.start()
+    return _OPENS.search(found.string, max(start - 3, 0), start) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +158,12 @@ def evolve(
     success_metrics: Mapping[str, Any],
     *,
     threshold: float = WORTH_REMEMBERING,
-    extract: Extract = names_in,
+    extract_entities: Entities = names_in,
 ) -> Evolved:
     """Make a learning of an interaction; `worth` says whether to store it, `reason` why.
 
-    `extract` finds its entities, where it names none itself. Without one of your own no model is
-    asked: the same interaction always becomes the same memory.
+    `extract_entities` finds its entities in its texts, where it names none itself. Without one of
+    your own no model is asked: the same interaction always becomes the same memory.
 
     Raises:
         InvalidInputError: The interaction says nothing, a metric cannot be, or the threshold is
@@ -146,7 +175,7 @@ def evolve(
         importance=importance_of(interaction, success_metrics),
         threshold=_number(threshold, "threshold", 0, 1),
         emotional_valence=valence_of(success_metrics),
-        entities=entities_of(interaction, extract),
+        entities=entities_of(interaction, extract_entities),
         context=context_of(interaction),
         platform_source=text_of(interaction, "platform") or "unknown",
         success_metrics=dict(success_metrics),
@@ -280,31 +309,9 @@ def _mark(marks: Mapping[str, Any], name: str) -> bool | None:
     return given
 
 
-# ---- who and what it is about ---------------------------------------------------------------
-
-_UPPER = "[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]"  # noqa: RUF001 - capitals of three scripts
-_MARKED = r"(?<![\w@#/&])[@#]\w+(?:[.-]\w+)*"
-_NAME = rf"{_UPPER}\w+(?:[&-]\w+)*[+#]*"
-_MENTION = re.compile(rf"({_MARKED})|(?<![\w@#/.+-]){_NAME}(?: {_NAME})*")
-_OPENS = re.compile(r"(?:\A|[.!?…:;\n\"“«])\W*\Z")
-_MOST_WORDS = 5  # longer runs of capitalised words are headlines, or shouting
-
-
-def names_in(text: str) -> list[str]:
-    """The names in a text by their form: @handles, #tags and runs of capitalised words.
-
-    A word that begins a sentence is part of a name only where it is one elsewhere in the text.
-    """
-    found = [
-        (one[0].split(), not one[1] and bool(_OPENS.search(text, max(one.start() - 3, 0), one.start())))
-        for one in _MENTION.finditer(text)
-    ]
-    inside = {word for words, opens in found for word in words[opens:]}
-    names = (words if words[0] in inside else words[opens:] for words, opens in found)
-    return [" ".join(words) for words in names if 0 < len(words) <= _MOST_WORDS]
-
-
-def entities_of(interaction: Mapping[str, Any], extract: Extract = names_in) -> tuple[str, ...]:
+def entities_of(
+    interaction: Mapping[str, Any], extract_entities: Entities = names_in
+) -> tuple[str, ...]:
     """Who and what an interaction is about, in order of appearance, each once whatever its case.
 
     Its own `entities`, if it has that field; else what is extracted of all its texts.
@@ -315,7 +322,7 @@ def entities_of(interaction: Mapping[str, Any], extract: Extract = names_in) -> 
     parts, context = parts_of(interaction), context_of(interaction)
     given = interaction.get("entities")
     told = [*parts.values(), *([context] if isinstance(context, str) else [])]
-    found = texts_of(extract("\n".join(told)) if given is None else given, "entities")
+    found = texts_of(extract_entities("\n".join(told)) if given is None else given, "entities")
     # Turned round, so that the first spelling of a name wins.
     spelled = {name.casefold(): name for name in reversed(found)}
     return tuple(spelled[name] for name in dict.fromkeys(map(str.casefold, found)))

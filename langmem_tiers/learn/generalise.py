@@ -155,17 +155,35 @@ def _within_code(text: str, start: int, end: int) -> bool:
 # ---- what identifies by its form ------------------------------------------------------------
 
 _ENDS: Final = re.compile(r"(?i)com|org|net|edu|gov|mil|internal|intranet|lan|corp|localdomain")
-_OTHER_ENDS: Final = re.compile(r"(?i)dev|cloud|tech|xyz|local|[a-z]{2}")
+_OTHER_ENDS: Final = re.compile(
+    r"(?i)io|dev|ai|co|cloud|tech|xyz|local"
+    r"|eu|uk|de|fr|nl|pl|se|ch|dk|fi|cz|ru|jp|cn|kr|au|nz|ca|br|mx|za"
+)
 """Ends of hosts that are ends of code as well (`threading.local`): more is asked of them."""
+_NO_HOSTS: Final = frozenset({"self", "this", "cls", "asp", "vb"})
 _LABELS: Final = 3
 _ROOTS: Final = frozenset({"home", "Users", "usr", "var", "opt", "srv", "mnt", "Volumes"})
-_FOLDERS: Final = _ROOTS | {"src", "lib", "libs", "tests", "apps", "packages", "etc", "tmp"}
+_FOLDERS: Final = _ROOTS | {
+    "src",
+    "lib",
+    "libs",
+    "tests",
+    "apps",
+    "packages",
+    "etc",
+    "tmp",
+    "node_modules",
+}
 _FILE: Final = re.compile(r".*[^.]\.[A-Za-z][A-Za-z0-9]{0,4}")
 _STANDARDS: Final = (
     r"UTF|SHA|ISO|RFC|PEP|CVE|CWE|AES|GPT|RSA|MD|IEEE|ECMA|EC|ES|HS|RS|PS|TLS|SSL|HTTP|IPV|ARM|CP"
     r"|LATIN|WINDOWS|COVID|USB|UCS|BASE|CRC|FP|BLAKE|ED|DES|UTC|GMT|ANSI|FIPS|KOI8|ORA"
 )
 """What is named like a ticket: UTF-8, SHA-256, ISO-8601."""
+_UNITS: Final = (
+    r"(?:[mµun]?s|px|[kKMGTP]?i?[bB]|k|m|x|h|d|bytes?|chars?|characters|tokens?|rows?|items?"
+    r"|records?|times|seconds?|milliseconds?|requests?|connections?|users?|lines?|%)"
+)
 _MIXED: Final = 5
 """Changes between letters and digits that nobody would say; `sha256sum` has two."""
 _SECRET, _LONG, _DIGITS, _SHORTEST_WORD = 16, 20, 2, 3
@@ -174,6 +192,8 @@ _SECRET, _LONG, _DIGITS, _SHORTEST_WORD = 16, 20, 2, 3
 
 def _host(found: re.Match[str]) -> str:
     *labels, end = found["name"].split(".")
+    if end == "NET" or labels[0].lower() in _NO_HOSTS:
+        return found[0]
     told = len(labels) + 1 >= _LABELS or found["port"] or "-" in found["name"]
     return HOST if _ENDS.fullmatch(end) or (told and _OTHER_ENDS.fullmatch(end)) else found[0]
 
@@ -253,7 +273,10 @@ _KEY: Final = (
 _HEX: Final = "[0-9a-fA-F]"
 _SECRETS: Final = (
     # keys and certificates in PEM, JSON web tokens, tokens that say whose they are
-    (r"-----BEGIN [A-Z0-9 ]{1,40}-----[\sA-Za-z0-9+/=]*+(?:-----END [A-Z0-9 ]{1,40}-----)?", SECRET),
+    (
+        r"-----BEGIN [A-Z0-9 ]{1,40}-----[\sA-Za-z0-9+/=]*+(?:-----END [A-Z0-9 ]{1,40}-----)?",
+        SECRET,
+    ),
     (r"(?<![\w-])eyJ[\w-]{8,}+(?:\.[\w-]++){1,2}", SECRET),
     (
         _START + r"(?:(?:sk|pk|rk|gh[a-z]|github_pat|glpat|xox[a-z]|hf|npm|pypi|whsec|shpat)[-_]"
@@ -277,8 +300,10 @@ _SECRETS: Final = (
 )
 _FORMS: Final = (
     (
-        r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,20}://"
-        r"[^\s<>\"'`)\]}]*[^\s<>\"'`)\]}.,;:!?]",
+        (
+            r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,20}://"
+            r"[^\s<>\"'`)\]}]*[^\s<>\"'`)\]}.,;:!?]"
+        ),
         URL,
     ),
     # bob@acme.com, deploy@prod-db-1
@@ -296,8 +321,10 @@ _FORMS: Final = (
     ),
     (rf"(?<![\w:])(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?![\w:])", _ip6),
     (
-        r"(?<![\w-])(?<!\w\.)(?P<name>(?:[\w-]{1,63}\.){1,20}[A-Za-z]{2,12})"
-        r"(?P<port>:[0-9]{1,5})?(?![\w-])(?!\.\w)(?:/(?:[\w@+~%$=&#*/-]|\.(?=\w))*+)?",
+        (
+            r"(?<![\w-])(?<!\w\.)(?P<name>(?:[\w-]{1,63}\.){1,20}[A-Za-z]{2,12})"
+            r"(?P<port>:[0-9]{1,5})?(?![\w-])(?!\.\w)(?:/(?:[\w@+~%$=&#*/-]|\.(?=\w))*+)?"
+        ),
         _host,
     ),
     (r"(?<![\w.-])[A-Za-z]\w*+(?:-\w++)+:[0-9]{4,5}(?![\w.:])", HOST),
@@ -319,10 +346,10 @@ _NUMBERED: Final = (
         ID,
     ),
     (_START + rf"(?:0[xX])?(?=[0-9]*+[a-fA-F]|0[xX]){_HEX}{{8,}}+" + _END, ID),
-    # 48213; round numbers, fractions and error codes identify nobody
+    # 48213; round numbers, quantities and error codes identify nobody
     (
         r"(?<![0-9])(?<![0-9][.,])(?<!CVE-[0-9]{4}-)(?<!SQLSTATE[ :=\[])(?<!ORA-)(?<![Ee]rror )"
-        r"(?![1-9][0-9]?0{4,}(?![0-9]))[0-9]{5,}+(?!\.[0-9])",
+        r"(?![1-9][0-9]?0{4,}(?![0-9]))[0-9]{5,}+(?!\.[0-9])(?! ?" + _UNITS + _END + ")",
         ID,
     ),
     # a8Kd92mXq0ZpL3vT7w

@@ -103,11 +103,14 @@ def reflector_of(model: BaseChatModel) -> Reflector:
     checked_model(model)
 
     def call(attempt: FailedAttempt) -> Reflexion:
-        answer = ask(model, Reflected, _shown_attempt(attempt), lambda one: _lesson(attempt, one))
+        shown = _shown_attempt(attempt)
+        answer = ask(model, Reflected, shown, lambda one: _lesson(attempt, one))
         return _lesson(attempt, answer)
 
     async def acall(attempt: FailedAttempt) -> Reflexion:
-        answer = await aask(model, Reflected, _shown_attempt(attempt), lambda one: _lesson(attempt, one))
+        answer = await aask(
+            model, Reflected, _shown_attempt(attempt), lambda one: _lesson(attempt, one)
+        )
         return _lesson(attempt, answer)
 
     return Reflector(call, acall)
