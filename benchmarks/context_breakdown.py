@@ -24,8 +24,8 @@ from langmem_tiers.core.memory import Recollection
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.recall.candidates import read_rows, recollection
 from langmem_tiers.recall.evidence import judge, shipped
+from langmem_tiers.recall.profiles import Asked, profile_named, rank
 from langmem_tiers.recall.question import read_question
-from langmem_tiers.recall.rank import Asked, profile_named, rank
 
 STATEMENT = "statement (Postgres, round trip)"
 DECODE = "fetch and decode the rows"

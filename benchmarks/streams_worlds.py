@@ -13,7 +13,7 @@ from typing import NamedTuple
 from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.policy import BETA, SPECIFIED, PromotionPolicy, decide, should_demote
-from langmem_tiers.recall.rank import Asked, rank
+from langmem_tiers.recall.profiles import Asked, rank
 
 
 class Family(StrEnum):
