@@ -25,7 +25,7 @@
         batch: 100000
         statement_timeout_ms: 60000
 
-These are the defaults, and each may be left out. `config.py` and `bounds.py` say what each means.
+These are the defaults, and each may be left out. `options.py` and `bounds.py` say what each means.
 The two models are made when they are asked for: nothing is sent to them unasked.
 """
 
@@ -46,8 +46,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.bounds import Bounds
-from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
+from langmem_tiers.core.options import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 
 CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
 """The environment variable that names the YAML file."""

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from langmem_tiers.core.daemons import Daemons
 from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.core.threads import Daemons
 from langmem_tiers.postgres.embedded import EmbeddedPostgres
 from langmem_tiers.postgres.flow import Ask, Flow, arun, run
 from langmem_tiers.postgres.pool import AsyncDatabase, Database, Target
