@@ -19,9 +19,8 @@ PEERS_TESTS = $(shell grep -rl --include='*.py' 'mark\.peers' tests)
 unit test test-16 test-peers proof: export PYTHONDONTWRITEBYTECODE =
 unit test test-16 test-peers proof: export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/bytecode
 
-DEMO_EXTRAS := embedded,local,demo
+DEMO_EXTRAS := cli,embedded,langgraph,local
 DEV_EXTRAS := dev
-ALL_EXTRAS := dev,mcp,notebooks,openai
 # Packages beside which this one is used, and which hold others back: an environment of their own.
 PEERS_EXTRAS := dev,langchain-postgres
 PEERS := deepagents langmem
@@ -40,7 +39,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: $(VENV)/.demo-stamp ## Show tiered memory at work on a Postgres of its own: no server, no key
-	@$(BIN)/langmem-tiers demo
+	@$(BIN)/python -m demo
 
 # ---- while developing -----------------------------------------------------------------------
 
@@ -163,7 +162,7 @@ bench-gate: $(VENV)/.dev-stamp ## Measure what the gate lets through and what it
 .PHONY: constraints
 constraints: ## Refresh constraints.txt to the newest releases that pyproject.toml allows
 	@$(PYTHON) -m venv --clear $(VENV)-constraints
-	@$(VENV)-constraints/bin/python -m pip install -qq uv -e '.[$(ALL_EXTRAS)]'
+	@$(VENV)-constraints/bin/python -m pip install -qq uv -e '.[$(DEV_EXTRAS)]'
 	@sed '/^[^#]/d' constraints.txt > constraints.new
 	@$(VENV)-constraints/bin/python -m pip freeze --exclude-editable >> constraints.new
 	@mv constraints.new constraints.txt

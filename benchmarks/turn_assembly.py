@@ -37,8 +37,7 @@ from langmem_tiers import (
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Call, Flow, Query, Script
 from langmem_tiers.turn.fitting import assemble
-from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.layout import ORCHESTRATOR
+from langmem_tiers.turn.layout import ORCHESTRATOR, Fragment, Section
 from langmem_tiers.turn.memories import circumstances
 
 MEMORIES, TOKENS = 10_000, 8_000

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.learn.evidence import Evidence, chance_at_most
 
 Rule = Literal["thresholds", "beta"]

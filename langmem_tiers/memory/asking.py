@@ -9,10 +9,11 @@ from difflib import get_close_matches
 from typing import Any, Unpack, cast
 
 from langmem_tiers.core.bounds import DEFAULT, Bounds
-from langmem_tiers.core.config import CoordinatorSettings, VectorOptions
+from langmem_tiers.core.config import VectorOptions
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, MemoryContext, RecallOptions, Tier
+from langmem_tiers.core.memory import TIERS, MemoryContext, Tier
 from langmem_tiers.core.namespaces import scope, utf8_bytes
+from langmem_tiers.core.options import CoordinatorSettings, RecallOptions
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, pack
 from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named

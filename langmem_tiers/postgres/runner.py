@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from langmem_tiers.core.daemons import Daemons
 from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.core.threads import Daemons
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import AsyncDatabase, arun
 from langmem_tiers.postgres.session_sync import Database, run

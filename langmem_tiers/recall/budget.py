@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.explain import shortened
 from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.reading import shortened
 from langmem_tiers.recall.knapsack import NEGLIGIBLE, NO_ROOM, Knapsack, pack
 from langmem_tiers.recall.usefulness import Usefulness, usefulness
 

@@ -21,7 +21,8 @@ from langmem_tiers.core.config import (
     parse_index,
 )
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.memory import RelationSize, Tier, TierStats
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.stats import RelationSize, TierStats
 from langmem_tiers.postgres.embedded import EmbeddedPostgres
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow

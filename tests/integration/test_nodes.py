@@ -24,8 +24,7 @@ from langmem_tiers import (
     Tier,
     TieredStore,
 )
-from langmem_tiers.core.config import CoordinatorSettings
-from langmem_tiers.core.memory import RECALL_OPTIONS, RecallOptions
+from langmem_tiers.core.options import RECALL_OPTIONS, CoordinatorSettings, RecallOptions
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool

@@ -17,15 +17,16 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 
-from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.demo.tasks import FAMILIES, Task, execute
-from langmem_tiers.graph.learn import (
+from demo.tasks import FAMILIES, Task, execute
+from langmem_tiers import (
+    MemoryContext,
+    MemoryState,
+    TieredStore,
     create_outcome_node,
     create_promotion_node,
+    create_recall_node,
     create_reflexion_node,
 )
-from langmem_tiers.graph.recall import MemoryState, create_recall_node
-from langmem_tiers.store.store import TieredStore
 
 
 class State(MemoryState, total=False):
@@ -53,10 +54,9 @@ def build_agent(store: TieredStore) -> Agent:
 
     Example:
         ```python
+        from demo.agent import asked, build_agent, errors
+        from demo.tasks import tasks
         from langmem_tiers import MemoryContext, TieredStore
-        from langmem_tiers.demo import build_agent
-        from langmem_tiers.demo.agent import asked, errors
-        from langmem_tiers.demo.tasks import tasks
 
         with TieredStore.embedded("./.memory") as store:
             agent = build_agent(store)

@@ -8,15 +8,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from rich.console import Group
-from rich.panel import Panel
-from rich.table import Table
 
-from langmem_tiers.cli.rendering import recollection_why
-from langmem_tiers.core.memory import MemoryContext, Tier
-from langmem_tiers.demo.panels import grid, panel
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.store.store import TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 
 USER = "ada"
 FACTS = (
@@ -50,8 +43,8 @@ def build_graph(store: TieredStore) -> Graph:
 
     Example:
         ```python
+        from demo.conversation import build_graph
         from langmem_tiers import MemoryContext, TieredStore
-        from langmem_tiers.demo import build_graph
 
         with TieredStore.embedded("./.memory") as store:
             graph = build_graph(store)
@@ -102,7 +95,7 @@ def recall(state: State, runtime: Runtime[MemoryContext]) -> State:
         "key": best.key,
         "tier": best.tier.value,
         "score": best.score,
-        "why": recollection_why(best),
+        "explanation": dict(best.explanation),
     }
     return {"answer": f'You told me: "{best.content}"', "recalled": recalled}
 
@@ -111,62 +104,9 @@ def _memory(runtime: Runtime[MemoryContext]) -> MemoryCoordinator:
     return MemoryCoordinator(cast("TieredStore", runtime.store), context=runtime.context)
 
 
-def conversation(store: TieredStore) -> list[Panel]:
-    """Hold conversations in three threads; what was stored where, what was recalled and why."""
-    graph = build_graph(store)
-    return [_told(graph), _asked(graph), _moved(store, graph)]
-
-
-def _told(graph: Graph) -> Panel:
-    table = grid("tier", "type", "key", "the user said")
-    for said, kind in (*((fact, "semantic") for fact in FACTS), (MOOD, "working")):
-        stored = _turn(graph, "monday", said, kind)["stored"]
-        table.add_row(stored["tier"], kind, stored["key"], said)
-    return panel("1. Thread “monday”: remembered word for word", table)
-
-
-def _asked(graph: Graph) -> Panel:
-    table = grid("question and answer", "tier", "score", "why")
-    for question in QUESTIONS:
-        _add_answer(table, question, _turn(graph, "friday", question))
-    return panel("2. Thread “friday”, which saw none of it: recalled from the store", table)
-
-
-def _moved(store: TieredStore, graph: Graph) -> Panel:
-    namespace = MemoryContext(tenant=USER, session_id="monday").namespace(Tier.SHORT_TERM)
-    key = _key_of(store, namespace, MOOD)
-    table = grid("tier", "key", "created", "expires")
-    before = store.tier(Tier.SHORT_TERM).get(namespace, key)
-    table.add_row(Tier.SHORT_TERM, key, "at first", "one hour after it was last read")
-    for tier in (Tier.WORKING, Tier.LONG_TERM):
-        store.move(namespace, key, tier)
-        item = store.tier(tier).get(namespace, key)
-        same = item is not None and before is not None and item.created_at == before.created_at
-        table.add_row(tier, key, "the same" if same else "anew", "never")
-    answers = grid("question and answer", "tier", "score", "why")
-    question = "Should answers be short?"
-    _add_answer(answers, question, _turn(graph, "sunday", question))
-    title = "3. It moves up and stays itself: now any thread recalls it"
-    return panel(title, Group(table, "", answers))
-
-
-def _turn(graph: Graph, thread: str, said: str, memory_type: str = "semantic") -> dict[str, Any]:
+def turn(graph: Graph, thread: str, said: str, memory_type: str = "semantic") -> State:
+    """Say something in a thread."""
     context = MemoryContext(tenant=USER, session_id=thread)
     config: RunnableConfig = {"configurable": {"thread_id": thread}}
-    return graph.invoke({"said": said, "memory_type": memory_type}, config, context=context)
-
-
-def _key_of(store: TieredStore, namespace: tuple[str, ...], said: str) -> str:
-    (item,) = store.search(namespace, filter={"content": said})
-    return item.key
-
-
-def _add_answer(table: Table, question: str, state: dict[str, Any]) -> None:
-    recalled = state["recalled"]
-    score = f"{recalled['score']:.2f}"
-    table.add_row(
-        f"{question}\n{state['answer']}",
-        recalled["tier"],
-        score,
-        recalled["why"].replace(", ", "\n"),
-    )
+    run = graph.invoke({"said": said, "memory_type": memory_type}, config, context=context)
+    return cast("State", run)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.demo.agent import (
+from demo.agent import (
     Agent,
     asked,
     build_agent,
@@ -16,10 +15,9 @@ from langmem_tiers.demo.agent import (
     build_promoter,
     errors,
 )
-from langmem_tiers.demo.agent import State as Run
-from langmem_tiers.demo.tasks import Task, tasks
-from langmem_tiers.learn.signature import signature
-from langmem_tiers.store.store import TieredStore
+from demo.agent import State as Run
+from demo.tasks import Task, tasks
+from langmem_tiers import MemoryContext, TieredStore, signature
 
 TENANT = "acme"
 DAYS = 9

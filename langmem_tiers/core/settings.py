@@ -25,7 +25,7 @@
         batch: 100000
         statement_timeout_ms: 60000
 
-These are the defaults, and each may be left out. `config.py` and `bounds.py` say what each means.
+These are the defaults, and each may be left out. `options.py` and `bounds.py` say what each means.
 The two models are made when they are asked for: nothing is sent to them unasked.
 """
 
@@ -44,11 +44,10 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from langmem_tiers.core.bounds import Bounds
-from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
+from langmem_tiers.core.options import CoordinatorSettings, OrchestratorSettings, PromotionSettings
 
 CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
 """The environment variable that names the YAML file."""
@@ -63,7 +62,7 @@ class MemorySettings:
 
     Example:
         ```python
-        from langmem_tiers.cli.settings import MemorySettings
+        from langmem_tiers.core.settings import MemorySettings
 
         env = {"LANGMEM_TIERS_MEMORY__COORDINATOR__MAX_CONTEXT_ITEMS": "20"}
         settings = MemorySettings.load(env=env)
@@ -125,14 +124,6 @@ class MemorySettings:
         return found
 
 
-class _Root(BaseSettings):
-    """What the environment may set, and how its names are made."""
-
-    model_config = SettingsConfigDict(env_prefix="LANGMEM_TIERS_", env_nested_delimiter="__")
-
-    memory: MemorySettings = MemorySettings()
-
-
 def _made(module: str, function: str, key: str, name: str | None) -> Any:
     """What a function of LangChain makes of a model's name; None of none."""
     if name is None:
@@ -173,28 +164,29 @@ def _document(file: Path) -> object:
 
 
 def _variables(env: Mapping[str, str]) -> dict[str, Any]:
-    source = EnvSettingsSource(_Root)
-    given = {
-        name.lower(): text for name, text in sorted(env.items()) if name.startswith(PREFIX) and text
-    }
-    for name in given:
+    """What the environment sets, as a file would say it."""
+    given = {name.lower(): text for name, text in env.items() if name.startswith(PREFIX) and text}
+    document: dict[str, Any] = {}
+    for name, text in sorted(given.items()):
         if any(one.startswith(f"{name}__") for one in given):
             raise ConfigurationError(
                 f"{name.upper()} is given as a whole and in parts: give it in one way, else one "
                 "of the two would be lost"
             )
-    source.env_vars = given
-    return {name: _parsed(value) for name, value in source().items()}
+        *parents, key = name.removeprefix("langmem_tiers_").split("__")
+        section = document
+        for parent in parents:
+            section = section.setdefault(parent, {})
+        section[key] = _parsed(text)
+    return document
 
 
-def _parsed(value: Any) -> Any:
-    """Texts as JSON where they are any, such as 500, 0.8 or null; else as they are."""
-    if isinstance(value, dict):
-        return {key: _parsed(one) for key, one in value.items()}
+def _parsed(text: str) -> Any:
+    """A text as JSON where it is any, such as 500, 0.8 or null; else as it is."""
     try:
-        return json.loads(value)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return value
+        return text
 
 
 def _over(settings: MemorySettings, document: object, origin: str) -> MemorySettings:

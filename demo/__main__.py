@@ -1,7 +1,9 @@
-"""The demonstration from beginning to end, on a Postgres of its own."""
+"""`make demo`, or `python -m demo`: the demonstration, on a Postgres of its own."""
 
 from __future__ import annotations
 
+import argparse
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +11,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.demo.conversation import USER, conversation
-from langmem_tiers.demo.days import Clock, nine_days
-from langmem_tiers.demo.report import failures, life_of_a_lesson
-from langmem_tiers.store.store import TieredStore
+from demo.conversation import USER
+from demo.days import Clock, nine_days
+from demo.report import conversation, failures, life_of_a_lesson
+from langmem_tiers import InvalidInputError, TieredMemoryError, TieredStore
 
 
 def show(console: Console, directory: Path | None = None) -> None:
@@ -48,3 +49,19 @@ def _new(directory: Path | None) -> Iterator[Path]:
             f"{directory} is not empty: name a directory that is, or that does not exist yet"
         )
     yield directory
+
+
+def main() -> None:
+    """Show the demonstration in a terminal."""
+    parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep the database in this new directory"
+    )
+    try:
+        show(Console(markup=False, highlight=False, emoji=False), parser.parse_args().keep)
+    except TieredMemoryError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
