@@ -21,8 +21,8 @@ from benchmarks.raw import LIMIT, Accesses
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Row
-from langmem_tiers.postgres.pool import CONNECTION_SETTINGS
 from langmem_tiers.postgres.sql import Statement, statements
+from langmem_tiers.postgres.target import CONNECTION_SETTINGS
 from langmem_tiers.recall.candidates import Candidate
 
 CALIBRATED, MATCH = "calibrated", "match"
