@@ -134,14 +134,13 @@ if TYPE_CHECKING:
     from langmem_tiers.store.store import TieredStore, local_index
     from langmem_tiers.store.tier import TierView
     from langmem_tiers.turn.fitting import Assembled
-    from langmem_tiers.turn.fragment import Fragment, Section
-    from langmem_tiers.turn.items import Memorized, Route, Tracked
-    from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
+    from langmem_tiers.turn.keeping import Memorized, Tracked
+    from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Fragment, Layout, Section, Stage
     from langmem_tiers.turn.orchestrator import MemoryOrchestrator
     from langmem_tiers.turn.persona import OperationalState, Persona
-    from langmem_tiers.turn.report import CommitReport
     from langmem_tiers.turn.spending import Budget, BudgetStatus
-    from langmem_tiers.turn.trace import EndedTurn, TurnEvent, TurnTrace
+    from langmem_tiers.turn.trace import CommitReport, EndedTurn, TurnEvent, TurnTrace
+    from langmem_tiers.turn.turn import Route
 
     __all__ = [
         "ORCHESTRATOR",
@@ -343,7 +342,7 @@ _MODULES = {
     "BudgetStatus": "turn.spending",
     "BufferedMemory": "state.buffer",
     "CheckpointError": "core.errors",
-    "CommitReport": "turn.report",
+    "CommitReport": "turn.trace",
     "ConfigurationError": "core.errors",
     "ConflictError": "core.errors",
     "ConsolidationPolicy": "consolidate.policy",
@@ -365,7 +364,7 @@ _MODULES = {
     "EndedTurn": "turn.trace",
     "Explanation": "learn.explain",
     "FailedAttempt": "learn.reflexion",
-    "Fragment": "turn.fragment",
+    "Fragment": "turn.layout",
     "GatePolicy": "remember.gate",
     "Goal": "state.state",
     "History": "consolidate.truth",
@@ -379,7 +378,7 @@ _MODULES = {
     "Layout": "turn.layout",
     "LeaseLostError": "core.errors",
     "LocalEmbeddings": "postgres.embeddings",
-    "Memorized": "turn.items",
+    "Memorized": "turn.keeping",
     "MemoryContext": "core.memory",
     "MemoryCoordinator": "memory.coordinator",
     "MemoryHooks": "memory.hooks",
@@ -428,8 +427,8 @@ _MODULES = {
     "Reviewers": "remember.review",
     "RisePolicy": "consolidate.policy",
     "RollbackError": "core.errors",
-    "Route": "turn.items",
-    "Section": "turn.fragment",
+    "Route": "turn.turn",
+    "Section": "turn.layout",
     "SessionReport": "consolidate.session",
     "SessionStart": "memory.hook_data",
     "SessionStop": "memory.hook_data",
@@ -452,7 +451,7 @@ _MODULES = {
     "ToolLessons": "graph.tool_calls",
     "TooLargeError": "core.errors",
     "ToolReminders": "graph.tool_calls",
-    "Tracked": "turn.items",
+    "Tracked": "turn.keeping",
     "TrustPolicy": "remember.trust",
     "TurnEvent": "turn.trace",
     "TurnMiddleware": "graph.turn_middleware",

@@ -22,7 +22,7 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     Remembering,
 )
-from langmem_tiers.graph.careful import OnError, carefully, errors_of
+from langmem_tiers.graph.careful import OnError, careful_of, errors_of
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import GraphBubbleUp, Runtime, ToolCallRequest
 from langmem_tiers.graph.messages import said
@@ -124,7 +124,7 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
             raise InvalidTypeError(f"remember is True or False, not {short(remember)}")
         checked_turn(budget=budget, layout=layout, settings=settings, filters=filters)
         checked_blocking(outcome, "outcome")
-        self._careful = carefully(on_error)
+        self._careful = careful_of(on_error, "continue")
         self._whose = Remembered(context, coordinator)
         self._turn = partial(
             MemoryOrchestrator,

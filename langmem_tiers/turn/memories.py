@@ -20,7 +20,7 @@ from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.trivial import triviality
 from langmem_tiers.store.read import embed_texts
-from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.layout import Fragment, Section
 
 WEIGHT: Final = 0.5
 """How much of its score in the circumstances a memory is given at most: our own choice."""
