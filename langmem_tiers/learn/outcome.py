@@ -12,8 +12,9 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import MemoryContext, MemoryStats, Recollection
+from langmem_tiers.core.memory import MemoryContext, Recollection
 from langmem_tiers.core.namespaces import elsewhere, encode
+from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.learn.evidence import Uplift
 from langmem_tiers.postgres.flow import Call, Flow, Query
 
