@@ -7,7 +7,9 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-from langmem_tiers.postgres.flow import Ask, Flow, arun, run
+from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.postgres.session import arun
+from langmem_tiers.postgres.session_sync import run
 
 P = ParamSpec("P")
 T = TypeVar("T")

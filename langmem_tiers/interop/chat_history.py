@@ -18,7 +18,7 @@ from langmem_tiers.importers.langchain import message_facts
 from langmem_tiers.importers.settle import check_storable
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.connection import translated
+from langmem_tiers.postgres.driver import translated
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unit
 from langmem_tiers.store.read import Found
 from langmem_tiers.store.store import TieredStore
