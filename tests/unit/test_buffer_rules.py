@@ -157,11 +157,6 @@ def test_the_last_memory_is_cut_after_a_word_to_as_much_as_fits() -> None:
     assert prompt(unspaced, max_tokens=50).text == "長" * 40 + " …"
 
 
-def test_nothing_less_relevant_takes_the_room_of_what_does_not_fit() -> None:
-    held = mind(recollection("a", "x" * 20, match=1.0), recollection("b", "y", match=0.5))
-    assert prompt(held, max_tokens=10) == PromptMemories()
-
-
 @pytest.mark.parametrize("counted", [-1, 2.5, None, True])
 def test_a_counter_that_does_not_count_is_refused(counted: Any) -> None:
     held = mind(recollection("a", match=1.0))
