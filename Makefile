@@ -76,9 +76,14 @@ test-peers: $(PEERS_VENV)/.dev-stamp ## Run the tests that need langchain-postgr
 	@LANGMEM_TIERS_TEST_PG=18 $(PEERS_PYTEST) -m peers $(PEERS_TESTS) $(ARGS)
 
 .PHONY: lint
-lint: $(VENV)/.dev-stamp ## Check style and formatting
+lint: $(VENV)/.dev-stamp ## Check style, formatting and what is generated
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/python -m scripts.make_sync --check
+
+.PHONY: sync
+sync: $(VENV)/.dev-stamp ## Make the blocking half of modules that are written asynchronously
+	@$(BIN)/python -m scripts.make_sync
 
 .PHONY: types
 types: $(VENV)/.dev-stamp ## Check types, strictly
@@ -142,15 +147,12 @@ bench-consolidation: $(VENV)/.dev-stamp ## Measure what consolidation finds and 
 	@$(BIN)/python -m benchmarks.consolidation
 
 .PHONY: bench-turn
-bench-turn: $(VENV)/.dev-stamp ## Measure how fast a turn gets its context and its state
-	@$(BIN)/python -m benchmarks.turn_assembly
-	@$(BIN)/python -m benchmarks.turn_state
-	@$(BIN)/python -m benchmarks.turn_targets
+bench-turn: $(VENV)/.dev-stamp ## Measure a turn beside what the specifications ask for
+	@$(BIN)/python -m benchmarks.turn
 
 .PHONY: bench-gate
 bench-gate: $(VENV)/.dev-stamp ## Measure what the gate lets through and what it refuses
 	@$(BIN)/python -m benchmarks.gate
-	@$(BIN)/python -m benchmarks.review_models
 
 # ---- the environment ------------------------------------------------------------------------
 

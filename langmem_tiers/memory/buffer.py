@@ -16,7 +16,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
-from langmem_tiers.recall.recalled import recalled_text
+from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remember.new import share
 from langmem_tiers.store.store import TieredStore
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.memory.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
-from langmem_tiers.recall.recalled import recalled_text
+from langmem_tiers.recall.fence import recalled_text
 from tests.support.recollections import recollection
 
 WORDS = st.sampled_from(
