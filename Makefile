@@ -147,15 +147,12 @@ bench-consolidation: $(VENV)/.dev-stamp ## Measure what consolidation finds and 
 	@$(BIN)/python -m benchmarks.consolidation
 
 .PHONY: bench-turn
-bench-turn: $(VENV)/.dev-stamp ## Measure how fast a turn gets its context and its state
-	@$(BIN)/python -m benchmarks.turn_assembly
-	@$(BIN)/python -m benchmarks.turn_state
-	@$(BIN)/python -m benchmarks.turn_targets
+bench-turn: $(VENV)/.dev-stamp ## Measure a turn beside what the specifications ask for
+	@$(BIN)/python -m benchmarks.turn
 
 .PHONY: bench-gate
 bench-gate: $(VENV)/.dev-stamp ## Measure what the gate lets through and what it refuses
 	@$(BIN)/python -m benchmarks.gate
-	@$(BIN)/python -m benchmarks.review_models
 
 # ---- the environment ------------------------------------------------------------------------
 

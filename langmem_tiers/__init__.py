@@ -112,7 +112,7 @@ if TYPE_CHECKING:
     from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
-    from langmem_tiers.recall.recalled import recalled_text
+    from langmem_tiers.recall.fence import recalled_text
     from langmem_tiers.remember.gate import Decision, GatePolicy
     from langmem_tiers.remember.panel import default_reviewers
     from langmem_tiers.remember.quarantine import Quarantined, Released
@@ -481,7 +481,7 @@ _MODULES = {
     "create_user_prompt_node": "graph.hooks",
     "default_reviewers": "remember.panel",
     "local_index": "store.store",
-    "recalled_text": "recall.recalled",
+    "recalled_text": "recall.fence",
     "reminders_text": "graph.remind",
     "signature": "learn.signature",
 }

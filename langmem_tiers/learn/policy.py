@@ -2,7 +2,7 @@
 
 Both are meant to be looked at after every outcome, and looking often is what makes chance look
 like proof. The numbers below allow for that: they come from exact chances over 100 looks, which
-docs/learning-streams.md has.
+docs/learning.md has.
 """
 
 from __future__ import annotations

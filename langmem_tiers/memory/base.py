@@ -111,7 +111,6 @@ class Memory:
         self.later = later_panel(review_model, self.reviewers)
         self.under_way = UnderWay()
         reader = Reader(
-            options=store.options,
             weights=shipped() if weights is None else _weights(weights),
             types=self.types,
             count_tokens=self.count_tokens,

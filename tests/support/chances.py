@@ -6,12 +6,14 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from benchmarks.streams_worlds import PROJECTS, START, Share
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.policy import PromotionPolicy, decide, should_demote
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+_LATER = START + timedelta(days=100)
 
 
 def ever(rate: float, looks: int, stops: Callable[[int, int], bool]) -> float:
@@ -40,22 +42,20 @@ def demotes(policy: PromotionPolicy) -> Callable[[int, int], bool]:
     return lambda successes, failures: should_demote(_plain(successes, failures), policy).demote
 
 
-_LATER = START + timedelta(days=100)
-
-
 def _plain(successes: int, failures: int) -> Evidence:
     return Evidence(
         access_count=successes + failures,
         success_count=successes,
         failure_count=failures,
-        projects=frozenset(PROJECTS),
+        projects=frozenset({"p1", "p2", "p3", "p4"}),
         recorded_at=START,
     )
 
 
-def ever_demoted(rate: float, looks: int, policy: PromotionPolicy, memories: int) -> Share:
-    """How many of so many memories are demoted at any look, by their latest outcomes; drawn."""
-    drawn, stops = random.Random(f"demoted {rate}"), lru_cache(maxsize=None)(demotes(policy))
+def ever_demoted(rate: float, looks: int, policy: PromotionPolicy, memories: int) -> float:
+    """What share of so many memories is demoted at any look, by their latest outcomes; drawn."""
+    drawn = random.Random(f"demoted {rate}")  # noqa: S311 - seeded, so that it is the same each time
+    stops = lru_cache(maxsize=None)(demotes(policy))
 
     def undone() -> bool:
         latest: deque[bool] = deque(maxlen=policy.demote_within)
@@ -65,4 +65,4 @@ def ever_demoted(rate: float, looks: int, policy: PromotionPolicy, memories: int
                 return True
         return False
 
-    return Share.of(undone() for _ in range(memories))
+    return sum(undone() for _ in range(memories)) / memories
