@@ -1,8 +1,8 @@
 """Fits the weights by which the gate tells what reads like an attack: `remember/likeness.tsv`.
 
 Run it with `python -m benchmarks.fit_likeness`; it takes a few minutes and prints, for each of six
-authors, what the gate's rules make of their texts alone, and with a fit on the others' texts. With
-`--write` it then writes the fit on all of them.
+authors, what the gate makes of their texts with a fit on the others' texts. With `--write` it then
+writes the fit on all of them.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ import langmem_tiers
 from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample
 from benchmarks.gate_corpus_hands import hands
 from langmem_tiers.remember import likeness
-from langmem_tiers.remember.injection_words import Voice
+from langmem_tiers.remember.disguises import plain
 from langmem_tiers.remember.instructs import instructions_in, voice_of
-from langmem_tiers.remember.likeness import BIAS, features, passages, read, written
+from langmem_tiers.remember.likeness import BIAS, Voice, features, passages, written
 
 Floats = NDArray[np.float64]
 
-SOFTNESS: Final = 400.0
+SOFTNESS: Final = 100.0
 """What the losses of all texts weigh against the weights' squares: scikit-learn's C."""
 _TWICE: Final = 2
 """Texts in which a feature stands that is fitted; what one alone has says nothing of others."""
-_STEPS: Final = 1_000
+_STEPS: Final = 500
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
-_SLIGHT: Final = 0.5
-"""What weighs less ships not."""
+_DEARER: Final = 1.5
+"""What an attack that passes costs, where a note that is held back costs 1."""
+_MOST: Final = 16_000
+"""Weights that ship: those that weigh most, either way."""
 
 
 class Text(NamedTuple):
@@ -68,10 +70,13 @@ def _text(author: str, sample: Sample, *, attack: bool) -> Text:
 
 
 def documents() -> Iterator[Text]:
-    """The project's own documents, by paragraphs, and what its functions say of themselves."""
+    """The project's own documents, by paragraphs, and what its functions say of themselves.
+
+    The page of the gate is left out, as it shows attacks.
+    """
     root = Path(langmem_tiers.__file__).parents[1]
     said: list[str] = []
-    for page in sorted([*root.glob("docs/*.md"), *root.glob("*.md")]):
+    for page in sorted({*root.glob("docs/*.md"), *root.glob("*.md")} - {root / "docs/gate.md"}):
         said += page.read_text("utf-8").split("\n\n")
     for module in sorted(root.glob("langmem_tiers/**/*.py")):
         tree = ast.parse(module.read_text("utf-8"))
@@ -89,7 +94,8 @@ def fit(several: Iterable[Text]) -> dict[str, float]:
     rows: list[frozenset[str]] = []
     attacks: list[bool] = []
     for one in several:
-        parts = {one.span or one.text} if one.attack else {one.text, *passages(one.text)}
+        text = plain(one.text)
+        parts = {plain(one.span) or text} if one.attack else {text, *passages(text)}
         rows += [features(part, one.voice) for part in sorted(parts)]
         attacks += [one.attack] * len(parts)
     counted = Counter(feature for row in rows for feature in row)
@@ -100,11 +106,8 @@ def fit(several: Iterable[Text]) -> dict[str, float]:
 
 def shipped(weights: Mapping[str, float]) -> dict[str, float]:
     """What of the weights ships, in two digits."""
-    return {
-        name: round(weight, 2)
-        for name, weight in weights.items()
-        if abs(weight) >= _SLIGHT or name == BIAS
-    }
+    names = sorted(weights, key=lambda name: (name != BIAS, -abs(weights[name]), name))
+    return {name: round(weights[name], 2) for name in names[: _MOST + 1]}
 
 
 class _Matrix(NamedTuple):
@@ -141,17 +144,14 @@ class _Matrix(NamedTuple):
 
 
 def _fitted(matrix: _Matrix, attacks: Floats) -> Floats:
-    """The weights of least loss: Nesterov's accelerated steps, whose length the matrix allows."""
-    norm, steep = np.ones(matrix.shape[1]), 1.0
-    for _ in range(20):
-        norm = matrix.back(matrix.times(norm))
-        steep = float(np.linalg.norm(norm))
-        norm /= steep
-    stride = 1 / (steep / 4 + 1 / SOFTNESS)
+    """The weights of least loss: Nesterov's steps, for each weight as long as its column allows."""
+    cost = np.where(attacks > 0, _DEARER, 1.0)
+    steep = matrix.back(cost * matrix.times(np.ones(matrix.shape[1]))) / 4
+    stride = 1 / (steep + 1 / SOFTNESS)
     weights = ahead = np.zeros(matrix.shape[1])
     for step in range(_STEPS):
         wrong = 1 / (1 + np.exp(-matrix.times(ahead))) - attacks
-        slope = matrix.back(wrong)
+        slope = matrix.back(cost * wrong)
         slope[:-1] += ahead[:-1] / SOFTNESS
         moved = ahead - stride * slope
         ahead = moved + step / (step + 3) * (moved - weights)
@@ -168,21 +168,12 @@ def found_with(weights: Mapping[str, float], several: Sequence[Sample]) -> list[
     return found
 
 
-RULES_ALONE: Final[Mapping[str, float]] = {BIAS: 0.0}
-"""Weights that know no word, so that nothing is judged by its likeness."""
-
-
-def current() -> dict[str, float]:
-    """The weights that ship."""
-    return dict(read(_WHERE.read_text("utf-8").splitlines()))
-
-
 def main() -> None:
     """Print what is made of each author's texts, and write the fit of all."""
     console = Console(width=100)
     corpus, own = texts(), list(documents())
     columns = ("plain attacks pass", "oblique", "notes held back")
-    table = Table("author", *columns, title="by rules alone; with a fit on the others' texts")
+    table = Table("author", *columns, title="with a fit on the others' texts")
     for half in track(hands(), "Leaving out each author"):
         weights = shipped(fit([one for one in corpus if one.author != half.name] + own))
         table.add_row(half.name, *_rates(half, weights))
@@ -197,8 +188,7 @@ def _rates(half: Half, weights: Mapping[str, float]) -> Iterator[str]:
     plain = [one for one in half.attacks if OBLIQUE not in one.kind]
     oblique = [one for one in half.attacks if OBLIQUE in one.kind]
     for several, wrong in ((plain, False), (oblique, False), (half.benign, True)):
-        both = [found_with(some, several).count(wrong) for some in (RULES_ALONE, weights)]
-        yield f"{both[0]}; {both[1]} of {len(several)}"
+        yield f"{found_with(weights, several).count(wrong)} of {len(several)}"
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from string import ascii_lowercase
 from typing import Final
 from urllib.parse import unquote
 
-from langmem_tiers.remember.reading import unaccented, visible
+from langmem_tiers.remember.reading import visible
 
 _LOOK_ALIKE: Final = str.maketrans(
     "абвгдеёзіїјкмнорстухѕһԁԛԝɡαβεηικνορτυχӏ",
@@ -22,6 +22,10 @@ _OTHER_LETTER: Final = re.compile(r"[\u0370-\u052f\u0261]")
 _LEET: Final = str.maketrans("013457@$!", "oieastasi")
 _ROT13: Final = str.maketrans(ascii_lowercase, ascii_lowercase[13:] + ascii_lowercase[:13])
 _TOKEN: Final = re.compile(r"\S+")
+_ENTITY: Final = re.compile(r"&#x?[0-9a-fA-F]{2,7};")
+_LETTERS_APART: Final = re.compile(r"(?<!\S)(?:[^\W\d_]\s{1,3}){5,}[^\W\d_](?!\S)")
+"""Single letters, a blank or a few between them."""
+_BLANKS: Final = re.compile(r"\s{2,}")
 _DIGIT_LIKE: Final = re.compile(r"[013457@$!]")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2}[ :]?){12,}")
@@ -40,12 +44,16 @@ _TIMES_APART: Final = 3
 
 def plain(text: str) -> str:
     """The text as it is read: nothing hidden, entities written out, look-alikes as they look."""
-    if "&#" in text:
-        text = _BEYOND.sub("\N{REPLACEMENT CHARACTER}", _ZEROS.sub("&#", text))
-    shown = visible(html.unescape(text))
+    shown = _unescaped(text)
     if shown.isascii() or not _OTHER_LETTER.search(shown.casefold()):
         return shown
     return _TOKEN.sub(lambda found: _lettered(found[0]), shown)
+
+
+def _unescaped(text: str) -> str:
+    if "&#" in text:
+        text = _BEYOND.sub("\N{REPLACEMENT CHARACTER}", _ZEROS.sub("&#", text))
+    return visible(html.unescape(text))
 
 
 def _lettered(word: str) -> str:
@@ -56,25 +64,33 @@ def _lettered(word: str) -> str:
     return folded.translate(_LOOK_ALIKE)
 
 
-def squashed(text: str) -> str:
-    """The letters alone, digits as the letters that they stand for: no gap hides a word."""
-    spelt = _TOKEN.sub(lambda found: _spelt(found[0]), plain(text))
-    letters = spelt if spelt.isascii() else unaccented(spelt)
-    return "".join(filter(str.isalpha, letters.casefold()))
+def hidden_in(text: str) -> Iterator[str]:
+    """What a text may say behind each disguise: whatever reads like nothing was none."""
+    shown = plain(text)
+    entities = map(html.unescape, _ENTITY.findall(text))
+    if any(map(str.isalpha, entities)) or shown != _unescaped(text):
+        yield shown
+    readings = (
+        " ".join(one.translate(_LEET) for one in _TOKEN.findall(shown) if _mixed(one)),
+        "\n".join(_joined(one) for one in _LETTERS_APART.findall(shown)),
+        shown[::-1],
+        shown.lower().translate(_ROT13),
+        *map(plain, _decoded(text)),
+    )
+    yield from (one for one in readings if one not in ("", shown, shown.lower()))
 
 
-def _spelt(word: str) -> str:
-    """A word that mixes letters and digits, in letters."""
-    mixed = _DIGIT_LIKE.search(word) and _LATIN_LETTER.search(word.casefold())
-    return word.translate(_LEET) if mixed else word
+def _mixed(word: str) -> bool:
+    """Whether digits may stand for letters in it."""
+    return bool(_DIGIT_LIKE.search(word) and _LATIN_LETTER.search(word.casefold()))
 
 
-def turned(letters: str) -> tuple[str, str]:
-    """Letters read backwards, and each 13 places on."""
-    return letters[::-1], letters.translate(_ROT13)
+def _joined(apart: str) -> str:
+    """Letters that stand apart, as words: more than one blank divides those."""
+    return " ".join("".join(one.split()) for one in _BLANKS.split(apart))
 
 
-def decoded(text: str) -> Iterator[str]:
+def _decoded(text: str) -> Iterator[str]:
     """What stands in the text in a code, where that is words: base64, hex, %xx, tags."""
     for found in _TAGS.findall(text):
         yield "".join(chr(ord(one) - 0xE0000) for one in found)

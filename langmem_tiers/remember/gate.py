@@ -255,8 +255,7 @@ def _held(
     if not policy.trust.quarantines(trust, strictest):
         return None
     if findings:
-        kinds = ", ".join(one.kind for one in findings)
-        return f"instructs: {findings[0].excerpt!r} ({kinds})"
+        return f"instructs: {findings[0]}"
     return (
         f"trust: {trust:g} is below {policy.trust.below(strictest):g}, what memories of type "
         f"{strictest!r} need"

@@ -18,7 +18,7 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import AT_ONCE, Call, Flow, Query, Row, apart, extent
 from langmem_tiers.remember.candidate import Candidate, Known, Source
-from langmem_tiers.remember.echo import bare, echo_of
+from langmem_tiers.remember.echo import echo_of
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.new import NewMemory, recalled_texts, to_write
 from langmem_tiers.store.write import Write
@@ -191,7 +191,7 @@ def _copies(sought: _Sought, knowing: Knowing) -> Call:
     params = {
         "tenant": knowing.context.root,
         "namespaces": [place.namespace for place in sought.copies.values()],
-        "texts": [lexical_text(bare(sought.found[at].content)) for at in sought.copies],
+        "texts": [lexical_text(sought.found[at].content) for at in sought.copies],
         "language": index.language if index else "simple",
         "alive_at": knowing.moment.alive_at,
     }

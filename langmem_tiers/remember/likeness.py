@@ -1,9 +1,9 @@
 """How much a text reads like attacks on a memory rather than like notes, learned from both.
 
-A logistic regression over the words of a text, their pairs, the first word of each sentence (`^`),
-and the concepts that a sentence speaks of and their pairs (`&`). Its weights ship as
-`likeness.tsv`: they were fitted by `benchmarks/fit_likeness.py` on attacks and notes by many
-authors, and are there to be read. How it fares with authors it has not seen: docs/gate.md.
+A logistic regression over the words of a text, their pairs, and the first word of each sentence
+(`^`). Its weights ship as `likeness.tsv`: they were fitted by `benchmarks/fit_likeness.py` on
+attacks and notes by many authors, and are there to be read. How it fares with authors it has not
+seen: docs/gate.md.
 """
 
 from __future__ import annotations
@@ -13,26 +13,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import combinations, pairwise
-from typing import Final, NamedTuple
+from itertools import islice, pairwise
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from langmem_tiers.remember.injection_concepts import concepts_in
-from langmem_tiers.remember.injection_words import Voice
+from langmem_tiers.remember.reading import spaced
 
+Voice: TypeAlias = Literal["user", "agent", "outside"]
+"""Whose word a text is: a user's, an agent's, or that of anybody else."""
 BIAS: Final = "*"
 """The name of what is added to every sum; no word is called so."""
 TOGETHER: Final = 3
 """Sentences that are read together: an order is given in a breath."""
-ALIKE: Final = -1.0
-"""The score from which on a text reads like an attack."""
-HANDED_ON: Final = 0.5
-"""The same for what a user pastes or quotes, who may well tell of an attack."""
-UNLIKE: Final = -2.5
-"""The score below which it reads like a note, though it has a sign or two of an attack."""
+_TOLD: Final = 3
+"""Words that are named as those that weighed most."""
 _SENTENCE: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
-_FEW: Final = 0.2
-"""The share of a passage's features that have a weight, below which it is not judged."""
-_LATIN_ENDS: Final = "\u0250"
 _STEM: Final = 6
 """Characters of a word that count."""
 _WORD: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
@@ -46,13 +40,7 @@ _CLASSES: Final = (
         ),
         " 0url ",
     ),
-    (
-        re.compile(
-            r"[$€£]\s?\d[\d.,]*|(?<![\d.,])\d[\d.,]{0,20}\s?(?:eur|usd|dollars|euros|gbp)\b",
-            re.IGNORECASE,
-        ),
-        " 0sum ",
-    ),
+    (re.compile(r"[$€£]\s?\d[\d.,]*"), " 0sum "),
     (re.compile(r"\b\d\w*"), " 0 "),
 )
 """What counts as one of its kind, whatever it is."""
@@ -65,25 +53,33 @@ class Likeness(NamedTuple):
     """The logarithm of the odds, by the shares of the texts that it was fitted on."""
     passage: str
     """Up to three sentences."""
-    known: bool
-    """Whether it is in words that say something either way; texts in other languages are not."""
+    words: tuple[str, ...] = ()
+    """Those of the passage that weighed most."""
+
+    @property
+    def chance(self) -> float:
+        """That it is an attack, in 0…1."""
+        return 1 / (1 + math.exp(-self.score))
 
 
 def likeness(text: str, voice: Voice) -> Likeness:
-    """The passage of a text that reads most like an attack, of those in words that it knows."""
-    several = (_likeness(one, voice) for one in passages(text))
-    return max(several, key=lambda one: (one.known, one.score), default=_NOTHING)
+    """The passage of a text that reads most like an attack."""
+    weights = shipped()
+    several = ((scored(weights, features(one, voice)), one) for one in passages(text))
+    score, passage = max(several, default=(-math.inf, ""), key=lambda one: one[0])
+    return Likeness(score, passage, tuple(_weightiest(passage, weights)))
 
 
-def _likeness(passage: str, voice: Voice) -> Likeness:
-    weights, found = shipped(), features(passage, voice)
-    known = sum(one in weights for one in found) >= _FEW * len(found)
-    return Likeness(scored(weights, found), passage, known and _in_latin_letters(passage))
-
-
-def _in_latin_letters(text: str) -> bool:
-    letters = [one for one in text if one.isalpha()]
-    return sum(one < _LATIN_ENDS for one in letters) * 2 >= len(letters)
+def _weightiest(passage: str, weights: Mapping[str, float]) -> Iterator[str]:
+    """The words and pairs that speak most for an attack, as they are written."""
+    shown = {
+        name: written
+        for one in sentences_of(passage)
+        for name, written in _features(one)
+        if weights.get(name, 0.0) > 0 and all(word in passage for word in written.split())
+    }
+    told = dict.fromkeys(shown[one] for one in sorted(shown, key=lambda one: -weights[one]))
+    yield from islice((one for one in told if any(map(str.isalpha, one))), _TOLD)
 
 
 def sentences_of(text: str) -> list[str]:
@@ -102,28 +98,23 @@ def passages(text: str) -> list[str]:
 
 
 def features(text: str, voice: Voice) -> frozenset[str]:
-    """What counts of a text: its words and concepts, alone and in pairs, and whose word it is."""
-    return frozenset({f"@{voice}"}).union(*map(_features, sentences_of(text)))
+    """What counts of a text: its words, alone and in pairs, and whose word it is."""
+    found = (name for one in sentences_of(text) for name, _ in _features(one))
+    return frozenset((f"@{voice}", *found))
 
 
 @lru_cache(maxsize=2_000)
-def _features(sentence: str) -> frozenset[str]:
-    words, concepts = _words(sentence), sorted(concepts_in(sentence))
-    return frozenset(
-        (
-            *words,
-            *map(" ".join, pairwise(words)),
-            *(f"^{one}" for one in words[:1]),
-            *(f"&{one}" for one in concepts),
-            *(f"&{one}&{other}" for one, other in combinations(concepts, 2)),
-        )
-    )
+def _features(sentence: str) -> tuple[tuple[str, str], ...]:
+    """What counts of a sentence, each as it is named and as it is written."""
+    words = [(one[:_STEM].lower(), one) for one in _words(sentence)]
+    pairs = [(f"{one[0]} {other[0]}", f"{one[1]} {other[1]}") for one, other in pairwise(words)]
+    return (*words, *pairs, *((f"^{name}", written) for name, written in words[:1]))
 
 
 def _words(text: str) -> list[str]:
     for pattern, kind in _CLASSES:
         text = pattern.sub(kind, text)
-    return [one[:_STEM] for one in _WORD.findall(text.lower())]
+    return _WORD.findall(spaced(text))
 
 
 def scored(weights: Mapping[str, float], found: frozenset[str]) -> float:
@@ -141,9 +132,6 @@ def read(lines: Iterable[str]) -> Iterator[tuple[str, float]]:
     for line in lines:
         name, weight = line.rstrip("\n").split("\t")
         yield name, float(weight)
-
-
-_NOTHING: Final = Likeness(-math.inf, "", known=False)
 
 
 @cache
