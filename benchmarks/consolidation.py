@@ -14,19 +14,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import consolidation_measure as measure
-from benchmarks import consolidation_report, consolidation_rules
+from benchmarks import consolidation_report
 from benchmarks.consolidation_results import Results, bars
 from benchmarks.results import environment
-from benchmarks.year import Year
-from benchmarks.year_held_out import HELD_OUT
 from langmem_tiers import EmbeddedPostgres
 
 
 class Size(NamedTuple):
     """How much of everything is measured."""
 
-    rules: tuple[int, int] = (5_000, 20)
-    """Memories and tenants of the year that the rules are put to."""
     many: Sequence[int] = (1_000, 10_000, 100_000)
     each: int = 250
     """Memories of each of many tenants."""
@@ -42,7 +38,6 @@ class Size(NamedTuple):
 
 FULL = Size()
 QUICK = Size(
-    rules=(500, 2),
     many=(500, 1_000),
     cycles=2,
     one=(250, 500),
@@ -79,16 +74,13 @@ def run(server_url: str, folder: Path, size: Size) -> Results:
     """Measure everything, each part in databases of its own."""
     started = time.monotonic()
     results = Results(environment(server_url))
-    steps = len(size.many) + size.cycles + len(size.one) + size.rounds + 2
+    steps = len(size.many) + size.cycles + len(size.one) + size.rounds + 3
     with _bar() as bar:
-        task = bar.add_task("rules", total=steps)
+        task = bar.add_task("many tenants", total=steps)
 
         def advance() -> None:
             bar.advance(task)
 
-        year = Year(measure.SEED, *size.rules, HELD_OUT)
-        results.rules = consolidation_rules.find(year), year.truth
-        bar.update(task, description="many tenants")
         results.many = measure.many(server_url, size.many, size.each, size.cycles, advance)
         bar.update(task, description="one tenant")
         results.one = list(measure.one(server_url, size.one, advance))

@@ -21,9 +21,9 @@ from benchmarks.databases import create
 from benchmarks.ruling import Ruling
 from benchmarks.statements import Statements
 from benchmarks.year import END, Event, Year
-from benchmarks.year_held_out import HELD_OUT
+from benchmarks.year_phrases import HELD_OUT
 from benchmarks.year_replay import Clock, Replay, open_year
-from benchmarks.year_score import Left, score
+from benchmarks.year_score import Left, Proposals, knowing, score
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
 from langmem_tiers.graph.consolidation import create_consolidation_graph
@@ -212,21 +212,27 @@ def _work(url: str, now: datetime, tenants: Sequence[str], at_work: Flag, done: 
 def years(
     server_url: str, folder: Path, memories: int, tenants: int, report: Report
 ) -> Iterator[LivedYear]:
-    """The same year twice: without an archive, and with one."""
-    for archives in (False, True):
-        year = Year(SEED, memories, tenants, HELD_OUT)
-        url = create(server_url, f"year_{archives}".lower())
-        policy = ConsolidationPolicy(
-            archive=ArchivalPolicy(url=str(folder), max_share=1) if archives else None
+    """The same year: without a model, with one that knows it, and with that and an archive."""
+    year = Year(SEED, memories, tenants, HELD_OUT)
+    model, archival = Ruling(says=knowing(year)), ArchivalPolicy(url=str(folder), max_share=1)
+    for number, (name, judge, archive) in enumerate(
+        (
+            ("no model", None, None),
+            ("a model that knows", model, None),
+            ("and an archive", model, archival),
         )
+    ):
+        url = create(server_url, f"year_{number}")
         clock, sent = Clock(), Statements()
         with open_year(url, clock) as store:
             store.setup()
             started = time.perf_counter()
             with sent.of(store):
-                story = Replay(store, clock, policy, Ruling()).live(year)
+                policy = ConsolidationPolicy(archive=archive)
+                story = Replay(store, clock, policy, judge).live(year)
             seconds = time.perf_counter() - started
-        found = score(Left.of(url), year.truth)
+        found, proposed = score(Left.of(url), year.truth), Proposals.of(story).shares(year.truth)
         report()
-        cycles = len(story.cycles)
-        yield LivedYear(archives, memories, cycles, seconds, sent.total, found, story.sizes)
+        yield LivedYear(
+            name, memories, len(story.cycles), seconds, sent.total, found, proposed, story.sizes
+        )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import consolidation_rules
 from benchmarks.consolidation_results import (
     Costs,
     Recalls,
@@ -19,15 +18,11 @@ from benchmarks.consolidation_results import (
 )
 from benchmarks.report import Sheet
 
-HELD_OUT = "held-out"
 _MEGABYTE = 1_000_000
 
 
 def sheets(results: Results) -> Iterator[Sheet]:
     """Every table of a run."""
-    if results.rules is not None:
-        for one in consolidation_rules.sheets(*results.rules, HELD_OUT):
-            yield Sheet(one.title, one.columns, one.rows)
     if results.many:
         yield _costs("Cycles of tenants of one size, among ever more", results.many)
     if results.one:
@@ -36,6 +31,7 @@ def sheets(results: Results) -> Iterator[Sheet]:
         yield _recalls(results.recalls)
     if results.years:
         yield _years(results.years)
+        yield _proposals(results.years)
         yield _sizes(results.years)
     yield Sheet("Bars", ("claim", "wanted", "measured", ""), [one.row for one in bars(results)])
 
@@ -110,7 +106,7 @@ def _years(several: Sequence[Year]) -> Sheet:
     )
     rows = [
         (
-            _name(one),
+            one.name,
             f"{one.memories:,}",
             f"{one.cycles:,}",
             f"{one.seconds:.0f}",
@@ -125,10 +121,23 @@ def _years(several: Sequence[Year]) -> Sheet:
     return Sheet("A year, lived through", columns, rows)
 
 
+def _proposals(several: Sequence[Year]) -> Sheet:
+    columns = ("", "the same: right", "of all", "changed: right", "of all", "a memory")
+    rows = [
+        (
+            one.name,
+            *map(str, one.proposals),
+            f"{sum(share.all for share in one.proposals[::2]) / one.memories:.2f}",
+        )
+        for one in several
+    ]
+    return Sheet("Proposed, and judged by nobody", columns, rows)
+
+
 def _sizes(several: Sequence[Year]) -> Sheet:
     columns = ["month", "told"]
     for one in several:
-        columns += [f"memories held, {_name(one)}", f"MB, {_name(one)}"]
+        columns += [f"memories held, {one.name}", f"MB, {one.name}"]
     rows = [
         (
             str(number),
@@ -138,10 +147,6 @@ def _sizes(several: Sequence[Year]) -> Sheet:
         for number, both in enumerate(zip(*(one.sizes for one in several), strict=False), 1)
     ]
     return Sheet("What a year leaves in the database", columns, rows)
-
-
-def _name(year: Year) -> str:
-    return "with an archive" if year.archives else "without an archive"
 
 
 def _foot(results: Results) -> str:

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from benchmarks.consolidation_rules import Found, precision, recall
 from benchmarks.learning_results import Bar
-from benchmarks.year import Truth
 from benchmarks.year_replay import Size
-from benchmarks.year_score import Score
+from benchmarks.year_score import Score, Share
 
-MERGED_RIGHTLY, MERGED, BESIDE = 0.98, 0.9, 1.5
+MERGED_RIGHTLY, BESIDE = 0.98, 1.5
 GROWTH = 1.5
 """Times as long a memory may take among a hundred times as many; 1 is linear."""
 
@@ -58,14 +56,17 @@ class Recalls(NamedTuple):
 
 
 class Year(NamedTuple):
-    """A year that was lived through, with an archive or without."""
+    """A year that was lived through."""
 
-    archives: bool
+    name: str
     memories: int
     cycles: int
     seconds: float
     statements: int
     score: Score
+    proposals: Sequence[Share]
+    """Of what nobody judged: how much that is proposed as the same is, of how much that is; then of
+    what changed."""
     sizes: Sequence[Size]
 
 
@@ -74,7 +75,6 @@ class Results:
     """Everything that was measured."""
 
     environment: Mapping[str, str]
-    rules: tuple[Found, Truth] | None = None
     many: list[Costs] = field(default_factory=list)
     """Ever more tenants of one size."""
     one: list[Costs] = field(default_factory=list)
@@ -91,7 +91,11 @@ class Results:
             "one tenant": [_plain(one) for one in self.one],
             "recalls": self.recalls and self.recalls._asdict(),
             "years": [
-                {"archives": one.archives, "sizes": [size[1:] for size in one.sizes]}
+                {
+                    "name": one.name,
+                    "proposals": one.proposals,
+                    "sizes": [size[1:] for size in one.sizes],
+                }
                 for one in self.years
             ],
             "bars": [asdict(one) for one in bars(self)],
@@ -118,19 +122,10 @@ def slower(recalls: Recalls, share: float) -> float:
 
 def bars(results: Results) -> Iterator[Bar]:
     """What was asked for, and whether it was found."""
-    if results.rules is not None:
-        merged, truth = results.rules[0].merged, results.rules[1].duplicates
-        yield Bar(
-            "rules: precision of merges", ">=", MERGED_RIGHTLY, precision(merged, truth).value
-        )
-        yield Bar("rules: recall of merges", ">=", MERGED, recall(merged, truth).value)
     for one in results.years:
-        if not one.archives:
-            score = one.score
-            yield Bar("a year: precision of merges", ">=", MERGED_RIGHTLY, score.precision.value)
-            yield Bar("a year: recall of merges", ">=", MERGED, score.recall.value)
-            yield Bar("a year: planted changes superseded", "=", 1, score.ended.value)
-            yield Bar("a year: superseded, and true", "=", 0, float(len(score.collateral)))
+        score = one.score
+        yield Bar(f"{one.name}: precision of merges", ">=", MERGED_RIGHTLY, score.precision.value)
+        yield Bar(f"{one.name}: superseded, and true", "=", 0, float(len(score.collateral)))
     if len(results.many) > 1:
         least, most = results.many[0], results.many[-1]
         grown = most.first.milliseconds / least.first.milliseconds

@@ -2,131 +2,166 @@
 
 from __future__ import annotations
 
-from typing import Final
+import builtins
+import json
+import re
+from collections.abc import Callable
+from pydoc import locate
+from typing import Any, Final, NamedTuple
 
-from benchmarks import failure_exceptions as exceptions
-from benchmarks import failure_outputs as outputs
-from benchmarks.failure_families_wide import WIDE
-from benchmarks.failure_family import Family
-from benchmarks.failure_held_out import HELD_OUT_FAMILIES
-from benchmarks.failure_second import SECOND
-from benchmarks.failure_third import THIRD
+from benchmarks.data import Record, records
+from benchmarks.failure_slots import Slots
 
-_FIRST: Final = (
-    Family("KeyError", "the key", lambda s: KeyError(s.said())),
-    Family(
-        "attribute of None",
-        "the attribute",
-        lambda s: AttributeError(f"'NoneType' object has no attribute '{s.name()}'"),
-    ),
-    Family(
-        "attribute of a module",
-        "module, attribute",
-        lambda s: AttributeError(f"module '{s.name()}' has no attribute '{s.kind()}'"),
-    ),
-    Family("missing argument", "function, argument", exceptions.argument),
-    Family(
-        "invalid int",
-        "the text",
-        lambda s: ValueError(f"invalid literal for int() with base 10: {s.said()!r}"),
-    ),
-    Family("list index", "nothing", lambda _: IndexError("list index out of range")),
-    Family("zero division", "nothing", lambda _: ZeroDivisionError("division by zero")),
-    Family(
-        "recursion",
-        "nothing",
-        lambda _: RecursionError("maximum recursion depth exceeded while calling a Python object"),
-    ),
-    Family(
-        "module not found",
-        "the module",
-        lambda s: ModuleNotFoundError(
-            f"No module named '{s.one(s.name(), s.word() + '.' + s.name())}'"
-        ),
-    ),
-    Family(
-        "file not found",
-        "the path",
-        lambda s: FileNotFoundError(2, "No such file or directory", s.path()),
-    ),
-    Family("permission", "the path", lambda s: PermissionError(13, "Permission denied", s.path())),
-    Family("disk full", "the path", lambda s: OSError(28, "No space left on device", s.path())),
-    Family("unicode", "byte, position", exceptions.decode),
-    Family("name", "the name", lambda s: NameError(f"name '{s.name()}' is not defined")),
-    Family("syntax", "path, line, code", exceptions.syntax_error),
-    Family("regex", "pattern, position", exceptions.regex_error),
-    Family("JSON", "line, column", exceptions.json_error),
-    Family("timeout without a message", "nothing", lambda _: TimeoutError()),
-    Family(
-        "cancelled", "nothing", lambda _: exceptions.raised("asyncio.exceptions.CancelledError", "")
-    ),
-    Family("subprocess exit 128", "command", exceptions.exit_status),
-    Family(
-        "connection refused",
-        "host, port",
-        lambda s: ConnectionRefusedError(111, f"Connect call failed ('{s.ip()}', {s.port()})"),
-    ),
-    Family("HTTP 404", "URL", lambda s: exceptions.status(s, "404 Not Found")),
-    Family("HTTP 503", "URL", lambda s: exceptions.status(s, "503 Service Unavailable")),
-    Family("DNS", "host, port, path, address", exceptions.unresolved),
-    Family("TLS certificate", "line of C", exceptions.tls),
-    Family("rate limit", "organization, limits, time", exceptions.rate_limit),
-    Family("context length", "tokens", exceptions.context_length),
-    Family("unique key", "constraint, key, value", exceptions.unique_key),
-    Family("foreign key", "table, constraint, statement, parameters", exceptions.foreign_key),
-    Family("SQL syntax", "word, line", exceptions.near_word),
-    Family("password", "IP, port, user", exceptions.login),
-    Family("pandas columns", "the columns", exceptions.index_missing),
-    Family("validation", "model, field, value, version", exceptions.validation),
-    Family("assertion of pytest", "both values, function, diff", exceptions.compared),
-    Family("assertion of unittest", "both values, message", exceptions.not_equal),
-    Family("GPU memory", "sizes, GPU", exceptions.cuda),
-    Family("git merge conflict", "files, how many", outputs.merge_conflict),
-    Family("npm tree", "packages, versions, log", outputs.npm),
-    Family("tsc name", "file, line, name, how many", outputs.tsc),
-    Family("cargo types", "package, file, line, names", outputs.cargo),
-    Family("go vet", "package, file, line, name", outputs.go_vet),
-    Family("go panic", "index, length, goroutine, file", outputs.go_panic),
-    Family("rust panic", "thread, file, line, form", outputs.rust_panic),
-    Family("node undefined", "property, file, frames", outputs.node_undefined),
-    Family("java null", "class, method, thread, frames", outputs.java),
-    Family("docker port", "endpoint, IP, port", outputs.docker),
-    Family("kubernetes pod", "pod", outputs.kubernetes),
-    Family("kubernetes image", "image, times", outputs.image_pull),
-    Family("command not found", "command, script, line, shell", outputs.command),
-    Family("killed", "script, line, process", outputs.killed),
-    Family(
-        "import of a name",
-        "name, module, path",
-        lambda s: ImportError(f"cannot import name '{s.name()}' from '{s.name()}' ({s.path()})"),
-    ),
-    Family(
-        "unbound local",
-        "the name",
-        lambda s: UnboundLocalError(
-            f"cannot access local variable '{s.name()}' where it is not associated with a value"
-        ),
-    ),
-    Family("git push rejected", "remote, branch", outputs.rejected),
-    Family("docker image", "image", outputs.docker_image),
-    Family("subprocess timeout", "command, seconds", exceptions.timed_out),
-    Family("npm 404", "package", outputs.npm_missing),
-    Family("make", "target, line, folder", outputs.make_error),
-    Family("node module", "module, files, frames", outputs.node_module),
-    Family("pip", "package, versions", outputs.pip),
-    Family("redis refused", "host, port", exceptions.redis),
-    Family("mongo refused", "host, port, times, ids", exceptions.mongo),
-    Family("cloud role", "account, role, user, bucket", exceptions.cloud_role),
-    Family("terraform lock", "id, path, user, time", outputs.state_lock),
-    Family("ansible service", "host, role, task, service", outputs.playbook),
-    Family("gradle task", "project, time", outputs.gradle),
-    Family("linker", "files, functions, offset", outputs.linker),
-    Family("ruby nil", "file, line, methods", outputs.ruby),
-    Family("php function", "function, files, lines", outputs.php),
-    Family("elasticsearch index", "index", exceptions.no_index),
-    Family("celery time limit", "time, worker, task, id", outputs.time_limit),
-)
+Failure = BaseException | str
+"""An exception of Python, or the output of a program."""
 
-FAMILIES: Final = (*_FIRST, *WIDE, *SECOND, *THIRD, *HELD_OUT_FAMILIES)
-HELD_OUT: Final = frozenset(one.name for one in HELD_OUT_FAMILIES)
+
+class Family(NamedTuple):
+    name: str
+    mutated: str
+    make: Callable[[Slots], Failure]
+
+
+def raised(name: str, message: str) -> BaseException:
+    """An exception of Python, or of a package that need not be installed."""
+    module, _, last = name.rpartition(".")
+    kind: Any = vars(builtins).get(name) or type(last, (Exception,), {"__module__": module})
+    failure: BaseException = kind(message)
+    return failure
+
+
+def _made(record: Record, s: Slots) -> Failure:
+    bound = s.drawn(record)
+    if "with" in record:
+        kind: Any = locate(record["raises"])
+        failure: BaseException = kind(*s.tree(record["with"], bound))
+        return failure
+    name = s.filled(record.get("raises", ""), bound) if "raises" in record else ""
+    said = s.filled(record["says"], bound)
+    return raised(name, said) if name else str(said)
+
+
+# ---- what no template can make --------------------------------------------------------------
+
+
+def _json_error(s: Slots) -> Failure:
+    try:
+        json.loads(" " * s.number(0, 9) + s.one("{'a'", "{a", "{x: 1"))
+    except json.JSONDecodeError as error:
+        return error
+    raise AssertionError
+
+
+def _regex_error(s: Slots) -> Failure:
+    try:
+        re.compile(s.name() + "(" + s.word())
+    except re.error as error:
+        return error
+    raise AssertionError
+
+
+def _syntax_error(s: Slots) -> Failure:
+    place = (s.path(), s.number(1), s.number(1, 80), f"{s.name()} = = 1\n")
+    return SyntaxError("invalid syntax", place)
+
+
+def _decode(s: Slots) -> Failure:
+    start = s.number()
+    return UnicodeDecodeError(
+        "utf-8", bytes([s.rng.randint(128, 193)]), start, start + 1, "invalid start byte"
+    )
+
+
+def _encode(s: Slots) -> Failure:
+    start = s.number()
+    codec = s.one("ascii", "latin-1", "charmap", "cp1252")
+    return UnicodeEncodeError(codec, "é" * (start + 2), start, start + 1, "character not mapped")
+
+
+def _go_panic(s: Slots) -> Failure:
+    size = s.number(1, 90)
+    return (
+        f"panic: runtime error: index out of range [{size + s.number()}] with length {size}\n\n"
+        f"goroutine {s.number(1, 90)} [running]:\nmain.{s.kind()}(...)\n"
+        f"\t{s.file('.go')}:{s.number(1)} +{s.address()}\nexit status 2"
+    )
+
+
+def _problem(s: Slots) -> Failure:
+    return json.dumps(
+        {
+            "type": "https://example.org/problems/out-of-stock",
+            "title": "Unprocessable Entity",
+            "status": 422,
+            "code": "OUT_OF_STOCK",
+            "detail": f"item {s.number()} of order {s.uuid()}: {s.sentence()}",
+            "instance": f"/orders/{s.number()}",
+            "timestamp": s.stamp(),
+            "traceId": s.hexadecimal(32),
+        },
+        ensure_ascii=False,
+        indent=2 if s.number() % 2 else None,
+    )
+
+
+def _login(s: Slots) -> Failure:
+    return (
+        f"{s.one('Jan', 'Nov')} {s.number(1, 28):2} 03:{s.number(10, 59)}:05 {s.container()} "
+        f"sshd[{s.number(1)}]: Failed password for invalid user {s.word()} from {s.ip()} port "
+        f"{s.port()} ssh2"
+    )
+
+
+def _missing_in_body(s: Slots) -> Failure:
+    item = {
+        "type": "missing",
+        "loc": ["body", s.name()],
+        "msg": "Field required",
+        "input": {s.name(): s.value()},
+        "url": f"https://errors.pydantic.dev/2.{s.number(1, 12)}/v/missing",
+    }
+    return json.dumps({"detail": [item] * s.rng.randint(1, 2)})
+
+
+def _element(s: Slots) -> Failure:
+    selector = json.dumps({"method": "css selector", "selector": f"#{s.slug()}"})
+    frames = "\n".join(f"#{n} {s.address()} <unknown>" for n in range(s.rng.randint(2, 5)))
+    return raised(
+        "selenium.common.exceptions.NoSuchElementException",
+        f"Message: no such element: Unable to locate element: {selector}\n  (Session info: "
+        f"chrome={s.number(90, 140)}.0.{s.number()}.{s.number(1, 99)})\nStacktrace:\n{frames}\n",
+    )
+
+
+def _positional(s: Slots) -> Failure:
+    takes = s.number(0, 4)
+    owner = s.one(s.name(), f"{s.kind()}.{s.name()}")
+    plural = "" if takes == 1 else "s"
+    return TypeError(
+        f"{owner}() takes {takes} positional argument{plural} but {takes + 1} were given"
+    )
+
+
+_MADE: Final[dict[str, Callable[[Slots], Failure]]] = {
+    "JSON": _json_error,
+    "regex": _regex_error,
+    "syntax": _syntax_error,
+    "unicode": _decode,
+    "unicode encode": _encode,
+    "go panic": _go_panic,
+    "problem details": _problem,
+    "sshd login": _login,
+    "missing in a body": _missing_in_body,
+    "browser element": _element,
+    "positional arguments": _positional,
+}
+
+
+def _family(record: Record) -> Family:
+    name: str = record["name"]
+    return Family(name, record["mutated"], _MADE.get(name) or (lambda s: _made(record, s)))
+
+
+FAMILIES: Final = tuple(map(_family, records("failures")))
+HELD_OUT: Final = frozenset(one["name"] for one in records("failures") if one["set"] == "held out")
 """Those that no rule was tuned on."""

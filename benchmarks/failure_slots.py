@@ -1,4 +1,10 @@
-"""What is accidental about a failure: seeded names, numbers, places and times."""
+"""What is accidental about a failure: seeded names, numbers, places and times; and their templates.
+
+A template has `{slots}`: a method of `Slots`, a slot of data/failure_slots.jsonl, or what was drawn
+before, as `{the_name}`. `{number:1 90}` is given arguments, `{said!r}` is converted. `{one:a|b}` is
+one of several, all of which are drawn; `{many:1 5|, |{name}}` so many, joined; `{odd:text}` is
+there or not. Everything is drawn from left to right.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +12,27 @@ import base64
 import json
 import random
 import string
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
+
+from benchmarks.data import Record, records
 
 _WORDS: Final = (
     *("user", "order", "invoice", "customer", "session", "token", "payload", "report", "config"),
     *("cache", "queue", "billing", "widget", "ledger", "parser", "worker", "gateway", "profile"),
     *("timeout", "error", "status", "path", "index", "value", "record", "batch", "feature"),
 )
-_PEOPLE: Final = ("ada", "grace", "linus", "m.curie", "jdoe", "runner", "zoë", "kim-lee", "root")
-_PROJECTS: Final = ("shop", "crm-backend", "etl_jobs", "My Project", "api.v2", "monorepo", "x9")
-_HOSTS: Final = ("localhost", "db", "api.example.com", "redis-0.cache.svc", "es.internal")
-_SAID: Final = (
-    *("abc", "not a number", "O'Brien", "12 eggs", "", "naïve café", "a: b", "x=1;y=2"),
-    *("{}", "[1, 2", "<none>", 'say "hi"', "back\\slash", "N/A", "3.14.15", "ünï", "0x"),
-)
-_FOLDERS: Final = ("src", "app", "lib", "tests", "pkg", "core", "handlers", "models")
+_TEMPLATES: Final = {one["slot"]: one for one in records("failure_slots")}
+_CONVERTED: Final[Mapping[str, Callable[[Any], str]]] = {
+    "r": repr,
+    "j": lambda said: json.dumps(said, ensure_ascii=False),
+    "u": str.upper,
+    "l": str.lower,
+    "t": str.title,
+    "1": lambda said: said[0],
+    "2": lambda number: f"{number:02}",
+}
 
 
 class Slots:
@@ -29,6 +40,52 @@ class Slots:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
+
+    # ---- templates --------------------------------------------------------------------------
+
+    def drawn(self, record: Record) -> dict[str, Any]:
+        """What a record has drawn first."""
+        bound: dict[str, Any] = {}
+        for name, template in record.get("let", {}).items():
+            bound[f"the_{name}"] = self.filled(template, bound)
+        if "body" in record:
+            bound["body"] = self.tree(record["body"], bound)
+        return bound
+
+    def tree(self, value: Any, bound: Mapping[str, Any]) -> Any:
+        """A JSON value with all its templates filled."""
+        if isinstance(value, Mapping):
+            return {self.filled(name, bound): self.tree(one, bound) for name, one in value.items()}
+        if isinstance(value, tuple):
+            return [self.tree(one, bound) for one in value]
+        return self.filled(value, bound) if isinstance(value, str) else value
+
+    def filled(self, template: str, bound: Mapping[str, Any]) -> Any:
+        """A template with its slots filled; a lone slot stays what it is."""
+        parts: list[Any] = []
+        for text, slot, given, conversion in _FORMAT.parse(template):
+            parts += [text] if text else []
+            if slot is not None:
+                value = self._slot(slot, given or "", bound)
+                parts.append(_CONVERTED[conversion](value) if conversion else value)
+        return parts[0] if len(parts) == 1 else "".join(map(str, parts))
+
+    def _slot(self, slot: str, given: str, bound: Mapping[str, Any]) -> Any:
+        if slot in bound:
+            return bound[slot]
+        if slot in _SHAPES:
+            return _SHAPES[slot](self, given, bound)
+        if slot in _TEMPLATES:
+            return self.filled(_TEMPLATES[slot]["says"], self.drawn(_TEMPLATES[slot]))
+        return getattr(self, slot)(*(int(one) if one.isdigit() else one for one in given.split()))
+
+    def __getattr__(self, slot: str) -> Callable[[], str]:
+        """What a slot of the data says."""
+        if slot not in _TEMPLATES:
+            raise AttributeError(slot)
+        return lambda: self._slot(slot, "", {})
+
+    # ---- what no template can draw ----------------------------------------------------------
 
     def one(self, *choices: str) -> str:
         return self.rng.choice(choices)
@@ -53,10 +110,6 @@ class Slots:
         """A name with hyphens, as packages, branches and pods have."""
         return "-".join(self.rng.sample(_WORDS, self.rng.randint(1, 3)))
 
-    def said(self) -> str:
-        """What a program was given: anything."""
-        return self.rng.choice([*_SAID, self.word(), self.uuid(), str(self.number()), self.path()])
-
     def uuid(self) -> str:
         digits = f"{self.rng.getrandbits(128):032x}"
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
@@ -64,8 +117,15 @@ class Slots:
     def hexadecimal(self, digits: int = 40) -> str:
         return f"{self.rng.getrandbits(4 * digits):0{digits}x}"
 
+    def sha(self) -> str:
+        return self.hexadecimal(self.rng.choice((7, 12, 32, 40, 64)))
+
     def token(self, length: int = 24) -> str:
         return "".join(self.rng.choices(string.ascii_letters + string.digits, k=length))
+
+    def secret(self) -> str:
+        text = base64.b64encode(self.rng.randbytes(self.rng.choice((12, 20, 33)))).decode()
+        return self.one("", "", "sk-", "Bearer ") + text
 
     def address(self) -> str:
         return f"0x{self.rng.getrandbits(48):012x}"
@@ -73,78 +133,38 @@ class Slots:
     def ip(self) -> str:
         return ".".join(str(self.rng.randint(1, 254)) for _ in range(4))
 
-    def host(self) -> str:
-        return self.rng.choice([*_HOSTS, self.ip(), f"{self.slug()}.example.org"])
-
     def port(self) -> int:
         return self.rng.randint(80, 65_535)
 
-    def email(self) -> str:
-        return f"{self.one('ada', 'j.doe', 'ops+alerts')}@{self.one('example.com', 'corp.io')}"
-
-    def person(self) -> str:
-        return self.rng.choice(_PEOPLE)
-
     def time(self) -> str:
-        moment = datetime(2023, 1, 1, tzinfo=UTC) + timedelta(seconds=self.rng.randrange(10**8))
-        shape = self.one("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S,%f", "%Y/%m/%d %H:%M:%S")
-        return moment.strftime(shape)
-
-    def folder(self) -> str:
-        person, project = self.person(), self.rng.choice(_PROJECTS)
-        return self.one(
-            f"/home/{person}/{project}",
-            f"/Users/{person}/code/{project}",
-            f"/builds/{self.number()}/{project}",
-            f"C:\\Users\\{person}\\{project}",
-            f"/tmp/{self.name()}-{self.token(8)}",  # noqa: S108
+        return self._moment().strftime(
+            self.one("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S,%f", "%Y/%m/%d %H:%M:%S")
         )
 
-    def file(self, suffix: str) -> str:
+    def stamp(self) -> str:
+        """A time as logs print it."""
+        moment = self._moment()
+        shapes = ("%Y-%m-%dT%H:%M:%S.%f+02:00", "%b %d %H:%M:%S", "%a, %d %b %Y %H:%M:%S GMT")
+        return self.one(self.time(), moment.isoformat(), *map(moment.strftime, shapes))
+
+    def _moment(self) -> datetime:
+        return datetime(2023, 1, 1, tzinfo=UTC) + timedelta(seconds=self.rng.randrange(10**8))
+
+    def file(self, suffix: str = "") -> str:
         """The path of a file as a compiler prints it: from the project's folder, or whole."""
-        local = f"{self.rng.choice(_FOLDERS)}/{self.name()}{suffix}"
+        local = f"{self.folder_of_code()}/{self.name()}{suffix}"
         whole = f"/home/{self.one('ada', 'ci')}/{self.one('shop', 'etl_jobs')}/{local}"
         return self.one(local, f"./{local}", whole)
 
     def path(self) -> str:
         folder = self.folder()
         gap = "\\" if "\\" in folder else "/"
-        return gap.join((folder, self.rng.choice(_FOLDERS), self.name() + self.one(".py", ".json")))
+        return gap.join((folder, self.folder_of_code(), self.name() + self.one(".py", ".json")))
 
     def url(self) -> str:
         place = f"{self.host()}:{self.port()}" if self.rng.random() < 0.3 else self.host()
         query = f"?q={self.token(6)}&page={self.number()}" if self.rng.random() < 0.3 else ""
         return f"{self.one('http', 'https')}://{place}/{self.word()}/{self.uuid()}{query}"
-
-    # ---- shapes that the first families lack ------------------------------------------------
-
-    def value(self) -> str:
-        """What was given, in every shape that values are printed in."""
-        return self.rng.choice(
-            [
-                *(
-                    self.said(),
-                    self.anywhere(),
-                    self.url(),
-                    self.sha(),
-                    self.secret(),
-                    self.email(),
-                ),
-                *(self.stamp(), self.took(), self.size(), self.version(), self.sentence()),
-                *(self.listed(), self.mapping(), self.object_at(), f"-{self.number()}.5", "None"),
-            ]
-        )
-
-    def sentence(self) -> str:
-        return self.one(
-            f"the {self.word()} isn't {self.number()}",
-            f'she said "no {self.word()}", twice',
-            f"{self.word().title()}: (see {self.name()}) [draft]",
-            f"«{self.word()}» – déjà vu, 100 %",
-            f"{self.word()}\t{self.word()}",
-            "日本語 テスト",
-            f"it's `{self.name()}`",
-        )
 
     def listed(self) -> str:
         return repr([self.one(self.word(), str(self.number())) for _ in range(self.number(0, 4))])
@@ -152,62 +172,37 @@ class Slots:
     def mapping(self) -> str:
         return repr({self.name(): self.one(self.word(), self.said()) for _ in range(2)})
 
-    def object_at(self) -> str:
-        return f"<{self.word()}.{self.kind()} object at {self.address()}>"
 
-    def sha(self) -> str:
-        return self.hexadecimal(self.rng.choice((7, 12, 32, 40, 64)))
+def _one(s: Slots, given: str, bound: Mapping[str, Any]) -> str:
+    return s.rng.choice([str(s.filled(one, bound)) for one in _split(given)])
 
-    def secret(self) -> str:
-        text = base64.b64encode(self.rng.randbytes(self.rng.choice((12, 20, 33)))).decode()
-        return self.one("", "", "sk-", "Bearer ") + text
 
-    def version(self) -> str:
-        number = f"{self.number(0, 20)}.{self.number(0, 40)}.{self.number(0, 9)}"
-        return self.one("", "v") + number + self.one("", "", "rc1", "-beta.2", "+cu121")
+def _many(s: Slots, given: str, bound: Mapping[str, Any]) -> str:
+    often, gap, template = _split(given)
+    count = s.rng.randint(*map(int, often.split())) if " " in often else int(often)
+    return gap.join(str(s.filled(template, bound)) for _ in range(count))
 
-    def stamp(self) -> str:
-        """A time as logs print it."""
-        moment = datetime(2023, 1, 1, tzinfo=UTC) + timedelta(seconds=self.rng.randrange(10**8))
-        shapes = ("%Y-%m-%dT%H:%M:%S.%f+02:00", "%b %d %H:%M:%S", "%a, %d %b %Y %H:%M:%S GMT")
-        return self.one(self.time(), moment.isoformat(), *map(moment.strftime, shapes))
 
-    def took(self) -> str:
-        """A duration, with its unit."""
-        whole, part = self.number(0, 900), self.number(0, 99)
-        return self.one(
-            *(f"{whole}s", f"{whole}.{part}s", f"{whole} ms", f"{whole}.{part} seconds"),
-            *(f"{whole} seconds", f"{whole}m{part}s", f"0:{part:02}:12.345", f"{whole} minutes"),
-        )
+def _odd(s: Slots, given: str, bound: Mapping[str, Any]) -> str:
+    said = s.filled(given, bound)
+    return str(said) if s.number() % 2 else ""
 
-    def size(self) -> str:
-        unit = self.one("B", "KB", "MB", "MiB", "GB", "bytes")
-        return f"{self.number()}{self.one('', '.3', '.25')}{self.one('', ' ')}{unit}"
 
-    def thread(self) -> str:
-        return self.one("main", "MainThread", f"Thread-{self.number()}", f"worker-{self.number()}")
+def _json(_: Slots, given: str, bound: Mapping[str, Any]) -> str:
+    return json.dumps(bound["body"], indent=int(given) if given else None)
 
-    def container(self) -> str:
-        return f"{self.slug()}-{self.one('web', 'db', 'worker')}-{self.number(0, 20)}"
 
-    def ipv6(self) -> str:
-        return self.one("::1", f"fe80::{self.hexadecimal(4)}:{self.hexadecimal(4)}", "2001:db8::7")
+_SHAPES: Final = {"one": _one, "many": _many, "odd": _odd, "json": _json}
+_FORMAT: Final = string.Formatter()
 
-    def anywhere(self) -> str:
-        """A path of any system: whole, relative, in the home, shared or of a drive."""
-        name = self.name() + self.one(".py", ".csv", ".tar.gz", "")
-        return self.one(
-            self.path(),
-            f"{self.rng.choice(_FOLDERS)}/{name}",
-            f"../{self.word()}/{name}",
-            f"~/{self.slug()}/{name}",
-            f"D:/{self.word()}/My Files/{name}",
-            f"\\\\{self.slug()}\\share\\{name}",
-            f"/var/lib/{self.slug()}/{self.number()}/{name}",
-            f"/data/{self.person()}/{self.sha()}/{name}",
-        )
 
-    def quoted(self) -> str:
-        """A value in quotes of any kind."""
-        value = self.value()
-        return self.one(repr(value), json.dumps(value, ensure_ascii=False))
+def _split(given: str) -> list[str]:
+    """What stands between bars, but for those of inner slots."""
+    parts, depth = [""], 0
+    for letter in given:
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if letter == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from benchmarks.failure_families import FAMILIES, HELD_OUT
-from benchmarks.failure_family import Failure, Family
+from benchmarks.failure_families import FAMILIES, HELD_OUT, Failure, Family
 from benchmarks.failure_slots import Slots
 from langmem_tiers.learn.signature import signature
 

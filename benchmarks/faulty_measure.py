@@ -16,7 +16,7 @@ from benchmarks.databases import create
 from benchmarks.faulty import Memory, Outcome, State, agent, answers, forgetful, tiered
 from benchmarks.faulty_tools import TASKS, WORLDS, tasks
 from langmem_tiers import LocalEmbeddings, TieredStore, local_index
-from langmem_tiers.graph.attempts import attempts_in
+from langmem_tiers.graph.messages import attempts_in
 
 NONE, SIGNATURES, SIMILARITY, PEER = (
     "no memory",

@@ -1,15 +1,135 @@
-"""Tools that fail, and tasks for them: how a task tells which fault it will meet.
+"""Tools that fail by twelve families of real exceptions, and the tasks that meet them.
 
 docs/learning-benchmarks.md says what was chosen before anything was measured.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import random
-from collections.abc import Iterator, Mapping
+import smtplib
+import subprocess
+import urllib.error
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from email.message import Message
 from typing import Any, NamedTuple
 
-from benchmarks.faulty_families import FAMILIES, Draw, FaultFamily, path
+import psycopg
+
+from benchmarks.data import records
+
+Draw = random.Random
+
+
+class FaultFamily(NamedTuple):
+    """A kind of fault: where it strikes, what it raises, and the argument that prevents it."""
+
+    name: str
+    tool: str
+    noun: str
+    """What the task is about; it tells the families of one tool apart."""
+    remedy: Mapping[str, Any]
+    phrasings: Sequence[str]
+    make: Callable[[Draw], Exception]
+
+
+def _word(draw: Draw) -> str:
+    return "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(5, 9)))
+
+
+def path(draw: Draw) -> str:
+    top = draw.choice(("srv", "data", "home"))
+    return f"/{top}/{_word(draw)}/{_word(draw)}-{draw.randint(1, 9999)}"
+
+
+def _host(draw: Draw) -> str:
+    return f"{_word(draw)}-{draw.randint(1, 99)}.example.org"
+
+
+def _encoding(draw: Draw) -> Exception:
+    before = " ".join(_word(draw) for _ in range(draw.randint(1, 12))).encode()
+    raw = before + bytes([draw.choice((0xE4, 0xE9, 0xF6, 0xFC))])
+    return UnicodeDecodeError("utf-8", raw, len(before), len(raw), "invalid continuation byte")
+
+
+def _fields(draw: Draw) -> Exception:
+    wanted = draw.randint(2, 9)
+    line, saw = draw.randint(2, 90_000), wanted + draw.randint(1, 9)
+    return ValueError(
+        f"Error tokenizing data. C error: Expected {wanted} fields in line {line}, saw {saw}"
+    )
+
+
+def _forbidden(draw: Draw) -> Exception:
+    url = f"https://{_host(draw)}/{_word(draw)}?id={draw.randrange(10**8)}"
+    error = urllib.error.HTTPError(url, 403, "Forbidden", Message(), None)
+    error.close()
+    return error
+
+
+def _timeout(draw: Draw) -> Exception:
+    return TimeoutError(
+        f"read of {_host(draw)}:443 timed out after {draw.randint(5, 60)}.{draw.randint(0, 9)} s"
+    )
+
+
+def _relation(draw: Draw) -> Exception:
+    table = f"{_word(draw)}_{draw.randint(2001, 2025)}"
+    return psycopg.errors.UndefinedTable(
+        f'relation "{table}" does not exist\nLINE 1: TABLE {table}\n              ^'
+    )
+
+
+def _cancelled(_: Draw) -> Exception:
+    return psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
+
+
+def _no_folder(draw: Draw) -> Exception:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path(draw))
+
+
+def _disk_full(draw: Draw) -> Exception:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path(draw))
+
+
+def _too_large(draw: Draw) -> Exception:
+    size = draw.randint(30, 900)
+    return smtplib.SMTPDataError(552, f"5.3.4 Message size {size}000000 exceeds limit".encode())
+
+
+def _relay(draw: Draw) -> Exception:
+    address = f"{_word(draw)}@{_host(draw)}"
+    return smtplib.SMTPRecipientsRefused({address: (550, b"5.7.1 Relaying denied")})
+
+
+def _killed(draw: Draw) -> Exception:
+    command = ["deploy", _word(draw), f"--id={draw.randrange(16**8):08x}"]
+    return subprocess.CalledProcessError(137, command)
+
+
+def _refused(draw: Draw) -> Exception:
+    return ConnectionRefusedError(
+        errno.ECONNREFUSED, f"Connection refused: {_host(draw)}:{draw.randint(1024, 65535)}"
+    )
+
+
+_MAKE = {
+    "encoding": _encoding,
+    "separator": _fields,
+    "forbidden": _forbidden,
+    "slow host": _timeout,
+    "other schema": _relation,
+    "statement timeout": _cancelled,
+    "no folder": _no_folder,
+    "disk full": _disk_full,
+    "too large": _too_large,
+    "relaying": _relay,
+    "memory": _killed,
+    "not ready": _refused,
+}
+FAMILIES = tuple(FaultFamily(**one, make=_MAKE[one["name"]]) for one in records("faulty_tools"))
+
 
 OWN, SHARED, HIDDEN = WORLDS = (
     "a tool for each family",

@@ -23,7 +23,7 @@ from rich.progress import track
 
 from benchmarks.fit_gate import Trial, fit_gate, small_histories, trial, wrong_questions
 from benchmarks.fitting import Floats, Lists, fit_chance, fit_ranking
-from benchmarks.log_phrases import NAMES as CHATTING
+from benchmarks.log_topics import NAMES as CHATTING
 from benchmarks.recall_data import History, Question, Style, generated, read
 from benchmarks.recall_metrics import interval
 from benchmarks.recall_system import NAMES, Evidence, System

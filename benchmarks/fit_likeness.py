@@ -22,8 +22,7 @@ from rich.progress import track
 from rich.table import Table
 
 import langmem_tiers
-from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample
-from benchmarks.gate_corpus_hands import hands
+from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample, hands
 from langmem_tiers.remember import likeness
 from langmem_tiers.remember.disguises import plain
 from langmem_tiers.remember.instructs import instructions_in, voice_of

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample
-from benchmarks.gate_corpus_echoes import ECHO_HALVES
+from benchmarks.gate_corpus import ECHO_HALVES, HALVES, OBLIQUE, Half, Sample
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import Decision, Verdict, judge
 from langmem_tiers.remember.panel import default_reviewers

@@ -6,9 +6,8 @@ import random
 from datetime import datetime, timedelta
 
 from benchmarks.log_people import DAYS, START, Draft, Person, Plan, Said, plan, sentence
-from benchmarks.log_phrases import MUSINGS, NAMES, OPENERS, PROMPTS, REACTIONS, REPLIES
 from benchmarks.log_questions import about, questions, with_pronoun
-from benchmarks.log_topics import DOMAINS
+from benchmarks.log_topics import DOMAINS, NAMES, phrase
 
 _TOLD = ("{x}.", "{x}!", "Well, {x}.", "{y} {x}.")
 _SMALL_TALK = 0.6
@@ -51,20 +50,20 @@ class _Session:
 
     def hold(self, drafts: dict[str, Draft], plans: dict[str, Plan]) -> None:
         rng = self._shared.rng
-        self._say(self._names[0], rng.choice(OPENERS))
-        self._say(self._names[1], rng.choice(REPLIES))
+        self._say(self._names[0], phrase(rng, "openers"))
+        self._say(self._names[1], phrase(rng, "replies"))
         for name, asker in (self._names, self._names[::-1]):
             ((domain, tellings),) = plans[name]
             for one in tellings:
-                self._say(asker, rng.choice(PROMPTS).replace("{topic}", domain.name))
+                self._say(asker, phrase(rng, "prompts").replace("{topic}", domain.name))
                 template = rng.choice(_TOLD)
-                text = template.format(x=one.said, y=rng.choice(REPLIES))
+                text = template.format(x=one.said, y=phrase(rng, "replies"))
                 drafts[name].told.append((one, self._say(name, sentence(text))))
-                self._say(asker, rng.choice(REACTIONS))
-                self._say(name, rng.choice(MUSINGS).replace("{tip}", rng.choice(domain.tips)))
+                self._say(asker, phrase(rng, "reactions"))
+                self._say(name, phrase(rng, "musings").replace("{tip}", rng.choice(domain.tips)))
             if rng.random() < _SMALL_TALK:
-                self._say(asker, rng.choice(PROMPTS).replace("{topic}", domain.name))
-                self._say(name, rng.choice(MUSINGS).replace("{tip}", rng.choice(domain.tips)))
+                self._say(asker, phrase(rng, "prompts").replace("{topic}", domain.name))
+                self._say(name, phrase(rng, "musings").replace("{tip}", rng.choice(domain.tips)))
 
     def _say(self, name: str, text: str) -> int:
         other = self._names[1] if name == self._names[0] else self._names[0]

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from benchmarks.log_phrases import AGO
-from benchmarks.log_topics import Domain, Fact
+from benchmarks.log_topics import AGO, Domain, Fact
 
 START: Final = datetime(2024, 1, 8, 9, tzinfo=UTC)
 DAYS: Final = 364
@@ -97,10 +96,10 @@ def plan(rng: random.Random, topics: Sequence[Domain], sessions: int) -> Plan:
 
 
 def _tellings(rng: random.Random, fact: Fact, own: Sequence[int]) -> Iterator[tuple[int, Telling]]:
-    times = rng.choice((1, 2)) if fact.event else 1
+    times = rng.choice((1, 2)) if fact.when else 1
     values = rng.sample(fact.values, times)
     for at, value in zip(rng.sample(own, min(times, len(own))), values, strict=False):
-        when = rng.choice(tuple(AGO)) if fact.event else ""
+        when = rng.choice(tuple(AGO)) if fact.when else ""
         yield at, Telling(fact=fact, value=value, when=when)
 
 

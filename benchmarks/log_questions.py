@@ -9,15 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from benchmarks.log_people import DAYS, START, Asked, Draft, Telling
-from benchmarks.log_phrases import (
-    AGO,
-    ON_DATE,
-    PICK_HINTS,
-    RECALLING,
-    REMINDERS,
-    WHEN_ASKED,
-)
-from benchmarks.log_topics import Domain, Fact
+from benchmarks.log_topics import AGO, Domain, Fact, phrase
 
 NOW: Final = START + timedelta(days=DAYS + 7)
 
@@ -59,10 +51,12 @@ def questions(draft: Draft, person: Mapping[str, str], *, logs: bool) -> Iterato
 
 
 def _of_pick(rng: random.Random, domain: Domain, pick: str, at: int) -> Asked:
-    lead = rng.choice(RECALLING).format(topic=domain.name)
+    lead = phrase(rng, "recalling").format(topic=domain.name)
     asked = rng.choice(domain.pick_asked)
     if rng.random() < _HINTED:
-        asked = rng.choice(PICK_HINTS).format(topic=domain.name, pick=pick.rsplit(maxsplit=1)[-1])
+        asked = phrase(rng, "pick_hints").format(
+            topic=domain.name, pick=pick.rsplit(maxsplit=1)[-1]
+        )
     return Asked(text=lead + asked, gold=(at,), kind="assistant", asked_at=NOW)
 
 
@@ -73,13 +67,13 @@ def _of_fact(
     gold = tuple(sorted({at for _, at in same}))
     text = _ask(rng, fact, person)
     if person is FIRST_PERSON and rng.random() < _REMINDED:
-        text = rng.choice(REMINDERS) + text
+        text = phrase(rng, "reminders") + text
     kind = "single" if len(gold) == 1 else "several"
     yield Asked(text=text, gold=gold, kind=kind, asked_at=NOW, about=fact.said)
     if not same[0][0].when:
         return
     if len(gold) == 1:
-        text = rng.choice(WHEN_ASKED).format(x=fact.occasion, **person)
+        text = phrase(rng, "when_asked").format(x=fact.when, **person)
         yield Asked(text=text, gold=gold, kind="when", asked_at=NOW, about=fact.said)
         return
     yield from _dated(draft, same, gold, person)
@@ -101,7 +95,7 @@ def _dated(
     apart = [abs(happened[g] - happened[at]).days for g in gold if g != at]
     if all(days > _DAYS_APART for days in apart):
         text = _ask(draft.rng, same[0][0].fact, person).rstrip("?")
-        on_date = draft.rng.choice(ON_DATE).format(d=happened[at])
+        on_date = phrase(draft.rng, "on_date").format(d=happened[at])
         yield Asked(text=f"{text} {on_date}?", gold=(at,), kind="dated", asked_at=NOW)
 
 

@@ -1,12 +1,13 @@
-"""What the generated people talk about, read from `log_topics.toml`."""
+"""What generated people talk about, and the sentences around that."""
 
 from __future__ import annotations
 
-import tomllib
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
+
+from benchmarks.data import records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,12 +17,8 @@ class Fact:
     said: str
     values: tuple[str, ...]
     asked: tuple[str, ...]
-    occasion: str = ""
+    when: str = ""
     """What comes after "when did I …", for what happened on a day."""
-
-    @property
-    def event(self) -> bool:
-        return bool(self.occasion)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,29 +34,23 @@ class Domain:
     pick_asked: tuple[str, ...]
 
 
-def _fact(given: Mapping[str, Any]) -> Fact:
-    return Fact(
-        said=given["said"],
-        values=tuple(given["values"]),
-        asked=tuple(given["asked"]),
-        occasion=given.get("when", ""),
-    )
-
-
 def _domain(given: Mapping[str, Any]) -> Domain:
-    return Domain(
-        name=given["name"],
-        asks=tuple(given["asks"]),
-        tips=tuple(given["tips"]),
-        facts=tuple(_fact(one) for one in given["facts"]),
-        picks=tuple(given["picks"]),
-        pick_asked=tuple(given["pick_asked"]),
-    )
+    return Domain(**{**given, "facts": tuple(Fact(**one) for one in given["facts"])})
 
 
-def _read() -> tuple[Domain, ...]:
-    text = Path(__file__).with_suffix(".toml").read_text("utf-8")
-    return tuple(_domain(one) for one in tomllib.loads(text)["topics"])
+DOMAINS: Final = tuple(map(_domain, records("logs/topics")))
 
 
-DOMAINS: Final = _read()
+_RECORDS: Final = records("logs/phrases")
+PHRASES: Final[Mapping[str, tuple[str, ...]]] = {
+    name: tuple(one["text"] for one in _RECORDS if one["list"] == name)
+    for name in dict.fromkeys(one["list"] for one in _RECORDS)
+}
+"""By the list that they are in."""
+AGO: Final = {one["text"]: one["days"] for one in _RECORDS if one["list"] == "ago"}
+NAMES: Final = tuple((one["text"], one["possessive"]) for one in _RECORDS if one["list"] == "names")
+
+
+def phrase(rng: random.Random, name: str) -> str:
+    """One of a list."""
+    return rng.choice(PHRASES[name])

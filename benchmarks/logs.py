@@ -13,20 +13,8 @@ from datetime import datetime, timedelta
 
 from benchmarks.log_chats import chats
 from benchmarks.log_people import DAYS, START, Draft, Person, Plan, Said, Telling, plan, sentence
-from benchmarks.log_phrases import (
-    CHATTER,
-    CLOSINGS,
-    ECHOES,
-    FOLLOW_UPS,
-    HELLOS,
-    INTROS,
-    REASONS,
-    RECOMMENDS,
-    RELATIVES,
-    SLIPS,
-)
 from benchmarks.log_questions import FIRST_PERSON, questions
-from benchmarks.log_topics import DOMAINS, Domain
+from benchmarks.log_topics import DOMAINS, PHRASES, Domain, phrase
 
 __all__ = ["assistant_logs", "chats", "stand_alone_facts"]
 
@@ -96,25 +84,25 @@ def _request(rng: random.Random, domain: Domain, slips: Sequence[Telling], *, fi
     if first:
         ask = rng.choice(domain.asks)
     else:
-        ask = rng.choice(FOLLOW_UPS).format(tip=rng.choice(domain.tips))
-    parts = [ask, *rng.sample(CHATTER, rng.randint(0, 3))]
+        ask = phrase(rng, "follow_ups").format(tip=rng.choice(domain.tips))
+    parts = [ask, *rng.sample(PHRASES["chatter"], rng.randint(0, 3))]
     if rng.random() < _MIXING:
         rng.shuffle(parts)
     for one in slips:
-        slip = sentence(rng.choice(SLIPS).format(x=one.said))
+        slip = sentence(phrase(rng, "slips").format(x=one.said))
         parts.insert(rng.randint(0, len(parts)), slip)
-    return rng.choice(HELLOS) + " ".join(parts)
+    return phrase(rng, "hellos") + " ".join(parts)
 
 
 def _answer(rng: random.Random, domain: Domain, slips: Sequence[Telling], pick: str | None) -> str:
-    parts = [rng.choice(INTROS).format(topic=domain.name)]
+    parts = [phrase(rng, "intros").format(topic=domain.name)]
     if slips and rng.random() < _ECHOING:
-        parts.append(sentence(rng.choice(ECHOES).format(x=_second_person(slips[0].said))))
+        parts.append(sentence(phrase(rng, "echoes").format(x=_second_person(slips[0].said))))
     tips = rng.sample(domain.tips, rng.randint(3, 7))
-    body = [f"{n}. {sentence(tip)}. {rng.choice(REASONS)}" for n, tip in enumerate(tips, 1)]
+    body = [f"{n}. {sentence(tip)}. {phrase(rng, 'reasons')}" for n, tip in enumerate(tips, 1)]
     if pick:
-        body.insert(rng.randint(1, len(body)), rng.choice(RECOMMENDS).format(pick=pick))
-    return "\n".join([*parts, *body, rng.choice(CLOSINGS).format(topic=domain.name)])
+        body.insert(rng.randint(1, len(body)), phrase(rng, "recommends").format(pick=pick))
+    return "\n".join([*parts, *body, phrase(rng, "closings").format(topic=domain.name)])
 
 
 def _second_person(text: str) -> str:
@@ -147,8 +135,8 @@ def _liking(rng: random.Random, domain: Domain) -> str:
     return rng.choice(
         (
             f"I like it when people {rng.choice(domain.tips)}.",
-            f"{rng.choice(RELATIVES)} is interested in {domain.name}.",
-            f"{rng.choice(RELATIVES)} told me to {rng.choice(domain.tips)}.",
+            f"{phrase(rng, 'relatives')} is interested in {domain.name}.",
+            f"{phrase(rng, 'relatives')} told me to {rng.choice(domain.tips)}.",
             f"I use {rng.choice(domain.picks)} for {domain.name}.",
         )
     )

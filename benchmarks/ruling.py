@@ -1,13 +1,13 @@
-"""The rules of merging and superseding as a judge: what they find is done, for who measures them.
+"""A chat model that settles what a cycle proposes: by what is known, or by counting words.
 
-The package proposes what they find and does it only if a judge says so. This one always does.
+The package ends nothing and merges hardly anything unless a model says so; whoever measures or
+tests what comes of that names this one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -15,15 +15,15 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from langmem_tiers.consolidate.contradictions import contradictions
-from langmem_tiers.consolidate.duplicates import same
-from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.judge import Judge, Pair, Question
-from langmem_tiers.consolidate.judging import JudgedPair, Judgement
-from langmem_tiers.consolidate.summarising import SummedUp
-from langmem_tiers.core.prompts import JUDGE_CONTRADICTS, UNKNOWN_SPEAKER
+from langmem_tiers.consolidate.models import JudgedPair, Judgement, SummedUp
+from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.prompts import JUDGE_CONTRADICTS
 from langmem_tiers.learn.generalise import abstracted
 from langmem_tiers.learn.generalising import General
+
+Says = Callable[[Question, str, str], bool]
+"""Whether a question about an older text and a newer one is answered with yes."""
 
 _MEMORY = re.compile(
     r'<memory number="(\d+)" since="([^"]*)" speaker="([^"]*)">\n(.*?)\n</memory>$',
@@ -33,23 +33,31 @@ _PAIRS = re.compile(r"<pairs>\n(.*)\n</pairs>\Z", re.DOTALL)
 _GENERAL = re.compile(r"<memory>\n(.*)\n</memory>\n<names>\n(.*)\n</names>\Z", re.DOTALL)
 
 
-def ruled(question: Question, pairs: Sequence[Pair]) -> list[bool]:
-    """Of which pairs it is so by the rules."""
-    if question == "same":
-        return [same(one, other) for one, other in pairs]
-    ended = ({found.older for found in contradictions(pair)} for pair in pairs)
-    return [one.id in found for (one, _), found in zip(pairs, ended, strict=True)]
+def counted(question: Question, older: str, newer: str) -> bool:
+    """The same is what is equal; what differs in one word, or denies it, contradicts."""
+    one, other = (normalised(text).split() for text in (older, newer))
+    if question == "same" or one == other:
+        return question == "same" and one == other
+    differ = sum(word != twin for word, twin in zip(one, other, strict=False))
+    denied = sorted([*one, "not"]) == sorted(other)
+    return denied or (len(one) == len(other) and differ == 1)
+
+
+def _ruled(question: Question, pairs: Sequence[Pair]) -> list[bool]:
+    return [counted(question, one.content, other.content) for one, other in pairs]
 
 
 async def _aruled(question: Question, pairs: Sequence[Pair]) -> list[bool]:
-    return ruled(question, pairs)
+    return _ruled(question, pairs)
 
 
-RULES = Judge(ruled, _aruled)
+COUNTED = Judge(_ruled, _aruled)
 
 
 class Ruling(BaseChatModel):
-    """A chat model that answers what the rules say; it sums nothing up that notes do not say."""
+    """A chat model that knows what it is told; it sums nothing up that notes do not say."""
+
+    says: Says = counted
 
     @property
     def _llm_type(self) -> str:
@@ -62,7 +70,7 @@ class Ruling(BaseChatModel):
         """Answers with an object of the schema."""
 
         def call(messages: list[BaseMessage]) -> dict[str, Any]:
-            parsed = _ANSWERS[schema](messages[0].text, messages[1].text)
+            parsed = _ANSWERS[schema](self.says, messages[0].text, messages[1].text)
             return {"raw": AIMessage("{}"), "parsed": parsed, "parsing_error": None}
 
         async def acall(messages: list[BaseMessage]) -> dict[str, Any]:
@@ -71,28 +79,25 @@ class Ruling(BaseChatModel):
         return RunnableLambda(call, acall)
 
 
-def _judgement(asked: str, shown: str) -> Judgement:
-    items = {int(one[1]): _item(one) for one in _MEMORY.finditer(shown)}
+def _judgement(says: Says, asked: str, shown: str) -> Judgement:
+    items = {int(one[1]): one[4] for one in _MEMORY.finditer(shown)}
     (listed,) = _PAIRS.findall(shown)
     numbers = [(int(one), int(other)) for one, other in re.findall(r"(\d+), (\d+)", listed)]
     question: Question = "contradicts" if JUDGE_CONTRADICTS in asked else "same"
-    said = ruled(question, [(items[one], items[other]) for one, other in numbers])
-    yes = (pair for pair, so in zip(numbers, said, strict=True) if so)
-    return Judgement(pairs=[JudgedPair(older=one, newer=other) for one, other in yes])
+    yes = [
+        JudgedPair(older=one, newer=other)
+        for one, other in numbers
+        if says(question, items[one], items[other])
+    ]
+    return Judgement(pairs=yes)
 
 
-def _item(found: re.Match[str]) -> Item:
-    since = datetime.fromisoformat(found[2]).replace(tzinfo=UTC)
-    speaker = None if found[3] == UNKNOWN_SPEAKER else found[3]
-    return Item(int(found[1]), since, found[4], "semantic", speaker)
-
-
-def _general(_: str, shown: str) -> General:
+def _general(_: Says, __: str, shown: str) -> General:
     ((content, names),) = _GENERAL.findall(shown)
     return General(content=abstracted(content, names.splitlines()))
 
 
-def _summed_up(_: str, shown: str) -> SummedUp:
+def _summed_up(_: Says, __: str, shown: str) -> SummedUp:
     return SummedUp(summary=f"{shown.count('<note ')} notes", concepts=[])
 
 

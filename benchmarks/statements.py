@@ -30,7 +30,7 @@ class Statements:
         if database is None:
             raise ValueError("the store is not open")
         begin = database.session
-        database.session = lambda: _Counting(begin(), self)  # type: ignore[assignment, return-value, method-assign]
+        database.session = lambda ask=None: _Counting(begin(ask), self)  # type: ignore[assignment, method-assign, return-value]
         try:
             yield self
         finally:

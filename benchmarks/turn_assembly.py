@@ -34,10 +34,10 @@ from langmem_tiers import (
 )
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Call, Flow, Query, Script
-from langmem_tiers.turn.assemble import assemble
+from langmem_tiers.turn.fitting import assemble
 from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.informed import circumstances
 from langmem_tiers.turn.layout import ORCHESTRATOR
+from langmem_tiers.turn.memories import circumstances
 
 MEMORIES, TOKENS = 10_000, 8_000
 BAR = 200.0

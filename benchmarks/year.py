@@ -13,9 +13,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from benchmarks.year_phrases import Phrases
+from benchmarks.year_phrases import TUNE, Phrases
 from benchmarks.year_plots import Part, Plot, Plotter
-from benchmarks.year_tune import TUNE
 
 MEMORIES, TENANTS, PROJECTS = 50_000, 200, 3
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from benchmarks.data import records
 
 
 class Saying(NamedTuple):
@@ -56,6 +58,27 @@ class Phrases(NamedTuple):
     synonyms: Mapping[str, str]
     pools: Mapping[str, tuple[str, ...]]
 
+
+def phrases(name: str) -> Phrases:
+    """A set of phrases."""
+    every = records(f"year/{name}")
+
+    def of(what: str) -> list[dict[str, Any]]:
+        return [
+            {k: v for k, v in one.items() if k != "what"} for one in every if one["what"] == what
+        ]
+
+    return Phrases(
+        sayings=tuple(Saying(**one) for one in of("saying")),
+        facts=tuple(Fact(**one) for one in of("fact")),
+        many=tuple(Many(**one) for one in of("many")),
+        prefixes=tuple(one["text"] for one in of("prefix")),
+        synonyms={one["word"]: one["other"] for one in of("synonym")},
+        pools={one["name"]: one["words"] for one in of("pool")},
+    )
+
+
+TUNE, VALIDATION, HELD_OUT = map(phrases, ("tune", "validation", "held_out"))
 
 SLOT = re.compile(r"\{(\w+)\}")
 

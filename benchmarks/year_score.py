@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from benchmarks.consolidation_rules import Pairs, Share, precision, recall
-from benchmarks.year import END, OLD, RARELY, START, UNIMPORTANT, Truth
+from benchmarks.ruling import Says
+from benchmarks.year import END, OLD, RARELY, START, UNIMPORTANT, Truth, Year
 from benchmarks.year_replay import Lived, Story
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.consolidate.judge import Question
+from langmem_tiers.core.normal import normalised
 
 MOST = 1_000
 """Memories of one project, more than there are."""
 _MOVES = """
-SELECT e.kind, coalesce(m.key, ''), t.key, e.at
+SELECT e.kind, coalesce(m.key, k.key, ''), coalesce(t.key, a.key), e.at
 FROM (
     SELECT e.kind, e.target, e.at, e.tenant, coalesce(w.id, e.id) AS id
     FROM memory.events e
@@ -29,8 +31,42 @@ FROM (
 ) e
 LEFT JOIN memory.memories m ON m.tenant = e.tenant AND m.id = e.id
 LEFT JOIN memory.memories t ON t.tenant = e.tenant AND t.id = e.target
+LEFT JOIN memory.archived k ON k.tenant = e.tenant AND k.id = e.id
+LEFT JOIN memory.archived a ON a.tenant = e.tenant AND a.id = e.target
 ORDER BY e.at
 """
+
+
+Pairs = set[tuple[str, str]]
+"""What went or was proposed, and the memory by which."""
+
+
+class Share(NamedTuple):
+    """So many of so many."""
+
+    of: int
+    all: int
+
+    @property
+    def value(self) -> float:
+        return self.of / self.all if self.all else 1.0
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} ({self.of:,} of {self.all:,})"
+
+
+def right(found: Pairs, truth: Mapping[str, str]) -> Pairs:
+    """Merges of one planted group: two misspelt ones may find each other before the original."""
+    return {(one, other) for one, other in found if truth.get(one, one) == truth.get(other, other)}
+
+
+def precision(found: Pairs, truth: Mapping[str, str]) -> Share:
+    return Share(len(right(found, truth)), len(found))
+
+
+def recall(found: Pairs, truth: Mapping[str, str]) -> Share:
+    """How many of those that repeat another one were found, each once."""
+    return Share(len(truth.keys() & {one for one, _ in right(found, truth)}), len(truth))
 
 
 class Move(NamedTuple):
@@ -100,6 +136,67 @@ def score(left: Left, truth: Truth) -> Score:
         Share(len(risen & truth.rising.keys()), len(truth.rising)),
         Share(len(truth.expiring - risen), len(truth.expiring)),
     )
+
+
+class Proposals(NamedTuple):
+    """What the cycles of a year proposed, and left to somebody."""
+
+    same: Pairs
+    """What may say the same, and as which."""
+    ended: Pairs
+    """What may be contradicted, and by what; or what says the same, and was told again."""
+
+    @classmethod
+    def of(cls, story: Story) -> Proposals:
+        """Read them from the reports."""
+        return cls(_findings(story, "merge"), _findings(story, "supersede"))
+
+    def shares(self, truth: Truth) -> tuple[Share, Share, Share, Share]:
+        """Of both kinds, how much of what is proposed is so, and how much of what is so is.
+
+        What is proposed as contradicted may be ended by any later value, or be said again.
+        """
+        again = right({(newer, older) for older, newer in self.ended}, truth.duplicates)
+        later = {pair for pair in self.ended if pair[1] in _later(pair[0], truth)}
+        planted = self.ended & set(truth.contradictions.items())
+        return (
+            precision(self.same, truth.duplicates),
+            recall(self.same | again, truth.duplicates),
+            Share(len(again) + len(later), len(self.ended)),
+            Share(len(planted), len(truth.contradictions)),
+        )
+
+
+def _later(key: str, truth: Truth) -> Iterator[str]:
+    """What ended a memory, what ended that, and so on."""
+    while key in truth.contradictions:
+        yield (key := truth.contradictions[key])
+
+
+def _findings(story: Story, step: str) -> Pairs:
+    counts = (one.counts[step] for one in story.cycles if step in one.counts)
+    return {(one["key"], one["target_key"]) for some in counts for one in some.get("findings", ())}
+
+
+def knowing(year: Year) -> Says:
+    """What a model says that knows the year: what is planted, and that equal texts are the same.
+
+    It goes by texts alone; of the memories of a namespace no two texts mean different things.
+    """
+    truth = year.truth
+    text = {one.key: one.content for one in year.events() if one.kind == "store"}
+    groups: defaultdict[str, set[str]] = defaultdict(set)
+    for key, content in text.items():
+        groups[content].add(truth.duplicates.get(key, key))
+    ended = {(text[one], text[by]) for one, by in truth.contradictions.items()}
+
+    def says(question: Question, older: str, newer: str) -> bool:
+        if question == "contradicts":
+            return (older, newer) in ended
+        equal = normalised(older) == normalised(newer)
+        return equal or not groups[older].isdisjoint(groups[newer])
+
+    return says
 
 
 STEPS_OF = {"risen": ("rise", "session_end"), "merged": ("merge",), "superseded": ("supersede",)}

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from langmem_tiers.cli.settings import MemorySettings
     from langmem_tiers.consolidate.archive import ArchiveReport
-    from langmem_tiers.consolidate.history import History
     from langmem_tiers.consolidate.policy import (
         ArchivalPolicy,
         ConsolidationPolicy,
@@ -16,9 +15,9 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.consolidate.report import ConsolidationReport
     from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
-    from langmem_tiers.consolidate.revise import Restoration, Retraction
     from langmem_tiers.consolidate.schedule import ConsolidationSchedule
     from langmem_tiers.consolidate.session import SessionReport
+    from langmem_tiers.consolidate.truth import History, Restoration, Retraction
     from langmem_tiers.core.bounds import Bounds
     from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.errors import (
@@ -64,35 +63,36 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
-    from langmem_tiers.graph.evolving import create_evolution_node, create_skill_node
     from langmem_tiers.graph.hook_middleware import MemoryHooksMiddleware
     from langmem_tiers.graph.hooks import (
         HookState,
         create_completed_task_node,
+        create_session_end_node,
         create_session_start_node,
         create_user_prompt_node,
     )
     from langmem_tiers.graph.learn import (
+        create_evolution_node,
         create_outcome_node,
         create_promotion_node,
         create_reflexion_node,
+        create_skill_node,
     )
     from langmem_tiers.graph.middleware import TieredMemoryMiddleware
     from langmem_tiers.graph.recall import MemoryState, create_recall_node
-    from langmem_tiers.graph.recalled import recalled_text
     from langmem_tiers.graph.remind import (
         create_acknowledge_node,
         create_reminder_node,
         reminders_text,
     )
-    from langmem_tiers.graph.reminder_tools import create_complete_reminder_tool
     from langmem_tiers.graph.retriever import TieredMemoryRetriever
     from langmem_tiers.graph.review import create_review_node
-    from langmem_tiers.graph.session import create_session_end_node
-    from langmem_tiers.graph.tool_clock import ToolClock
-    from langmem_tiers.graph.tool_lessons import ToolLessons
-    from langmem_tiers.graph.tool_reminders import ToolReminders
-    from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
+    from langmem_tiers.graph.tool_calls import ToolClock, ToolLessons, ToolReminders
+    from langmem_tiers.graph.tools import (
+        create_complete_reminder_tool,
+        create_manage_memory_tool,
+        create_search_memory_tool,
+    )
     from langmem_tiers.graph.turn import (
         create_assemble_node,
         create_commit_node,
@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
+    from langmem_tiers.recall.recalled import recalled_text
     from langmem_tiers.remember.gate import Decision, GatePolicy
     from langmem_tiers.remember.panel import default_reviewers
     from langmem_tiers.remember.quarantine import Quarantined, Released
@@ -134,13 +135,13 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.store.store import TieredStore, local_index
     from langmem_tiers.store.tier import TierView
-    from langmem_tiers.turn.assemble import Assembled
+    from langmem_tiers.turn.fitting import Assembled
     from langmem_tiers.turn.fragment import Fragment, Section
+    from langmem_tiers.turn.items import Memorized, Route, Tracked
     from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
     from langmem_tiers.turn.orchestrator import MemoryOrchestrator
     from langmem_tiers.turn.persona import OperationalState, Persona
     from langmem_tiers.turn.report import CommitReport
-    from langmem_tiers.turn.routing import Memorized, Route, Tracked
     from langmem_tiers.turn.spending import Budget, BudgetStatus
     from langmem_tiers.turn.trace import EndedTurn, TurnEvent, TurnTrace
 
@@ -335,7 +336,7 @@ _MODULES = {
     "ArchiveError": "core.errors",
     "ArchiveFile": "consolidate.restore",
     "ArchiveReport": "consolidate.archive",
-    "Assembled": "turn.assemble",
+    "Assembled": "turn.fitting",
     "At": "remind.triggers",
     "BeforeTool": "remind.triggers",
     "Bounds": "core.bounds",
@@ -369,7 +370,7 @@ _MODULES = {
     "Fragment": "turn.fragment",
     "GatePolicy": "remember.gate",
     "Goal": "state.state",
-    "History": "consolidate.history",
+    "History": "consolidate.truth",
     "HookState": "graph.hooks",
     "If": "remind.triggers",
     "ImportFileError": "core.errors",
@@ -380,7 +381,7 @@ _MODULES = {
     "Layout": "turn.layout",
     "LeaseLostError": "core.errors",
     "LocalEmbeddings": "postgres.embeddings",
-    "Memorized": "turn.routing",
+    "Memorized": "turn.items",
     "MemoryContext": "core.memory",
     "MemoryCoordinator": "memory.coordinator",
     "MemoryHooks": "memory.hooks",
@@ -420,16 +421,16 @@ _MODULES = {
     "RelationSize": "core.memory",
     "Released": "remember.quarantine",
     "Reminder": "remind.intentions",
-    "Restoration": "consolidate.revise",
+    "Restoration": "consolidate.truth",
     "RestoreReport": "consolidate.restore",
-    "Retraction": "consolidate.revise",
+    "Retraction": "consolidate.truth",
     "ReviewReport": "remember.waiting",
     "ReviewResult": "core.memory",
     "Reviewer": "remember.review",
     "Reviewers": "remember.review",
     "RisePolicy": "consolidate.policy",
     "RollbackError": "core.errors",
-    "Route": "turn.routing",
+    "Route": "turn.items",
     "Section": "turn.fragment",
     "SessionReport": "consolidate.session",
     "SessionStart": "memory.hook_data",
@@ -449,11 +450,11 @@ _MODULES = {
     "TieredMemoryMiddleware": "graph.middleware",
     "TieredMemoryRetriever": "graph.retriever",
     "TieredStore": "store.store",
-    "ToolClock": "graph.tool_clock",
-    "ToolLessons": "graph.tool_lessons",
+    "ToolClock": "graph.tool_calls",
+    "ToolLessons": "graph.tool_calls",
     "TooLargeError": "core.errors",
-    "ToolReminders": "graph.tool_reminders",
-    "Tracked": "turn.routing",
+    "ToolReminders": "graph.tool_calls",
+    "Tracked": "turn.items",
     "TrustPolicy": "remember.trust",
     "TurnEvent": "turn.trace",
     "TurnMiddleware": "graph.turn_middleware",
@@ -464,10 +465,10 @@ _MODULES = {
     "create_acknowledge_node": "graph.remind",
     "create_assemble_node": "graph.turn",
     "create_commit_node": "graph.turn",
-    "create_complete_reminder_tool": "graph.reminder_tools",
+    "create_complete_reminder_tool": "graph.tools",
     "create_completed_task_node": "graph.hooks",
     "create_consolidation_graph": "graph.consolidation",
-    "create_evolution_node": "graph.evolving",
+    "create_evolution_node": "graph.learn",
     "create_manage_memory_tool": "graph.tools",
     "create_outcome_node": "graph.learn",
     "create_promotion_node": "graph.learn",
@@ -476,14 +477,14 @@ _MODULES = {
     "create_reminder_node": "graph.remind",
     "create_review_node": "graph.review",
     "create_search_memory_tool": "graph.tools",
-    "create_session_end_node": "graph.session",
+    "create_session_end_node": "graph.hooks",
     "create_session_start_node": "graph.hooks",
-    "create_skill_node": "graph.evolving",
+    "create_skill_node": "graph.learn",
     "create_tool_tracking_node": "graph.turn",
     "create_user_prompt_node": "graph.hooks",
     "default_reviewers": "remember.panel",
     "local_index": "store.store",
-    "recalled_text": "graph.recalled",
+    "recalled_text": "recall.recalled",
     "reminders_text": "graph.remind",
     "signature": "learn.signature",
 }

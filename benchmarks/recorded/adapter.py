@@ -16,7 +16,6 @@ from unittest.mock import patch
 from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
 from langmem_tiers.cli.importing import import_records
-from langmem_tiers.graph.recalled import with_recalled
 from langmem_tiers.importers import count_records, detect_format, read_records
 from langmem_tiers.interop import (
     aimport_chat_history,
@@ -28,11 +27,15 @@ from langmem_tiers.learn.skills import ToolCall, Trace
 from langmem_tiers.memory.feedback import arecord_feedback, record_feedback
 from langmem_tiers.postgres import session
 from langmem_tiers.postgres.flow import Query
+from langmem_tiers.recall.recalled import with_recalled
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remind.triggers import Occasion
 from langmem_tiers.store import accesses
 from langmem_tiers.store import flows as store_flows
+from langmem_tiers.turn.assembly import assemble_context
+from langmem_tiers.turn.ending import commit, fail, leave
+from langmem_tiers.turn.keeping import memorized
 
 __all__ = [
     "Candidate",
@@ -43,12 +46,17 @@ __all__ = [
     "aopen_tier",
     "app",
     "arecord_feedback",
+    "assemble_context",
     "at_rest",
+    "commit",
     "count_records",
     "detect_format",
     "detectors",
+    "fail",
     "import_chat_history",
     "import_records",
+    "leave",
+    "memorized",
     "noted",
     "open_tier",
     "read_records",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple
 
-from langmem_tiers.consolidate.items import Item
+from langmem_tiers.consolidate.steps import Item
 from langmem_tiers.postgres.flow import Ask, Flow
 
 Question = Literal["same", "contradicts"]

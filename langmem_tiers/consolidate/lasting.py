@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from langmem_tiers.remember.reading import ends_of
+from langmem_tiers.core.reading import ends_of
 from langmem_tiers.remember.route import route
 from langmem_tiers.remember.trivial import triviality
 

@@ -35,15 +35,16 @@ class MergePolicy:
     """What says the same in one namespace lives on in the oldest of it.
 
     Without a model that is what one speaker said twice in a row: equal texts, but for case, white
-    space and what ends a sentence, minutes apart. What else may say the same is proposed in the
-    report; a model that is named decides on that.
+    space and what ends a sentence, minutes apart. What is near may say the same: it is proposed in
+    the report; a model that is named decides on that.
 
     Raises:
         ConfigurationError: for a value that cannot work.
     """
 
-    near_duplicate: float = 0.9
-    """The cosine that two memories must reach to be looked at."""
+    near_duplicate: float = 0.85
+    """How near two memories must be to be proposed: their cosine, or the share of words that they
+    have in common."""
     within_minutes: float = 10
     """How far apart the same may be said to be said once: by when it happened, if that was told,
     else by when it was stored."""
@@ -58,7 +59,7 @@ class MergePolicy:
 class SupersedePolicy:
     """What a newer memory of the same namespace contradicts is true until then, and no longer.
 
-    A model that is named says what contradicts. Without one nothing is ended: what rules find is
+    A model that is named says which of the nearest do. Without one nothing is ended: they are
     proposed in the report.
 
     Raises:

@@ -8,7 +8,7 @@ from datetime import datetime
 from html import escape
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
-from langmem_tiers.consolidate.expire import UNREAD, Expire
+from langmem_tiers.consolidate.cycle import UNREAD, Expire
 from langmem_tiers.consolidate.steps import Finding, added
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.explain import plain
@@ -18,6 +18,8 @@ Verdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _SHOWN = 20
 """Proposals that are printed."""
+_KEPT = 1_000
+"""Proposals of a step that are kept, as they rest in every checkpoint; all are counted."""
 
 
 class StepCounts(TypedDict):
@@ -54,7 +56,7 @@ def _both(one: StepCounts | None, other: StepCounts | None) -> StepCounts:
         "kept": added([each["kept"] for each in several]),
         "moves": [move for each in several for move in each["moves"]],
     }
-    findings = [found for each in several for found in each.get("findings", ())]
+    findings = [found for each in several for found in each.get("findings", ())][:_KEPT]
     return {**both, "findings": findings} if findings else both
 
 
@@ -73,11 +75,11 @@ class Line(NamedTuple):
 
 
 class Proposed(NamedTuple):
-    """Two memories of which a rule found something that nobody has judged; both are unchanged."""
+    """Two memories that are near, and of which nobody has judged; both are unchanged."""
 
     step: str
-    """`merge`: they may say the same. `supersede`: the other one may contradict it. `promote`: the
-    other one is near to what was promoted, and says something else."""
+    """`merge`: they may say the same. `supersede`: the other one may contradict it, or say the
+    same. `promote`: the other one is near to what was promoted, and says something else."""
     namespace: tuple[str, ...]
     key: str
     other_namespace: tuple[str, ...]
@@ -85,7 +87,7 @@ class Proposed(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        """Such as `port, new port: another value`."""
+        """Such as `port, new port: a newer one may contradict it, or say the same`."""
         return f"{plain(self.key)}, {plain(self.other_key)}: {self.reason}"
 
 
@@ -112,7 +114,8 @@ class ConsolidationReport:
     moves: tuple[str, ...]
     """What `rollback` takes."""
     proposed: tuple[Proposed, ...] = ()
-    """What rules found and did not do, each pair once: `supersede`, or a model, may."""
+    """What is near and was left to somebody, each pair once, 1,000 of a step: `supersede` acts on
+    it, or a model."""
     skipped: str | None = None
     """Why nothing was done at all."""
     taken_over: bool = False

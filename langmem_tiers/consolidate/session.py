@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.policy import RisePolicy
-from langmem_tiers.consolidate.rising import Note, rises
+from langmem_tiers.consolidate.rise import Note, rises
 from langmem_tiers.consolidate.session_rules import (
     WORKING,
     Home,
@@ -39,8 +39,9 @@ from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import ABSENT, Tier, named_by
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, anew, apart
+from langmem_tiers.remember.admission import apply
 from langmem_tiers.remember.new import write_of
-from langmem_tiers.store.write import LOCK, Write, Writing, apply, embed, lock_writes
+from langmem_tiers.store.write import LOCK, Write, Writing, embed, lock_writes
 
 ENDED = "its session ended"
 
@@ -152,7 +153,7 @@ def _end(ending: Ending) -> Flow[SessionReport]:
         if left.rising:
             yield Query((_rise(ending, left.rising, moves),))
         writing = Writing(writes, vectors, cycle.moment)
-        yield from apply(writing, options=cycle.options, tier=None, locked=True)
+        yield from apply(writing, options=cycle.options, locked=True)
     return SessionReport(
         session_id=ending.session,
         semantic=tuple(one.key for one in left.keeps if one.reason is not None),
@@ -311,7 +312,7 @@ def _ended(cycle: Cycle, one: Decision) -> Flow[str | None]:
         yield Query((), commit=True)  # which lets go of the locks
         return None if not rows and len(stored) == len(known) else CHANGED
     writing = Writing(writes, vectors, cycle.moment)
-    yield from apply(writing, options=cycle.options, tier=None, locked=True)
+    yield from apply(writing, options=cycle.options, locked=True)
     return None
 
 

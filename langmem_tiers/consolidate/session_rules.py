@@ -12,17 +12,14 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.consolidate.claims import statements
-from langmem_tiers.consolidate.duplicates import Cluster, clusters, same_text
-from langmem_tiers.consolidate.items import Item
 from langmem_tiers.consolidate.lasting import not_lasting
-from langmem_tiers.consolidate.policy import MergePolicy, RisePolicy
-from langmem_tiers.consolidate.rising import Note, rises
+from langmem_tiers.consolidate.policy import RisePolicy
+from langmem_tiers.consolidate.rise import Note, rises
 from langmem_tiers.consolidate.significance import category
 from langmem_tiers.consolidate.stored import Stored
-from langmem_tiers.core.memory import MemoryContext, Tier
-from langmem_tiers.core.values import content_of, provenance_of, trust_of
-from langmem_tiers.remember.candidate import Source
+from langmem_tiers.core.memory import MemoryContext, Source, Tier
+from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.values import content_of, provenance_of, source_of, trust_of
 
 WORKING = "working"
 """The memory type that a session's end clears."""
@@ -30,9 +27,8 @@ PART = 8_000
 """Characters of a digest, beyond which it goes on in another memory."""
 SHORT = 80
 """Characters of a note in the digest that is stored for itself."""
-CLAIMS = "it states a fact"
 LASTS = "the user told a fact, a rule or a preference"
-NOT_THE_USERS = "it is not the user's, and claims nothing"
+NOT_THE_USERS = "it is not the user's"
 RECURS = "it recurs in the session"
 LEARNED = "the model learned it"
 _NEVER_SO = ("retracted", "suspect", "quarantined")
@@ -114,13 +110,12 @@ def kept(home: Home, policy: RisePolicy, summary: Summary | None = None) -> list
     """What becomes of notes: those that are significant, once each, and a digest of all.
 
     A note is significant by the first of these that holds: by what lets a memory rise (importance,
-    accesses), because it recurs, because it states a fact, or because the user told something that
-    lasts. The keys follow from the notes alone, so
-    that the same notes, as a retry finds them, are stored once.
+    accesses), because it recurs, or because the user told something that lasts. The keys follow
+    from the notes alone, so that the same notes, as a retry finds them, are stored once.
     """
     facts = list(_facts(home, policy))
     if summary is not None:
-        facts += _concepts(home, summary, [one.value["content"] for one in facts])
+        facts += _concepts(home, summary, {normalised(one.value["content"]) for one in facts})
     return [*facts, *_digests(home, {one.value["content"] for one in facts}, summary)]
 
 
@@ -162,29 +157,13 @@ def _facts(home: Home, policy: RisePolicy) -> Iterator[Kept]:
 
 
 def _told_once(home: Home) -> Iterator[list[Stored]]:
-    """The current notes, those together that say the same, the one to keep first."""
-    current = {one.id: one for one in home.notes if one.state is None}
-    alike = {each.survivor: each for each in clusters(_items(current), {}, MergePolicy())}
-    repeated = {one for each in alike.values() for one in each.others}
-    for number, one in current.items():
-        if number not in repeated:
-            cluster = alike.get(number, Cluster(number, ()))
-            yield [one, *(current[other] for other in cluster.others)]
-
-
-def _items(notes: Mapping[int, Stored]) -> list[Item]:
-    return [
-        Item(
-            id=one.id,
-            created_at=one.created_at,
-            content=content_of(one.value),
-            speaker=told_of(one).speaker,
-            occurred_at=one.occurred_at,
-            valid_from=one.valid_from,
-            trust=trust_of(one.value),
-        )
-        for one in notes.values()
-    ]
+    """The current notes, those together that one speaker noted in equal texts."""
+    told: dict[object, list[Stored]] = {}
+    for one in home.notes:
+        if one.state is None:
+            said = (told_of(one).speaker, source_of(one.value), trust_of(one.value))
+            told.setdefault((normalised(content_of(one.value)), *said), []).append(one)
+    yield from told.values()
 
 
 def _reason(several: Sequence[Stored], policy: RisePolicy) -> str | None:
@@ -197,9 +176,6 @@ def _reason(several: Sequence[Stored], policy: RisePolicy) -> str | None:
         return reason
     if len(several) > 1 and not asks:
         return RECURS
-    stated = statements(content_of(several[0].value)) or ()
-    if any(one.claims for one in stated):
-        return CLAIMS
     return (
         LASTS if _users(several[0]) and not_lasting(content_of(several[0].value)) is None else None
     )
@@ -224,12 +200,12 @@ def _fact(several: Sequence[Stored]) -> dict[str, Any]:
     }
 
 
-def _concepts(home: Home, summary: Summary, known: list[str]) -> Iterator[Kept]:
+def _concepts(home: Home, summary: Summary, known: set[str]) -> Iterator[Kept]:
     """What a model learned, but for what says the same as what is stored anyhow."""
     for one in summary.concepts:
-        if any(same_text(one.content, other) for other in known):
+        if normalised(one.content) in known:
             continue
-        known.append(one.content)
+        known.add(normalised(one.content))
         several = [home.notes[place] for place in one.notes]
         value = {
             **_whose(several),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from langmem_tiers.remember.reading import ends_of
+from langmem_tiers.core.reading import ends_of
 
 _EVENTS: Final = (
     (

@@ -8,6 +8,7 @@ again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
@@ -116,3 +117,49 @@ def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
         for reason, number in one.items():
             total[reason] = total.get(reason, 0) + number
     return total
+
+
+class Item(NamedTuple):
+    """What a memory says, and when. All times carry their zone."""
+
+    id: int
+    created_at: datetime
+    content: str
+    memory_type: str = "episodic"
+    speaker: str | None = None
+    """Who said it, if that was told."""
+    namespace: str = ""
+    occurred_at: datetime | None = None
+    valid_from: datetime | None = None
+    trust: float = 1.0
+    """In 0…1."""
+    session: str | None = None
+    """In which it was said, if that was told."""
+    source: str = "user"
+
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """Who said it, by whom it came: the speaker, else whoever spoke in that session."""
+        if self.speaker is not None:
+            return self.source, self.speaker
+        return self.source, "", self.namespace, self.session or ""
+
+    @property
+    def told_at(self) -> datetime:
+        """When it happened, if that was told, else when it was stored."""
+        return self.occurred_at or self.created_at
+
+    @property
+    def since(self) -> datetime:
+        """Since when it is true, as far as anybody told."""
+        return self.valid_from or self.occurred_at or self.created_at
+
+    @property
+    def recorded(self) -> tuple[datetime, int]:
+        """What is older comes first, the id breaking ties."""
+        return self.created_at, self.id
+
+    @property
+    def order(self) -> tuple[datetime, datetime, int]:
+        """What was true earlier comes first; told at the same time, what was recorded first."""
+        return self.since, self.created_at, self.id

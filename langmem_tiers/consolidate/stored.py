@@ -1,23 +1,41 @@
-"""What a step reads of stored memories, and holds while it changes them."""
+"""What a step reads of stored memories, and holds while it changes them.
+
+Merging and superseding look at what changed, and at what is near to it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Item
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.core.values import content_of, source_of, trust_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, anew
 from langmem_tiers.store.write import LOCK, lock_call
 
 GONE = "it was deleted meanwhile"
 CHANGED = "it changed meanwhile"
 TARGET_CHANGED = "the other one changed meanwhile"
 CURRENT_TIERS = (Tier.WORKING, Tier.LONG_TERM)
+NEAREST = 20
+"""Neighbours of each memory that are looked at, by vectors and by words."""
+OVERLAP = 0.2
+"""The share of words in common that two memories need to be looked at for their words."""
+LOOKED_AT = 400
+"""Memories that share a word with one that changed, by its rarest words first: so many are looked
+at. With half as many a few are missed in homes of 20,000, and none in homes of 2,000."""
+EXACT = 1_000
+"""Vectors of a home in a tier up to which the nearest are sought if no model is asked: 2 µs each
+for every memory that changed."""
+GRACE = timedelta(minutes=1)
+"""How long a write may take from its beginning, which dates it, to its commit. What changed that
+shortly before a cycle is looked at by the next one as well."""
 
 
 class Unnoted:
@@ -237,3 +255,133 @@ def counted(reasons: Iterable[str]) -> dict[str, int]:
     for reason in reasons:
         counts[reason] = counts.get(reason, 0) + 1
     return counts
+
+
+class Group(NamedTuple):
+    """What can say the same, or contradict each other: memories of one home and type."""
+
+    memories: Mapping[int, Stored]
+    near: Mapping[tuple[int, int], float]
+    """How near two are, in either order: their cosine or the share of words, whichever is more."""
+
+    def items(self) -> list[Item]:
+        """The memories as they are compared."""
+        return [_item(one) for one in self.memories.values()]
+
+    @property
+    def characters(self) -> int:
+        """How much is to be read to judge them."""
+        return sum(len(content_of(one.value)) for one in self.memories.values())
+
+
+def select(
+    cycle: Cycle, step: str, after: int, limit: int, memory_types: Sequence[str] | None = None
+) -> Flow[list[int]]:
+    """What changed since a step last saw everything."""
+    params = {
+        "tenant": cycle.tenant,
+        "step": step,
+        "after": after,
+        "limit": limit,
+        "now": cycle.moment.now,
+        "alive_at": cycle.moment.alive_at,
+        "memory_types": None if memory_types is None else list(memory_types),
+    }
+    (rows,) = yield Query((Call("select_changed", params),), commit=True)
+    return [row[0] for row in rows]
+
+
+def note_seen(cycle: Cycle, step: str) -> Flow[None]:
+    """Everything that was there at the cycle's moment has been looked at.
+
+    Raises:
+        LeaseLostError: if somebody else consolidates the tenant.
+    """
+    return anew(lambda: _note_seen(cycle, step))
+
+
+def _note_seen(cycle: Cycle, step: str) -> Flow[None]:
+    (guarded,) = yield Query((guard(cycle),))
+    check_guard(guarded, cycle.tenant)
+    params = {"tenant": cycle.tenant, "step": step, "seen": cycle.moment.now - GRACE}
+    yield Query((Call("note_seen", params),), commit=True)
+
+
+def groups(
+    cycle: Cycle, ids: Sequence[int], *, same_tier: bool, thorough: bool, also: str | None = None
+) -> Flow[list[Group]]:
+    """These memories and their neighbours, apart by what can be compared.
+
+    Neighbours are current; with `also`, those in that state that share words are looked at as well.
+    If `thorough`, the nearest are sought among as many vectors as a search goes through.
+    """
+    exact = cycle.options.exact_limit if thorough else EXACT
+    pairs = yield from _near(cycle, ids, same_tier=same_tier, exact=exact, also=also)
+    found = yield from read(cycle, {*ids, *(other for _, other in pairs)})
+    seen = [one for one in found if one.state is None or one.state == also]
+
+    def apart(one: Stored) -> tuple[str, str, str]:
+        return (one.home, one.memory_type, one.tier if same_tier else "")
+
+    made = []
+    for _, several in groupby(sorted(seen, key=lambda one: (apart(one), one.id)), apart):
+        memories = {one.id: one for one in several}
+        near = {pair: how for pair, how in pairs.items() if memories.keys() >= set(pair)}
+        made.append(Group(memories, near))
+    return made
+
+
+def _near(
+    cycle: Cycle, ids: Sequence[int], *, same_tier: bool, exact: int, also: str | None
+) -> Flow[dict[tuple[int, int], float]]:
+    """Pairs of these and their neighbours, and how near they are."""
+    index = cycle.options.index
+    if index is None:
+        return {}
+    params = {
+        "tenant": cycle.tenant,
+        "ids": sorted(ids),
+        "alive_at": cycle.moment.alive_at,
+        "same_tier": same_tier,
+        "also": also,
+        "limit": NEAREST,
+        "overlap": OVERLAP,
+        "looked_at": LOOKED_AT,
+        "exact": exact,
+    }
+    by_words = Call("near_by_words", params)
+    if index.vector is None:
+        (rows,) = yield Query((by_words,), commit=True)
+        return _pairs(rows)
+    rows, near = yield Query(
+        (by_words, Call("near_by_vector", params | {"also": None})), commit=True
+    )
+    if not rows:
+        return _pairs(near)
+    pairs = {"ids": [row[0] for row in rows], "others": [row[1] for row in rows]}
+    (known,) = yield Query((Call("cosines", {**pairs, "tenant": cycle.tenant}),), commit=True)
+    return _pairs([*rows, *near, *known])
+
+
+def _pairs(rows: Rows) -> dict[tuple[int, int], float]:
+    found: dict[tuple[int, int], float] = {}
+    for one, other, how in rows:
+        found[one, other] = max(how, found.get((one, other), 0.0))
+    return found
+
+
+def _item(one: Stored) -> Item:
+    speaker = one.value.get("speaker")
+    return Item(
+        id=one.id,
+        created_at=one.created_at,
+        content=content_of(one.value),
+        memory_type=one.memory_type,
+        speaker=speaker if isinstance(speaker, str) else None,
+        namespace=one.namespace,
+        occurred_at=one.occurred_at,
+        valid_from=one.valid_from,
+        trust=trust_of(one.value),
+        session=one.session,
+        source=source_of(one.value),
+    )

@@ -1,22 +1,21 @@
 """Superseding: what a newer memory contradicts was true until then, and no longer.
 
-A judge says so. Without one nothing is ended: what the rules find is proposed.
+A judge says so. Without one nothing is ended: what may contradict is proposed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from langmem_tiers.consolidate import changed
-from langmem_tiers.consolidate.changed import Group
-from langmem_tiers.consolidate.contradictions import Contradiction, contradictions
-from langmem_tiers.consolidate.duplicates import same
-from langmem_tiers.consolidate.items import Item
+from langmem_tiers.consolidate import stored
+from langmem_tiers.consolidate.duplicates import DOUBTED, NEAR
 from langmem_tiers.consolidate.judge import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import SupersedePolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Proposal
+from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
 from langmem_tiers.consolidate.stored import (
     CURRENT_TIERS,
+    Group,
     Stored,
     counted,
     decision,
@@ -26,6 +25,7 @@ from langmem_tiers.consolidate.stored import (
     sort_out,
     undone,
 )
+from langmem_tiers.core.normal import normalised
 from langmem_tiers.core.values import trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew, apart
 from langmem_tiers.remember.trust import SPOKEN_FOR
@@ -33,12 +33,9 @@ from langmem_tiers.remember.trust import SPOKEN_FOR
 _SUPERSEDED = "superseded"
 STANDS = "nothing newer contradicts it"
 STANDS_AGAIN = "it was superseded before, and that was rolled back"
-PROPOSED = "a newer one may contradict it: proposed"
+MAYBE_ENDED = "a newer one may contradict it, or say the same"
+PROPOSED = f"{MAYBE_ENDED}: proposed"
 JUDGED = "a newer one contradicts it, says the model"
-DOUBTED = 3
-"""The nearest of each changed memory that a model is asked about."""
-NEAR = 0.5
-"""The cosine that they must reach."""
 
 
 class Supersede:
@@ -54,7 +51,7 @@ class Supersede:
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What changed since the last cycle, of the types that say how things are."""
         types = self._policy.memory_types
-        return changed.select(cycle, self.name, after, limit, types)
+        return stored.select(cycle, self.name, after, limit, types)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Which of these, and of what is near to them, contradict each other.
@@ -62,68 +59,26 @@ class Supersede:
         What was superseded before is looked at as well: a memory ends where the first newer one
         that contradicts it begins, though that one has ended since.
         """
-        asked = self._judge is not None
-        groups = yield from changed.groups(
-            cycle, ids, same_tier=False, also=_SUPERSEDED, cosines=asked
+        groups = yield from stored.groups(
+            cycle, ids, same_tier=False, also=_SUPERSEDED, thorough=self._judge is not None
         )
-        involved = {one for group in groups for one in group.memories}
-        before = yield from undone(cycle, _SUPERSEDED, involved)
-        fate = dict.fromkeys((one for one in ids if one in involved), STANDS)
-        decisions: list[Decision] = []
-        findings: list[Finding] = []
-        for group, found in (yield from self._contradictions(cycle, groups, fate, before)):
-            for one in first_of_each(found, group.items()):
-                older, newer = group.memories[one.older], group.memories[one.newer]
-                if not (_ends(older, newer, cycle) and {one.older, one.newer} & {*ids}):
-                    continue
-                if self._judge is not None:
-                    fate.pop(one.older, None)
-                    decisions.append(decision(older, one.reason, newer))
-                    continue
-                findings.append(finding(older, one.reason, newer))
-                if one.older in fate:
-                    fate[one.older] = PROPOSED
-        decisions.sort(key=lambda one: one["id"])
-        return Proposal(decisions=decisions, kept=counted(fate.values()), findings=findings)
-
-    def _contradictions(
-        self,
-        cycle: Cycle,
-        groups: Sequence[Group],
-        fate: dict[int, str],
-        before: Collection[tuple[int, int]],
-    ) -> Flow[list[tuple[Group, list[Contradiction]]]]:
-        """What newer ones contradict: by the judge, or by the rules if there is none."""
-        known, doubts = yield from apart(
-            lambda: self._looked_at(cycle, groups, fate, before),
+        memories = {id_: one for group in groups for id_, one in group.memories.items()}
+        before = yield from undone(cycle, _SUPERSEDED, memories)
+        fate = dict.fromkeys((one for one in ids if one in memories), STANDS)
+        fate |= {one: STANDS_AGAIN for one, by in before if one in fate and by in memories}
+        doubts = yield from apart(
+            lambda: [pair for group in groups for pair in _doubts(group, before, cycle)],
             sum(one.characters for one in groups),
         )
         if self._judge is None:
-            return known
-        answer = yield from judged(self._judge, "contradicts", doubts)
-        said = [Contradiction(one.id, other.id, JUDGED) for one, other in answer]
-        return [
-            (group, [one for one in said if _of(one, group) and _outspoken(one, group)])
-            for group, _ in known
-        ]
-
-    def _looked_at(
-        self,
-        cycle: Cycle,
-        groups: Sequence[Group],
-        fate: dict[int, str],
-        before: Collection[tuple[int, int]],
-    ) -> tuple[list[tuple[Group, list[Contradiction]]], list[Pair]]:
-        """What newer ones contradict by the rules; and what the model is asked, if there is one."""
-        known = [(group, _standing(_contradicted(group), fate, before)) for group in groups]
-        doubts = dict.fromkeys(
-            (one, other)
-            for group, found in (known if self._judge is not None else ())
-            for one, other in (*_pairs(group, found, fate), *_doubts(group, fate))
-            if (one.id, other.id) not in before
-            and _ends(group.memories[one.id], group.memories[other.id], cycle)
-        )
-        return known, list(doubts)
+            fate |= {one.id: PROPOSED for one, _ in doubts if one.id in fate}
+            findings = [finding(memories[o.id], MAYBE_ENDED, memories[n.id]) for o, n in doubts]
+            return Proposal(decisions=[], kept=counted(fate.values()), findings=findings)
+        ended = first_of_each((yield from judged(self._judge, "contradicts", doubts)))
+        for older, _ in ended:
+            fate.pop(older.id, None)
+        decisions = [decision(memories[o.id], JUDGED, memories[n.id]) for o, n in ended]
+        return Proposal(decisions=decisions, kept=counted(fate.values()))
 
     def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         """End the truth of those that are as they were judged."""
@@ -156,12 +111,29 @@ class Supersede:
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Everything has been looked at."""
-        yield from changed.note_seen(cycle, self.name)
+        yield from stored.note_seen(cycle, self.name)
         return {}
 
 
+def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> list[Pair]:
+    """The nearest of each that changed that could end it, or end by it, the older one first."""
+    items = {one.id: one for one in group.items()}
+    text = {one.id: normalised(one.content) for one in items.values()}
+    found: dict[Pair, None] = {}
+    taken = Counter[int]()
+    for pair, how in sorted(group.near.items(), key=lambda one: (-one[1], one[0])):
+        if how < NEAR or taken[pair[0]] == DOUBTED or text[pair[0]] == text[pair[1]]:
+            continue
+        older, newer = sorted((items[one] for one in pair), key=lambda one: one.order)
+        both = group.memories[older.id], group.memories[newer.id]
+        if (older.id, newer.id) not in before and _outspoken(*both) and _ends(*both, cycle):
+            found[older, newer] = None
+            taken[pair[0]] += 1
+    return list(found)
+
+
 def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
-    """Whether the newer memory ends the older one by now; what has ended earlier has done so.
+    """Whether the newer memory begins by now, and before the older one has ended.
 
     Nor does it end what was put again since, of which nobody told when it is true.
     """
@@ -171,77 +143,14 @@ def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
     return older.state is None and lasts and not again and newer.since <= cycle.moment.now
 
 
-def _contradicted(group: Group) -> list[Contradiction]:
-    """What newer ones contradict, leaving aside what those say who do not speak for themselves."""
-    items = group.items()
-    found = [one for one in contradictions(items) if _outspoken(one, group)]
-    speakers = [one for one in items if one.trust >= SPOKEN_FOR]
-    if len(speakers) < len(items):
-        found += (one for one in contradictions(speakers) if one not in found)
-    return found
-
-
-def _of(one: Contradiction, group: Group) -> bool:
-    return one.older in group.memories
-
-
-def _outspoken(one: Contradiction, group: Group) -> bool:
+def _outspoken(older: Stored, newer: Stored) -> bool:
     """Whether the newer memory is trusted as the older is, or as those who speak for themselves."""
-    newer, older = (trust_of(group.memories[which].value) for which in (one.newer, one.older))
-    return newer >= min(older, SPOKEN_FOR)
+    return trust_of(newer.value) >= min(trust_of(older.value), SPOKEN_FOR)
 
 
-def first_of_each(found: Iterable[Contradiction], items: Iterable[Item]) -> list[Contradiction]:
-    """Of each memory, the first newer one that contradicts it: that is where it ended."""
-    order = {one.id: one.order for one in items}
-    first: dict[int, Contradiction] = {}
-    for one in found:
-        known = first.get(one.older)
-        if known is None or order[one.newer] < order[known.newer]:
-            first[one.older] = one
+def first_of_each(pairs: Iterable[Pair]) -> list[Pair]:
+    """Of each older memory, the first newer one that contradicts it: that is where it ended."""
+    first: dict[int, Pair] = {}
+    for older, newer in sorted(pairs, key=lambda pair: pair[1].order):
+        first.setdefault(older.id, (older, newer))
     return [first[one] for one in sorted(first)]
-
-
-def _standing(
-    found: Iterable[Contradiction], fate: dict[int, str], before: Collection[tuple[int, int]]
-) -> list[Contradiction]:
-    """Those of which nobody rolled the supersession back; the others stand again."""
-    standing = []
-    for one in found:
-        if (one.older, one.newer) not in before:
-            standing.append(one)
-        elif one.older in fate:
-            fate[one.older] = STANDS_AGAIN
-    return standing
-
-
-def _pairs(group: Group, found: Iterable[Contradiction], ids: Collection[int]) -> list[Pair]:
-    """What the rules find of those that changed, for the judge."""
-    items = {one.id: one for one in group.items()}
-    return [
-        (items[one.older], items[one.newer])
-        for one in found
-        if one.older in ids or one.newer in ids
-    ]
-
-
-def _doubts(group: Group, ids: Collection[int]) -> list[Pair]:
-    """The nearest of each that changed, the older one first.
-
-    What says the same is not asked about.
-    """
-    items = {one.id: one for one in group.items()}
-    doubts: set[Pair] = set()
-    for one in items.keys() & ids:
-        near = sorted(
-            (-cosine, other)
-            for pair, cosine in group.near.items()
-            if one in pair and cosine >= NEAR
-            for other in pair
-            if other != one
-        )
-        for _, other in list(dict.fromkeys(near))[:DOUBTED]:
-            older, newer = sorted((items[one], items[other]), key=lambda each: each.order)
-            if not same(older, newer):
-                doubts.add((older, newer))
-    return sorted(doubts, key=lambda pair: (pair[0].id, pair[1].id))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.explain import describe, to_html
@@ -27,28 +27,51 @@ TIERS: tuple[Tier, ...] = tuple(Tier)
 """All tiers in the order in which `get` looks."""
 
 
-RECALL_OPTIONS: Final = (
-    "project_id",
-    "session_id",
-    "tiers",
-    "memory_types",
-    "tags",
-    "agent_id",
-    "limit",
-    "max_tokens",
-    "since",
-    "as_of",
-    "known_at",
-    "min_importance",
-    "filter",
-    "deduplicate",
-    "similarity_threshold",
-    "profile",
-    "cutoff",
-    "embedding",
-    "review",
-)
-"""What a recall can be told: the options of `get_context`."""
+class Source(StrEnum):
+    """Where a text comes from; other names may be used, and are trusted as `unknown` is."""
+
+    USER = "user"
+    SYSTEM = "system"
+    AGENT = "agent"
+    TOOL = "tool"
+    WEB = "web"
+    UNKNOWN = "unknown"
+
+
+QUARANTINED: Final = "quarantined"
+"""The state of a memory that is stored and not recalled until somebody releases it."""
+
+THRESHOLD: Final = 0.3
+"""Below this trust a memory is quarantined: all sources are above it, what instructs its reader is
+not."""
+
+
+class RecallOptions(TypedDict, total=False):
+    """What a recall can be told wherever one is made; `MemoryCoordinator.get_context` explains it.
+
+    Those that say whose memory is asked, `project_id` and `session_id`, belong to the context.
+    """
+
+    tiers: Sequence[Tier | str] | None
+    memory_types: Sequence[str] | None
+    tags: Iterable[str]
+    agent_id: str | None
+    limit: int | None
+    max_tokens: int | None
+    since: datetime | str | None
+    as_of: datetime | str | None
+    known_at: datetime | str | None
+    min_importance: float | None
+    filter: Mapping[str, Any] | None
+    deduplicate: bool
+    similarity_threshold: float
+    profile: str | Callable[..., Any] | None
+    cutoff: bool | None
+    review: Literal["rules", "model"] | None
+
+
+RECALL_OPTIONS: Final = ("project_id", "session_id", *RecallOptions.__annotations__, "embedding")
+"""All that one recall can be told: the options of `get_context`."""
 
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 

@@ -16,13 +16,14 @@ from dataclasses import asdict, fields, is_dataclass
 from datetime import date
 from functools import cache, singledispatch, wraps
 from inspect import iscoroutinefunction
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from langmem_tiers.core.documents import facts
 from langmem_tiers.core.memory import Recollection
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
+_OURS = "langmem_tiers."
 _VARIABLES = (
     "LANGSMITH_TRACING",
     "LANGSMITH_TRACING_V2",
@@ -31,7 +32,10 @@ _VARIABLES = (
 )
 
 
-def traced(run_type: Literal["retriever", "tool"]) -> Callable[[Verb], Verb]:
+RunType: TypeAlias = Literal["retriever", "tool"]
+
+
+def traced(run_type: RunType) -> Callable[[Verb], Verb]:
     """Show a verb of an object that has a `context` as a run, named like its blocking twin.
 
     Example:
@@ -138,7 +142,7 @@ def _plain(one: Any) -> Any:
     What is not known here is named by its type and not looked into: it may hold a key or a vector,
     or be an iterator, which can be read but once.
     """
-    if is_dataclass(one) and type(one).__module__.startswith(f"{__package__}."):
+    if is_dataclass(one) and type(one).__module__.startswith(_OURS):
         return {field.name: _plain(getattr(one, field.name)) for field in fields(one)}
     if _is_chat_model(one):
         return _model_name(one)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -15,7 +14,6 @@ from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TooLargeError
 from langmem_tiers.core.namespaces import utf8_bytes
 
-_ENDS = " .,;:!\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP}\N{FULLWIDTH EXCLAMATION MARK}"
 _STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|-?(?<![\d.])\d++(?:\.\d++)?e\+\d+')
 
 
@@ -61,15 +59,6 @@ def content_of(value: Mapping[str, Any]) -> str:
         if isinstance(found, str):
             return found
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
-
-
-def normalised(text: str) -> str:
-    """A text as it is compared: without case, runs of white space, and what ends a sentence.
-
-    A question mark stays, as a question says something else.
-    """
-    folded = " ".join(unicodedata.normalize("NFC", text).casefold().split())
-    return folded.rstrip(_ENDS) or folded
 
 
 def source_of(value: Mapping[str, Any]) -> str:

@@ -11,17 +11,15 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
-from langmem_tiers.consolidate.judging import judge_of
+from langmem_tiers.consolidate.models import judge_of, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
-from langmem_tiers.consolidate.summarising import summariser_of
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseUnavailableError,
     InvalidInputError,
     InvalidTypeError,
-    MissingExtraError,
     short,
 )
 from langmem_tiers.core.memory import MemoryContext
@@ -41,19 +39,21 @@ from langmem_tiers.graph.consolidation_nodes import (
     select,
     turns_since,
 )
-from langmem_tiers.graph.node import Remembered, tiered
+from langmem_tiers.graph.driven import asked, ways
+from langmem_tiers.graph.extra import (
+    END,
+    START,
+    Checkpointer,
+    CompiledStateGraph,
+    RetryPolicy,
+    Send,
+    StateGraph,
+    get_runtime,
+)
+from langmem_tiers.graph.scope import Remembered, Scope, tiered
 from langmem_tiers.learn.generalising import generaliser_of
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore
-
-try:
-    from langgraph.graph import END, START, StateGraph
-    from langgraph.graph.state import CompiledStateGraph
-    from langgraph.runtime import get_runtime
-    from langgraph.types import Checkpointer, RetryPolicy, Send
-except ImportError as error:
-    raise MissingExtraError(
-        "the graph of consolidation needs LangGraph: pip install 'langmem-tiers[langgraph]'"
-    ) from error
 
 _NODES = (begin, select, propose, review, apply, report)
 _ASKS = propose.__name__
@@ -69,7 +69,7 @@ def create_consolidation_graph(
     store: TieredStore | None = None,
     checkpointer: Checkpointer = None,
     interrupt_before: Sequence[str] = (),
-    tenant: str | None = None,
+    context: Scope | None = None,
     name: str = "consolidation",
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A compiled graph that consolidates the memory of a tenant, alone or as a subgraph.
@@ -85,15 +85,16 @@ def create_consolidation_graph(
     Args:
         model: A chat model that is asked, in the node `propose` alone, which memories say the same
             or contradict each other, and to generalise what is promoted. Without one, what was
-            said twice in a row is merged, all else that rules find is proposed in the report, and
-            rules generalise.
+            said twice in a row is merged, what is near is proposed in the report, and rules
+            generalise.
         policy: What a cycle does; everything but archival if not given.
         store: The store; a subgraph takes its parent's.
         checkpointer: As `compile` takes it. With one, give each tenant a thread of its own.
         interrupt_before: Nodes to stop before. `["apply"]` lets somebody see, and change, the
             state's `decisions` first; invoke with None to go on.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`; the run's
-            `context` says whose memory it is if not given.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`; the run's `context` says
+            it if not given.
         name: The graph's name, in traces too.
 
     Raises:
@@ -118,7 +119,7 @@ def create_consolidation_graph(
     if store is not None:
         tiered(store)
     _check_nodes(interrupt_before)
-    run = partial(Run, Remembered(tenant=tenant), chosen, _steps(chosen, model))
+    run = partial(Run, Remembered(context), chosen, _steps(chosen, model))
     graph = StateGraph(
         ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
     )
@@ -223,40 +224,29 @@ def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
 
         archive = Archive(ArchiveFiles())
-    if model is None:
-        found = steps(policy, archive_step=archive)
-    else:
+    asked_of: Any = {}
+    if model is not None:
         checked_model(model)
-        found = steps(
-            policy,
-            generaliser=generaliser_of(model),
-            judge=judge_of(model),
-            archive_step=archive,
-            summariser=summariser_of(model),
-        )
+        asked_of = {
+            "generaliser": generaliser_of(model),
+            "judge": judge_of(model),
+            "summariser": summariser_of(model),
+        }
+    found = steps(policy, archive_step=archive, **asked_of)
     return {one.name: one for one in found}
 
 
 def _node(does: Does, run: Callable[..., Run]) -> Runnable[Any, Any]:
     """A node that is a flow, in both worlds; it says what it did to whoever streams `custom`."""
 
-    def at_work(config: RunnableConfig) -> Run:
+    def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         runtime = get_runtime()
-        return run(tiered(runtime.store), config, runtime.context)
+        one = run(tiered(runtime.store), config, runtime.context)
+        done = yield from asked(one.store.run, one.store.arun, does(one, state))
+        runtime.stream_writer(progress(does.__name__, state, done))
+        return done
 
-    def call(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        one = at_work(config)
-        update = one.store.run(does(one, state))
-        get_runtime().stream_writer(progress(does.__name__, state, update))
-        return update
-
-    async def acall(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        one = at_work(config)
-        update = await one.store.arun(does(one, state))
-        get_runtime().stream_writer(progress(does.__name__, state, update))
-        return update
-
-    return RunnableLambda(call, acall, name=does.__name__)
+    return RunnableLambda(*ways(update), name=does.__name__)
 
 
 def _after_begin(state: Any) -> str:

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.messages import AIMessage
-from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.core.errors import MissingExtraError
-from langmem_tiers.graph.attempts import this_turn
-from langmem_tiers.graph.hooks import OnError, Said, careful_of, hooks_of, merged, noted, submitted
-from langmem_tiers.graph.node import (
-    Remembered,
-    at_once,
-    awaitable,
-    blocking,
-    checked_blocking,
-    run_of,
+from langmem_tiers.graph.agents import (
+    AgentMiddleware,
+    AgentState,
+    ModelCallResult,
+    ModelHandler,
+    ModelRequest,
+    PrivateStateAttr,
+    Remembering,
 )
-from langmem_tiers.graph.recalled import with_recalled
+from langmem_tiers.graph.careful import OnHookError, careful_of
+from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.extra import Runtime, ToolCallRequest
+from langmem_tiers.graph.hooks import Said, merged, noted, submitted
+from langmem_tiers.graph.messages import this_turn
+from langmem_tiers.graph.node import checked_blocking, run_of
 from langmem_tiers.graph.remind import LEASE_SECONDS, reminders_text
-from langmem_tiers.graph.tool_lessons import Answer
-from langmem_tiers.graph.tool_reminders import held_once
+from langmem_tiers.graph.scope import Remembered, Scope
+from langmem_tiers.graph.tool_calls import Answer, Handler, held_once
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hook_data import (
-    EXPIRE_DAYS,
-    Intends,
-    checked_options,
-)
+from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
+from langmem_tiers.postgres.flow import Flow, both
+from langmem_tiers.recall.recalled import with_recalled
 from langmem_tiers.remind.asked import (
     DEFAULT_LIMIT,
     Predicates,
@@ -38,16 +38,7 @@ from langmem_tiers.remind.asked import (
     checked_predicates,
     checked_seconds,
 )
-
-try:
-    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-    from langchain.agents.middleware.types import AgentState, ModelCallResult, PrivateStateAttr
-    from langgraph.prebuilt.tool_node import ToolCallRequest
-    from langgraph.runtime import Runtime
-except ImportError as error:
-    raise MissingExtraError(
-        "the middleware needs LangChain's agents: pip install 'langmem-tiers[langchain]'"
-    ) from error
+from langmem_tiers.remind.intentions import Intention, Reminder
 
 _SESSION, _PROMPT, _TASKS = "session_start", "user_prompt", "completed_tasks"
 
@@ -64,7 +55,7 @@ class HooksState(AgentState[Any]):
     session_began: NotRequired[Annotated[bool, PrivateStateAttr]]
 
 
-class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
+class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
     """Remembers what the user says and intends, and how todos were done; raises what is due.
 
     Before the agent answers, what is due is shown to the model, at a session's first message with
@@ -104,10 +95,8 @@ class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
         intends: Intends = "keywords",
         expire_days: float | None = EXPIRE_DAYS,
         lease_seconds: float = LEASE_SECONDS,
-        on_error: OnError | Literal["continue"] = "tell",
-        tenant: str | None = None,
-        project_id: str | None = None,
-        session_id: str | None = None,
+        on_error: OnHookError | Literal["continue"] = "tell",
+        context: Scope | None = None,
         coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     ) -> None:
         """Say what is remembered.
@@ -124,9 +113,8 @@ class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
                 get to see, as its call failed.
             on_error: `tell` writes what went wrong to the log and to the state's `hooks`, and the
                 agent goes on, for which `continue` is another word; `raise` lets it fail.
-            tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-            project_id: Likewise.
-            session_id: Likewise.
+            context: Whose memory it is, a `MemoryContext` or a mapping with some of its fields:
+                `{name}` in one stands for `config["configurable"]["name"]`.
             coordinator: Makes the coordinator from a store and `context`.
 
         Raises:
@@ -139,137 +127,87 @@ class MemoryHooksMiddleware(AgentMiddleware[HooksState, Any, Any]):
         self._options = checked_options(before_tools, intends, expire_days)
         self._lease = checked_seconds(lease_seconds)
         self._careful = careful_of("tell" if on_error == "continue" else on_error)
-        self._whose = Remembered(
-            tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-        )
+        self._whose = Remembered(context, coordinator)
 
-    def before_agent(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def _before_agent(self, state: HooksState, runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
         """Raise what is due, and keep what the user said."""
+        # Raised first: what a message intends is not to be raised by that message.
         hooks = self._hooks(runtime)
-        memory = blocking(hooks.memory)
-        return at_once(self._begun(blocking(hooks), memory, state, run_of(runtime)))
-
-    async def abefore_agent(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Raise what is due, and keep what the user said."""
-        hooks = self._hooks(runtime)
-        return await self._begun(hooks, hooks.memory, state, run_of(runtime))
-
-    def wrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
-    ) -> ModelCallResult[Any]:
-        """Show the reminders to the model; delivered they are once it has answered."""
-        answer = handler(_shown(request))
-        if tokens := _undelivered(request):
-            at_once(self._delivered(blocking(self._memory(request.runtime)), tokens))
-        return answer
-
-    async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelCallResult[Any]:
-        """Show the reminders to the model; delivered they are once it has answered."""
-        answer = await handler(_shown(request))
-        if tokens := _undelivered(request):
-            await self._delivered(self._memory(request.runtime), tokens)
-        return answer
-
-    def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]
-    ) -> Answer:
-        """Run a tool call, unless there is a reminder for before it."""
-        if not self._remind:
-            return handler(request)
-        memory = self._memory(request.runtime)
-        return at_once(held_once(request, awaitable(handler), lambda: blocking(memory)))
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
-    ) -> Answer:
-        """Run a tool call, unless there is a reminder for before it."""
-        if not self._remind:
-            return await handler(request)
-        return await held_once(request, handler, lambda: self._memory(request.runtime))
-
-    def before_model(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Keep how the todos were done that the tools before have completed."""
-        return at_once(self._noted(blocking(self._hooks(runtime)), state))
-
-    async def abefore_model(
-        self, state: HooksState, runtime: Runtime[Any]
-    ) -> dict[str, Any] | None:
-        """Keep how the todos were done that the tools before have completed."""
-        return await self._noted(self._hooks(runtime), state)
-
-    def after_agent(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Keep how the todos were done that the last tools have completed."""
-        return at_once(self._noted(blocking(self._hooks(runtime)), state))
-
-    async def aafter_agent(self, state: HooksState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Keep how the todos were done that the last tools have completed."""
-        return await self._noted(self._hooks(runtime), state)
-
-    async def _begun(
-        self, hooks: MemoryHooks, memory: MemoryCoordinator, state: HooksState, run: Run
-    ) -> dict[str, Any]:
-        """Raise first: what a message intends is not to be raised by that message."""
-        said = Said.of(state)
-        raised = await self._careful(_SESSION, self._raised(hooks, memory, state, run))
+        raised = yield from self._careful(_SESSION, self._raised(hooks, state, run_of(runtime)))
         text, tokens = raised.pop("text", ""), raised.pop("tokens", [])
-        kept = await self._careful(_PROMPT, submitted(hooks, said))
+        kept = yield from self._careful(_PROMPT, submitted(hooks, Said.of(state)))
         began = {} if "error" in raised else {"session_began": True}
         told = {"reminders_text": text, "reminders_leased": tokens, **began}
         return {**told, "hooks": {_SESSION: raised, _PROMPT: kept}}
 
-    async def _delivered(self, memory: MemoryCoordinator, tokens: Sequence[str]) -> None:
-        """Say that the model saw them; where that fails, they are raised again."""
+    def _wrap_model_call(
+        self, request: ModelRequest[Any], handler: ModelHandler
+    ) -> Flow[ModelCallResult[Any]]:
+        """Show the reminders to the model; delivered they are once it has answered."""
+        answer: ModelCallResult[Any] = yield from asked(handler, handler, _shown(request))
+        if tokens := _undelivered(request):
+            memory = self._memory(request.runtime)
+            yield from self._careful(_SESSION, _delivered(memory, tokens))
+        return answer
 
-        async def acknowledge() -> dict[str, Any]:
-            await memory.aacknowledge(*tokens)
-            return {}
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+        """Run a tool call, unless there is a reminder for before it."""
+        if not self._remind:
+            return asked(handler, handler, request)
+        return held_once(request, handler, lambda: self._memory(request.runtime))
 
-        await self._careful(_SESSION, acknowledge())
+    def _before_model(
+        self, state: HooksState, runtime: Runtime[Any]
+    ) -> Flow[dict[str, Any] | None]:
+        """Keep how the todos were done that the tools before have completed."""
+        todos: Any = state.get("todos")
+        if not todos:
+            return None
+        return (yield from noted(self._hooks(runtime), todos, state, _TASKS, self._careful))
 
-    async def _raised(
-        self, hooks: MemoryHooks, memory: MemoryCoordinator, state: HooksState, run: Run
-    ) -> dict[str, Any]:
+    def _after_agent(self, state: HooksState, runtime: Runtime[Any]) -> Flow[dict[str, Any] | None]:
+        """Keep how the todos were done that the last tools have completed."""
+        return self._before_model(state, runtime)
+
+    before_agent, abefore_agent = both(_before_agent)
+    wrap_model_call, awrap_model_call = both(_wrap_model_call)
+    wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
+    before_model, abefore_model = both(_before_model)
+    after_agent, aafter_agent = both(_after_agent)
+
+    def _raised(self, hooks: MemoryHooks, state: HooksState, run: Run) -> Flow[dict[str, Any]]:
         """What is due, and at a session's first message what is open as well."""
         if not self._remind:
             return {}
-        said = Said.of(state).text or None
-        asked: dict[str, Any] = {
-            "limit": self._limit, "lease_seconds": self._lease, "run_id": run,
-        }  # fmt: skip
+        memory, said = hooks.memory, Said.of(state).text or None
+        about: Any = {"limit": self._limit, "lease_seconds": self._lease, "run_id": run}
         if self._predicates is not None:
-            asked |= {"state": state, "predicates": self._predicates}
+            about |= {"state": state, "predicates": self._predicates}
         if state.get("session_began"):
-            reminders = await memory.aremind(said, **asked)
-            return {
-                "reminders": [one.key for one in reminders],
-                "tokens": [one.token for one in reminders],
-                "text": reminders_text(reminders),
-            }
-        start = await hooks.aon_session_start(said, **asked)
+            reminders = yield from asked(memory.remind, memory.aremind, said, **about)
+            return _told(reminders)
+        start = yield from asked(hooks.on_session_start, hooks.aon_session_start, said, **about)
         known = {one.key for one in start.reminders}
         beside = [one for one in start.pending if one.key not in known]
-        return {
-            "reminders": [one.key for one in start.reminders],
-            "tokens": [one.token for one in start.reminders],
-            "pending": [one.key for one in start.pending],
-            "text": reminders_text(start.reminders, beside),
-        }
-
-    async def _noted(self, hooks: MemoryHooks, state: HooksState) -> dict[str, Any] | None:
-        todos: Any = state.get("todos")
-        return await noted(hooks, todos, state, _TASKS, self._careful) if todos else None
+        return {**_told(start.reminders, beside), "pending": [one.key for one in start.pending]}
 
     def _hooks(self, runtime: Runtime[Any]) -> MemoryHooks:
-        return hooks_of(self._whose, runtime, ensure_config(), self._options)
+        return MemoryHooks(self._memory(runtime), **self._options)
 
-    def _memory(self, runtime: Any) -> MemoryCoordinator:
-        return self._whose.memory(runtime, ensure_config())
+
+def _told(reminders: Sequence[Reminder], beside: Sequence[Intention] = ()) -> dict[str, Any]:
+    """What a run is told of reminders."""
+    return {
+        "reminders": [one.key for one in reminders],
+        "tokens": [one.token for one in reminders],
+        "text": reminders_text(reminders, beside),
+    }
+
+
+def _delivered(memory: MemoryCoordinator, tokens: Sequence[str]) -> Flow[dict[str, Any]]:
+    """Say that the model saw them; where that fails, they are raised again."""
+    yield from asked(memory.acknowledge, memory.aacknowledge, *tokens)
+    return {}
 
 
 def _undelivered(request: ModelRequest[Any]) -> Sequence[str]:

@@ -1,70 +1,42 @@
-"""Nodes by which a graph remembers when a session starts, a prompt comes, or a task is completed.
-
-That a session ends says `create_session_end_node`.
-"""
+"""Nodes by which a graph remembers a session's start and end, a prompt, and todos that are done."""
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from traceback import walk_tb
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Final, NamedTuple
 
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    InvalidInputError,
-    MissingExtraError,
-    TieredMemoryError,
-    short,
-)
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
+from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.attempts import messages_of
-from langmem_tiers.graph.hook_steps import steps_of
+from langmem_tiers.graph.careful import Careful, OnHookError, careful_of
+from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.messages import messages_of, steps_of
 from langmem_tiers.graph.node import (
     OfState,
-    Remembered,
-    at_once,
-    awaitable,
-    blocking,
-    check_keys,
     checked_of_state,
     last_question,
+    node,
     of_state,
     text_of,
 )
 from langmem_tiers.graph.recall import MemoryState
-from langmem_tiers.graph.remind import create_reminder_node
+from langmem_tiers.graph.remind import LEASE_SECONDS, Asking, remind
+from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hook_data import (
-    EXPIRE_DAYS,
-    Intends,
-    checked_options,
-)
+from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS
 from langmem_tiers.state.tasks import Seen, newly_completed
 
-try:
-    from langgraph.errors import GraphBubbleUp
-    from langgraph.runtime import get_runtime
-except ImportError as error:
-    raise MissingExtraError(
-        "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
-    ) from error
-
-HookBody = Callable[[MemoryHooks, Any], Coroutine[Any, Any, dict[str, Any]]]
-"""What a node does with the run's hooks and the state; it returns an update."""
-OnError = Literal["tell", "raise"]
-"""What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
-
 _STARTED: Final = ("hooks", "reminders", "reminders_text")
 """What a session's start writes that must not be lost."""
-_log = logging.getLogger(__name__)
 
 
 def merged(known: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
@@ -96,11 +68,16 @@ class HookState(MemoryState, total=False):
 
 def create_session_start_node(
     *,
+    query: OfState | None = None,
     predicates: Predicates | None = None,
     limit: int = DEFAULT_LIMIT,
-    on_error: OnError = "tell",
+    at_start: int | None = None,
+    as_message: bool = False,
+    lease_seconds: float | None = LEASE_SECONDS,
+    on_error: OnHookError = "tell",
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "session_start",
-    **options: Any,
 ) -> Runnable[Any, dict[str, Any]]:
     """A node that begins a session: what is open by priority, and what is due.
 
@@ -110,35 +87,35 @@ def create_session_start_node(
     behind the model says that they were seen.
 
     Args:
+        query: Where cues are looked for: a key of the state, or a function of it; see
+            `create_reminder_node`.
         predicates: The functions of the state by the names that intentions know them by.
         limit: Reminders at most, and open intentions at most that are listed.
+        at_start: Open intentions at most that are listed, if that is another number.
+        as_message: Add the text to `messages` as well, as a system message.
+        lease_seconds: After how many seconds what no model answered is due again.
         on_error: See `create_user_prompt_node`; a session whose start failed starts the next time.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`.
+        coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
-        options: Those of `create_reminder_node`: `query`, `lease_seconds`, `tenant`, ….
 
     Raises:
         InvalidInputError: for an option that cannot be.
     """
-    known = {SESSION_STARTS: session_starts, **(predicates or {})}
     careful = careful_of(on_error)
-    node = create_reminder_node(
-        predicates=known, limit=limit, **{"at_start": limit, **options}, name=name
-    )
+    known = {SESSION_STARTS: session_starts, **(predicates or {})}
+    listed = limit if at_start is None else at_start
+    asking = Asking(query, known, limit, listed, as_message, lease_seconds)
 
-    async def start(raised: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        done = await careful(name, raised)
+    def start(
+        memory: MemoryCoordinator, state: Any, config: RunnableConfig
+    ) -> Flow[dict[str, Any]]:
+        done = yield from careful(name, remind(memory, state, config, asking=asking))
         failed = "error" in done
         return {**({} if failed else done), "hooks": {name: done if failed else {}}}
 
-    def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        check_keys(config, *_STARTED)
-        return at_once(start(awaitable(node.invoke)(state, config)))
-
-    async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        check_keys(config, *_STARTED)
-        return await start(node.ainvoke(state, config))
-
-    return RunnableLambda(step, astep, name=name)
+    return node(name, start, Remembered(context, coordinator), _STARTED)
 
 
 def session_starts(state: Any) -> bool:
@@ -152,10 +129,8 @@ def create_user_prompt_node(
     before_tools: Sequence[str] = (),
     intends: Intends = "keywords",
     expire_days: float | None = EXPIRE_DAYS,
-    on_error: OnError = "tell",
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
+    on_error: OnHookError = "tell",
+    context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "user_prompt",
 ) -> Runnable[Any, dict[str, Any]]:
@@ -173,9 +148,8 @@ def create_user_prompt_node(
         expire_days: After how many days what names no occasion expires; None for never.
         on_error: `tell` writes what went wrong to the log and to `hooks["user_prompt"]["error"]`,
             and the graph goes on; `raise` leaves it to the graph and its retry policy.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise; `{thread_id}` for instance.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
 
@@ -197,23 +171,20 @@ def create_user_prompt_node(
         checked_of_state(prompt, "prompt")
     options = checked_options(before_tools, intends, expire_days)
     careful = careful_of(on_error)
-    whose = Remembered(
-        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-    )
 
-    async def submit(hooks: MemoryHooks, state: Any) -> dict[str, Any]:
-        return {"hooks": {name: await careful(name, submitted(hooks, Said.of(state, prompt)))}}
+    def submit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+        said = Said.of(state, prompt)
+        done = yield from careful(name, submitted(MemoryHooks(memory, **options), said))
+        return {"hooks": {name: done}}
 
-    return hook_node(name, whose, submit, ("hooks",), options)
+    return node(name, submit, Remembered(context, coordinator), ("hooks",))
 
 
 def create_completed_task_node(
     *,
     tasks: OfState = "todos",
-    on_error: OnError = "tell",
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
+    on_error: OnHookError = "tell",
+    context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "completed_tasks",
 ) -> Runnable[Any, dict[str, Any]]:
@@ -227,9 +198,8 @@ def create_completed_task_node(
     Args:
         tasks: Todos, each with `content` and `status`: a key of the state, or a function of it.
         on_error: See `create_user_prompt_node`; what was not stored is tried again the next time.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
 
@@ -238,14 +208,67 @@ def create_completed_task_node(
     """
     checked_of_state(tasks, "tasks")
     careful = careful_of(on_error)
-    whose = Remembered(
-        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-    )
 
-    async def capture(hooks: MemoryHooks, state: Any) -> dict[str, Any]:
-        return await noted(hooks, of_state(state, tasks, None) or (), state, name, careful)
+    def capture(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+        todos = of_state(state, tasks, None) or ()
+        return (yield from noted(MemoryHooks(memory), todos, state, name, careful))
 
-    return hook_node(name, whose, capture, ("hooks", "todos_seen"))
+    return node(name, capture, Remembered(context, coordinator), ("hooks", "todos_seen"))
+
+
+def create_session_end_node(
+    *,
+    ended: OfState = "session_ended",
+    events: OfState | None = None,
+    concepts: OfState | None = None,
+    model: BaseChatModel | None = None,
+    on_error: OnHookError = "raise",
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "session_end",
+) -> Runnable[Any, dict[str, Any]]:
+    """A node that ends the run's session, if it has ended; see `MemoryHooks.on_session_stop`.
+
+    It writes the state key `session`: the `SessionReport` as JSON, with the keys of the `events`
+    and `concepts` that were kept, or None where the session goes on. A retry of the node keeps
+    nothing twice. The session is the context's, else the thread.
+
+    Args:
+        ended: Whether the session has ended: a key of the state, or a function of the state. Until
+            the key is written the session goes on; a state that does not know it is refused.
+        events: Significant events, each with a `description` and a `type`: a key of the state, or a
+            function of it. If not given, they are those that the session's notes tell of.
+        concepts: What was learned, each with a `description` and a `category`, likewise.
+        model: A chat model that sums up what happened, and what was learned; rules do if not given.
+        on_error: `raise`, or `tell`: what went wrong is written to the log and to
+            `session["error"]`, and the notes are there for another try.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: The node's name, in traces too.
+
+    Raises:
+        ConfigurationError: when it runs, if the state has no key `session`, or none that `ended`
+            names.
+        InvalidInputError: when it runs, if no session is named.
+        ModelError: when it runs, if the model gave nothing usable; the notes are as they were.
+    """
+    for what, given in {"ended": ended, "events": events, "concepts": concepts}.items():
+        if given is not None:
+            checked_of_state(given, what)
+    if model is not None:
+        checked_model(model)
+    careful = careful_of(on_error)
+
+    def end(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+        if not _is_over(state, ended):
+            return {"session": None}
+        told = _told(state, events=events, concepts=concepts)
+        done = yield from careful(name, _stopped(MemoryHooks(memory), told, model))
+        return {"session": done}
+
+    keys = ("session", ended) if isinstance(ended, str) else ("session",)
+    return node(name, end, Remembered(context, coordinator), keys)
 
 
 class Said(NamedTuple):
@@ -263,86 +286,12 @@ class Said(NamedTuple):
         return cls(storable(text_of(question)), None if question is None else question.id)
 
 
-class Careful(NamedTuple):
-    """How the errors of a hook are dealt with."""
-
-    on_error: OnError
-
-    async def __call__(self, name: str, doing: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        """Await what a hook of that name does; what it did, or what went wrong."""
-        try:
-            return await doing
-        except (ConfigurationError, GraphBubbleUp):
-            raise  # a mistake of who built the graph, or no error at all
-        except Exception as refused:  # a model's client can raise anything; no answer is lost by it
-            if self.on_error == "raise" or _is_defect(refused):
-                raise
-            ours = isinstance(refused, TieredMemoryError)  # whose message says it all
-            _log.warning(
-                "the hook %r did not do all of its work: %s", name, refused, exc_info=not ours
-            )
-            return {"error": f"{type(refused).__name__}: {refused}"}
-
-
-def _is_defect(error: Exception) -> bool:
-    """Whether code of this package raised it, itself or through Python's own, and not on purpose.
-
-    What a model's client or any other code raises is none, nor is what the machine refuses.
-    """
-    if isinstance(error, TieredMemoryError | OSError):
-        return False
-    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
-    packages = [name.partition(".")[0] for name in modules]
-    raised_by = [one for one in packages if one not in sys.stdlib_module_names]
-    return raised_by[-1:] == [__package__]
-
-
-def careful_of(on_error: OnError) -> Careful:
-    """How errors are dealt with, checked.
-
-    Raises:
-        InvalidInputError: for what is neither `tell` nor `raise`.
-    """
-    if on_error not in {"tell", "raise"}:
-        raise InvalidInputError(f"on_error is 'tell' or 'raise', not {short(on_error, 40)}")
-    return Careful(on_error)
-
-
-def hook_node(
-    name: str,
-    whose: Remembered,
-    body: HookBody,
-    keys: Sequence[str],
-    options: Mapping[str, Any] | None = None,
-) -> Runnable[Any, dict[str, Any]]:
-    """A node for `invoke` and `ainvoke`, of one body; the state has to have the keys."""
-
-    def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        check_keys(config, *keys)
-        return at_once(body(blocking(hooks_of(whose, get_runtime(), config, options)), state))
-
-    async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        check_keys(config, *keys)
-        return await body(hooks_of(whose, get_runtime(), config, options), state)
-
-    return RunnableLambda(step, astep, name=name)
-
-
-def hooks_of(
-    whose: Remembered,
-    runtime: Any,
-    config: RunnableConfig,
-    options: Mapping[str, Any] | None = None,
-) -> MemoryHooks:
-    """The hooks of a run, and so of its session."""
-    return MemoryHooks(whose.memory(runtime, config), **(options or {}))
-
-
-async def submitted(hooks: MemoryHooks, said: Said) -> dict[str, Any]:
+def submitted(hooks: MemoryHooks, said: Said) -> Flow[dict[str, Any]]:
     """Keep a prompt; what became of it, as JSON. Where nothing was said, nothing is kept."""
     if not said.text.strip():
         return {}
-    done = await hooks.aon_user_prompt_submit(said.text, message_id=said.id)
+    submit, asubmit = hooks.on_user_prompt_submit, hooks.aon_user_prompt_submit
+    done = yield from asked(submit, asubmit, said.text, message_id=said.id)
     return {
         "working": facts(done.working),
         "intended": None if done.intended is None else facts(done.intended),
@@ -351,29 +300,31 @@ async def submitted(hooks: MemoryHooks, said: Said) -> dict[str, Any]:
     }
 
 
-async def noted(
+def noted(
     hooks: MemoryHooks, todos: Sequence[Mapping[str, Any]], state: Any, name: str, careful: Careful
-) -> dict[str, Any]:
+) -> Flow[dict[str, Any]]:
     """Keep the todos that are newly completed; an update of the state."""
     seen = of_state(state, "todos_seen", None) or {"began": {}, "noted": []}
-    done = await careful(name, _kept(hooks, todos, state, seen))
+    done = yield from careful(name, _kept(hooks, todos, state, seen))
     update = {"todos_seen": done.pop("seen", seen)}
     return {**update, "hooks": {name: done}} if done else update
 
 
-async def _kept(
+def _kept(
     hooks: MemoryHooks, todos: Sequence[Mapping[str, Any]], state: Any, seen: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> Flow[dict[str, Any]]:
     """Keep how todos were done; each is one thing in the turn of its message."""
     now = hooks.memory.tiered_store.flows.now
     before = Seen(seen["began"], tuple(seen["noted"]))
     fresh, seeing = newly_completed(map(_readable, todos), before, now)
     messages, about = messages_of(state), str(Said.of(state).id)
     stored = []
+    complete, acomplete = hooks.on_todo_write_complete, hooks.aon_todo_write_complete
     for one in fresh:
         which = str(one.get("id") or one["content"])
-        flow = {"steps": steps_of(one["content"], messages), **one}
-        result = await hooks.aon_todo_write_complete(flow, key=hooks.key(about, which, "todo"))
+        done = {"steps": steps_of(one["content"], messages), **one}
+        key = hooks.key(about, which, "todo")
+        result = yield from asked(complete, acomplete, done, key=key)
         if result is not None:
             stored.append(facts(result))
     told = {"seen": {"began": dict(seeing.began), "noted": list(seeing.noted)}}
@@ -397,3 +348,30 @@ def facts(result: StoreResult) -> dict[str, Any]:
         "quarantined": result.quarantined,
         "reason": result.reason,
     }
+
+
+def _is_over(state: Any, ended: OfState) -> bool:
+    over = of_state(state, ended, default=None)
+    if over is not None and not isinstance(over, bool):
+        raise InvalidTypeError(f"whether the session ended is True or False, not {short(over)}")
+    return bool(over)
+
+
+def _told(state: Any, **asked: OfState | None) -> dict[str, Any]:
+    """What a state says of a session that ends, as far as it is asked."""
+    return {name: of_state(state, of, None) for name, of in asked.items() if of is not None}
+
+
+def _stopped(
+    hooks: MemoryHooks, told: dict[str, Any], model: BaseChatModel | None
+) -> Flow[dict[str, Any]]:
+    stop = yield from asked(hooks.on_session_stop, hooks.aon_session_stop, told, model=model)
+    return {
+        **{key: _json(one) for key, one in asdict(stop.report).items()},
+        "events": [one.key for one in stop.events if one.stored],
+        "concepts": [one.key for one in stop.concepts if one.stored],
+    }
+
+
+def _json(one: Any) -> Any:
+    return list(one) if isinstance(one, tuple) else one

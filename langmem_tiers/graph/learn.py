@@ -1,8 +1,8 @@
-"""Nodes by which a graph learns: reflexions from failures, outcomes, and promotion."""
+"""Nodes by which a graph learns: from failures, outcomes, what has proven itself, and success."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -10,22 +10,32 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.attempts import attempts_in, messages_of, task_of
-from langmem_tiers.graph.node import Remembered, checked_blocking, checked_of_state, of_state
-from langmem_tiers.graph.recall import node
+from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.messages import attempts_in, calls_in, messages_of, task_of, this_turn
+from langmem_tiers.graph.node import checked_blocking, checked_of_state, node, of_state, this_run
+from langmem_tiers.graph.scope import Remembered, Scope
+from langmem_tiers.learn.evolve import WORTH_REMEMBERING
+from langmem_tiers.learn.policy import promotion_policy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.rollback import Demotion
+from langmem_tiers.learn.skills import MIN_SUPPORT, ToolCall, Trace, skill_candidates
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.promotion import promotion_policy
+from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.remember.new import share
 
 Attempts = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
 """What failed, of a graph's state."""
 Judge = str | Callable[[Any], bool | None]
 """A key of the state, or a function of the state: whether the run succeeded; None is not known."""
 
+Found = str | Callable[[Any], Mapping[str, Any]]
+"""A key of the state, or a function of the state, that holds a mapping."""
+
+_NOT_JUDGED = StoreResult(stored=False, reason="the run was not judged a success")
 _NODE_ERROR = "__pregel_node_error"
 """Where LangGraph (1.2 and later) puts the `NodeError` that it hands to an error handler."""
 
@@ -34,9 +44,7 @@ def create_reflexion_node(
     *,
     model: BaseChatModel | None = None,
     attempts: Attempts | None = None,
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
+    context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "reflexion",
 ) -> Runnable[Any, dict[str, Any]]:
@@ -52,39 +60,34 @@ def create_reflexion_node(
         attempts: What failed, as a function of the state. If not given, it is each failed tool
             call of this turn among `messages`; and where the node is given to
             `add_node(error_handler=…)`, the exception of the node that failed after its retries.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
 
     Raises:
         ModelError: when it runs, if the model gave nothing usable; the attempts are kept.
     """
-    whose = Remembered(
-        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-    )
     if attempts is not None and not callable(attempts):
         raise InvalidTypeError("attempts is a function of the state")
     checked_blocking(attempts, "attempts")
     if model is not None:
         checked_model(model)
 
-    async def reflect(
+    def reflect(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
-    ) -> dict[str, Any]:
-        learned = await memory.areflect(_failed(state, config, attempts), model=model)
+    ) -> Flow[dict[str, Any]]:
+        failed = _failed(state, config, attempts)
+        learned = yield from asked(memory.reflect, memory.areflect, failed, model=model)
         return {"reflexions": [one.key for one in learned]}
 
-    return node(name, whose, reflect)
+    return node(name, reflect, Remembered(context, coordinator))
 
 
 def create_outcome_node(
     success: Judge,
     *,
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
+    context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "outcome",
 ) -> Runnable[Any, dict[str, Any]]:
@@ -96,31 +99,28 @@ def create_outcome_node(
     Args:
         success: Whether it succeeded: a key of the state, or a function of it. While that is
             None nothing is credited.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    whose = Remembered(
-        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-    )
     checked_of_state(success, "success")
 
-    async def credit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
+    def credit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if (judged := judged_of(state, success)) is None:
             return {"credited": 0}
-        report = await memory.arecord_outcome(success=judged, run_id=_run(state))
+        credited: Any = {"success": judged, "run_id": _run(state)}
+        report = yield from asked(memory.record_outcome, memory.arecord_outcome, **credited)
         return {"credited": report.credited}
 
-    return node(name, whose, credit)
+    return node(name, credit, Remembered(context, coordinator))
 
 
 def create_promotion_node(
     *,
     policy: PromotionSettings | None = None,
     model: BaseChatModel | None = None,
-    tenant: str | None = None,
+    context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "promotion",
 ) -> Runnable[Any, dict[str, Any]]:
@@ -132,20 +132,102 @@ def create_promotion_node(
     Args:
         policy: What a memory must have shown; the coordinator's own if not given.
         model: A chat model that generalises what is promoted; rules do if not given.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    whose = Remembered(tenant=tenant, coordinator=coordinator)
     promotion_policy(policy)  # refuses what is none
     if model is not None:
         checked_model(model)
 
-    async def promote(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> dict[str, Any]:
-        demoted = await memory.ademote(policy=policy)
-        return _moved(demoted, await memory.apromote(policy=policy, model=model))
+    def promote(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> Flow[dict[str, Any]]:
+        demoted = yield from asked(memory.demote, memory.ademote, policy=policy)
+        promoted = yield from asked(memory.promote, memory.apromote, policy=policy, model=model)
+        return _moved(demoted, promoted)
 
-    return node(name, whose, promote)
+    return node(name, promote, Remembered(context, coordinator))
+
+
+def create_evolution_node(
+    *,
+    interaction: Found,
+    success_metrics: Found,
+    judged: Judge | None = None,
+    threshold: float = WORTH_REMEMBERING,
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "evolution",
+) -> Runnable[Any, dict[str, Any]]:
+    """A node that remembers an interaction that succeeded, if it was worth it.
+
+    It writes the state key `evolved`: a mapping of `stored`, `key` and `reason`. A retry of the
+    node stores nothing twice.
+
+    Args:
+        interaction: What happened, as `evolve` takes it: a key of the state, or a function of it.
+        success_metrics: What came of it; likewise.
+        judged: Whether it succeeded; likewise. What is False or None is not remembered. If not
+            given, the metrics alone decide.
+        threshold: The importance from which on it is stored, from 0 to 1.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: The node's name, in traces too.
+    """
+    checked_of_state(interaction, "interaction")
+    checked_of_state(success_metrics, "success_metrics")
+    if judged is not None:
+        checked_of_state(judged, "judged")
+    share(threshold, "threshold")
+
+    def evolve(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+        if judged is not None and not judged_of(state, judged):
+            return _evolved(_NOT_JUDGED)
+        happened, metrics = of_state(state, interaction), of_state(state, success_metrics)
+        result = yield from asked(
+            memory.evolve, memory.aevolve, happened, metrics, threshold=threshold
+        )
+        return _evolved(result)
+
+    return node(name, evolve, Remembered(context, coordinator))
+
+
+def create_skill_node(
+    success: Judge,
+    *,
+    min_support: int = MIN_SUPPORT,
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "skills",
+) -> Runnable[Any, dict[str, Any]]:
+    """A node that keeps which tools a run called, and proposes what recurs as a skill.
+
+    It looks at the calls since the last human message, and belongs at the end of a run, after a
+    loop of attempts: each time it is passed counts as a run, a retry does not. It writes the
+    state key `skills`, the keys of the skills whose evidence changed. See `learn_skills`.
+
+    Args:
+        success: Whether the run succeeded: a key of the state, or a function of it. While that is
+            None, and where no tool was called, nothing is kept.
+        min_support: Runs that a sequence of calls has to succeed in.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: The node's name, in traces too.
+    """
+    checked_of_state(success, "success")
+    skill_candidates((), min_support=min_support)  # refuses a number that cannot be
+
+    def learn(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+        if (trace := _trace(state, success)) is None:
+            return {"skills": []}
+        found = yield from asked(
+            memory.learn_skills, memory.alearn_skills, trace, min_support=min_support
+        )
+        return {"skills": [one.key for one in found if one.stored]}
+
+    return node(name, learn, Remembered(context, coordinator))
 
 
 def _failed(state: Any, config: RunnableConfig, attempts: Attempts | None) -> list[FailedAttempt]:
@@ -203,3 +285,21 @@ def _moved(demotions: list[Demotion], promotions: list[Promotion]) -> dict[str, 
         ],
         "demoted": [{"key": one.key, "move": one.move} for one in demotions if one.demoted],
     }
+
+
+def _trace(state: Any, success: Judge) -> Trace | None:
+    """What this run called; None if nothing, or if it is not known how it ended."""
+    judged = judged_of(state, success)
+    calls = [
+        ToolCall(one.tool, frozenset(map(storable, one.call["args"])), not one.failed)
+        for one in calls_in(this_turn(messages_of(state)))
+        if one.tool is not None
+    ]
+    if not calls or judged is None:
+        return None
+    return Trace(this_run().id, calls, judged)
+
+
+def _evolved(result: StoreResult) -> dict[str, Any]:
+    told = {"stored": result.stored, "key": result.key, "reason": result.reason}
+    return {"evolved": told}

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, Unpack
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, MissingExtraError, short
-from langmem_tiers.core.memory import Recollection, Recollections
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.memory import RecallOptions, Recollection, Recollections
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.attempts import attempts_in, concern_of
+from langmem_tiers.graph.agents import (
+    AgentMiddleware,
+    AgentState,
+    ExtendedModelResponse,
+    ModelCallResult,
+    ModelHandler,
+    ModelRequest,
+    PrivateStateAttr,
+    Remembering,
+)
+from langmem_tiers.graph.careful import OnError, carefully, errors_of
+from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
+from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
-    RecallOptions,
-    Remembered,
-    at_once,
-    awaitable,
-    blocking,
     checked,
     checked_blocking,
     checked_lessons,
@@ -29,30 +37,13 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
-from langmem_tiers.graph.recalled import recalled_text, with_recalled
-from langmem_tiers.graph.spoken import key_of, said
-from langmem_tiers.graph.tool_lessons import Answer, ToolLessons
-from langmem_tiers.graph.without_memory import OnError, carefully, errors_of
+from langmem_tiers.graph.scope import Remembered, Scope
+from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import DEFAULT_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-
-try:
-    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-    from langchain.agents.middleware.types import (
-        AgentState,
-        ExtendedModelResponse,
-        ModelCallResult,
-        PrivateStateAttr,
-    )
-    from langgraph.channels import UntrackedValue
-    from langgraph.prebuilt.tool_node import ToolCallRequest
-    from langgraph.runtime import Runtime
-    from langgraph.types import Command
-except ImportError as error:
-    raise MissingExtraError(
-        "the middleware needs LangChain's agents: pip install 'langmem-tiers[langchain]'"
-    ) from error
+from langmem_tiers.postgres.flow import Flow, both
+from langmem_tiers.recall.recalled import recalled_text, with_recalled
 
 Judge = Callable[[Any], bool | None]
 """Whether a turn succeeded, of an agent's state; None is not known."""
@@ -92,7 +83,7 @@ class TieredMemoryState(AgentState[Any]):
     """What the turn goes without as Postgres failed: the error of what was to be done."""
 
 
-class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
+class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
     """Recalls what matters for the user's message and shows it to the model.
 
     Memories enter through the system message of the request: they are never among the saved
@@ -129,9 +120,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         reflect: bool | BaseChatModel = False,
         holdout: float = 0.0,
         on_error: OnError = "continue",
-        tenant: str | None = None,
-        project_id: str | None = None,
-        session_id: str | None = None,
+        context: Scope | None = None,
         coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
         **options: Unpack[RecallOptions],
     ) -> None:
@@ -151,9 +140,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             holdout: The share of memories that each turn goes without; see `get_context`.
             on_error: What comes of a `DatabaseError`: `continue` tells it to the log, the stream
                 and the state's `memory_errors`, and the agent goes on; `raise` lets it fail.
-            tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-            project_id: Likewise.
-            session_id: Likewise.
+            context: Whose memory it is, a `MemoryContext` or a mapping with some of its fields:
+                `{name}` in one stands for `config["configurable"]["name"]`.
             coordinator: Makes the coordinator from a store and `context`.
             options: Those of `MemoryCoordinator.get_context`: `limit`, `max_tokens`, ….
 
@@ -166,15 +154,14 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._careful = carefully(on_error)
         self._model = None if isinstance(reflect, bool) else reflect
         self._remember, self._reflect = remember, reflect is not False
-        labels = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
-        self._whose = Remembered(**labels, coordinator=coordinator)
+        self._whose = Remembered(context, coordinator)
         self._lessons, self._holdout, self._outcome = lessons, holdout, outcome
         self._tool_lessons = ToolLessons(
             hold_repeats=hold_repeats,
             with_errors=False,  # the model's next call shows them, and messages are saved
             lessons=lessons,
             holdout=holdout,
-            **labels,
+            context=context,
             coordinator=coordinator,
             run=self._run_of_turn,
         )
@@ -183,79 +170,52 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._limit = DEFAULT_LIMIT if limit is None else limit
         self._turns: dict[str, _Turn] = {}
 
-    def wrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
-    ) -> ModelCallResult[Any]:
+    def _wrap_model_call(
+        self, request: ModelRequest[Any], handler: ModelHandler
+    ) -> Flow[ModelCallResult[Any]]:
         """Show the turn's memories to the model, and first what the last failure taught before."""
-        memory = blocking(self._memory(request.runtime))
-        return at_once(self._answered(memory, request, awaitable(handler)))
-
-    async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelCallResult[Any]:
-        """Show the turn's memories to the model, and first what the last failure taught before."""
-        return await self._answered(self._memory(request.runtime), request, handler)
-
-    async def _answered(
-        self,
-        memory: MemoryCoordinator,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelCallResult[Any]:
+        memory = self._memory(request.runtime)
         _check_alone(request)
         known, told = self._of_this_turn(request), dict[str, str]()
-        turn = known or await self._recall(memory, request, told)
+        turn = known or (yield from self._recall(memory, request, told))
         lessons: Sequence[Recollection] = ()
         if concern := concern_of(request, self._lessons):
+            about = {**concern, **self._shown_to(turn.run)}
             with self._careful("lessons", request.runtime, told):
-                lessons = await memory.aget_lessons(**concern, **self._shown_to(turn.run))
-        response = await handler(_shown(request, turn, lessons))
+                lessons = yield from asked(memory.get_lessons, memory.aget_lessons, **about)
+        response = yield from asked(handler, handler, _shown(request, turn, lessons))
         update = {**({} if known else self._kept(turn)), **errors_of(request.state, told, known)}
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
-    def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]
-    ) -> Answer:
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless it is held as one that failed before."""
-        return self._tool_lessons.wrap_tool_call(request, handler)
+        lessons = self._tool_lessons
+        return asked(lessons.wrap_tool_call, lessons.awrap_tool_call, request, handler)
 
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
-    ) -> Answer:
-        """Run a tool call, unless it is held as one that failed before."""
-        return await self._tool_lessons.awrap_tool_call(request, handler)
-
-    def after_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Credit what was shown, learn from failures, and remember what was said, if asked to."""
-        return at_once(self._learn(blocking(self._memory(runtime)), state, runtime))
-
-    async def aafter_agent(
+    def _after_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
-    ) -> dict[str, Any] | None:
+    ) -> Flow[dict[str, Any] | None]:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
-        return await self._learn(self._memory(runtime), state, runtime)
-
-    async def _learn(
-        self, memory: MemoryCoordinator, state: TieredMemoryState, runtime: Runtime[Any]
-    ) -> dict[str, Any] | None:
+        memory = self._memory(runtime)
         told: dict[str, str] = {}
         if credit := self._credit(state):
             with self._careful("outcome", runtime, told):
-                await memory.arecord_outcome(**credit)
+                yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
         if self._reflect:
             with self._careful("reflect", runtime, told):
-                await memory.areflect(attempts_in(state["messages"]), model=self._model)
+                failed = attempts_in(state["messages"])
+                yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
         if self._remember:
             turn = self._turns.get(str(state.get("recalled_turn")))
             found = () if turn is None else turn.found
             new = said(state["messages"], memory.context, ensure_config(), found)
             with self._careful("remember", runtime, told):
-                await memory.astore_many(new)
+                yield from asked(memory.store_many, memory.astore_many, new)
         return errors_of(state, told, state) or None
+
+    wrap_model_call, awrap_model_call = both(_wrap_model_call)
+    wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
+    after_agent, aafter_agent = both(_after_agent)
 
     def _run_of_turn(self, request: ToolCallRequest) -> Run | None:
         noted = _noted(request.state)
@@ -271,27 +231,25 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             raise InvalidTypeError(f"an outcome is True, False or None, not {short(judged)}")
         return {} if judged is None else {"success": judged, "run_id": noted["run"]}
 
-    def _memory(self, runtime: Runtime[Any]) -> MemoryCoordinator:
-        return self._whose.memory(runtime, ensure_config())
-
-    async def _recall(
+    def _recall(
         self, memory: MemoryCoordinator, request: ModelRequest[Any], told: dict[str, str]
-    ) -> _Turn:
+    ) -> Flow[_Turn]:
         """Recall for a turn; what the model sees among the messages is not shown as well."""
         run, shown = _run(request), Recollections()
         question = memory.tiered_store.options.bounds.beginning(_question(request))
+        room = self._with_room(request) if self._remember else self._shown_to(run)
+        options: Any = {**self._options, **room}
         with self._careful("recall", request.runtime, told):
+            shown = yield from asked(memory.get_context, memory.aget_context, question, **options)
             if self._remember:
-                found = await memory.aget_context(question, **self._with_room(request))
-                shown = await memory.aexpose(self._new(found, request), **self._shown_to(run))
-            else:
-                asked = {**self._options, **self._shown_to(run)}
-                shown = await memory.aget_context(question, **asked)
+                new, to = self._new(shown, request), self._shown_to(run)
+                shown = Recollections()
+                shown = yield from asked(memory.expose, memory.aexpose, new, **to)
         return _Turn(_question_id(request), run, tuple(shown))
 
     def _with_room(self, request: ModelRequest[Any]) -> dict[str, Any]:
-        """The options, with room for what is left out."""
-        return {**self._options, "limit": min(self._limit + len(request.messages), _MOST)}
+        """Room for what is left out."""
+        return {"limit": min(self._limit + len(request.messages), _MOST)}
 
     def _new(
         self, found: Sequence[Recollection], request: ModelRequest[Any]

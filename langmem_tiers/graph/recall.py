@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, TypedDict, Unpack
 
 from langchain_core.messages import AnyMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.bounds import Bounds
 from langmem_tiers.core.documents import facts
-from langmem_tiers.core.errors import MissingExtraError
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import RecallOptions, Recollection
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.attempts import concern_of, led_by
+from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.extra import add_messages
+from langmem_tiers.graph.messages import concern_of, led_by
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     OfState,
-    RecallOptions,
-    Remembered,
-    at_once,
-    blocking,
     checked,
     checked_lessons,
     checked_of_state,
     last_question,
+    node,
     of_state,
-    run_of,
     text_of,
+    this_run,
 )
-from langmem_tiers.graph.recalled import recalled_text
+from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-
-try:
-    from langgraph.graph.message import add_messages
-    from langgraph.runtime import get_runtime
-except ImportError as error:
-    raise MissingExtraError(
-        "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
-    ) from error
-
-Body = Callable[[MemoryCoordinator, Any, RunnableConfig], Coroutine[Any, Any, dict[str, Any]]]
-"""What a node does with the run's memory, the state and the config; it returns an update."""
+from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.recalled import recalled_text
 
 
 class MemoryState(TypedDict, total=False):
@@ -69,9 +58,7 @@ def create_recall_node(
     query: OfState | None = None,
     lessons: int = DEFAULT_LESSONS,
     holdout: float = 0.0,
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
+    context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "recall",
     **options: Unpack[RecallOptions],
@@ -90,9 +77,8 @@ def create_recall_node(
             what the last human message says. An empty one gets the newest memories.
         lessons: Lessons at most that come first, beside the `limit` of the others; 0 for none.
         holdout: The share of memories that each recall goes without; see `get_context`.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise; `{thread_id}` for instance.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator, such as `partial(MemoryCoordinator, settings=…)`.
         name: The node's name, in traces too.
         options: Those of `MemoryCoordinator.get_context`: `limit`, `max_tokens`, `tiers`, ….
@@ -113,19 +99,15 @@ def create_recall_node(
         graph.invoke({"messages": ["When do keys change?"]}, context=MemoryContext(tenant="acme"))
         ```
     """
-    whose = Remembered(
-        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-    )
     known = checked(options, create_recall_node)
     checked_lessons(lessons, holdout)
     if query is not None:
         checked_of_state(query, "query")
-    return node(
-        name, whose, partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
-    )
+    body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
+    return node(name, body, Remembered(context, coordinator))
 
 
-async def _recall(
+def _recall(
     memory: MemoryCoordinator,
     state: Any,
     _: RunnableConfig,
@@ -134,36 +116,23 @@ async def _recall(
     lessons: int,
     holdout: float,
     options: RecallOptions,
-) -> dict[str, Any]:
-    run, concern = this_run(), concern_of(state, lessons)
-    first = await memory.aget_lessons(**concern, run_id=run, holdout=holdout) if concern else []
+) -> Flow[dict[str, Any]]:
+    shown_to: Any = {"run_id": this_run(), "holdout": holdout}
+    first: Sequence[Recollection] = ()
+    if concern := concern_of(state, lessons):
+        first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
     question = _question(state, query, memory.tiered_store.options.bounds)
-    found = await memory.aget_context(question, run_id=run, holdout=holdout, **options)
-    return _update(found, first, run)
-
-
-def node(name: str, whose: Remembered, body: Body) -> Runnable[Any, dict[str, Any]]:
-    """A node for `invoke` and `ainvoke`, of one body."""
-
-    def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return at_once(body(blocking(whose.memory(get_runtime(), config)), state, config))
-
-    async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        return await body(whose.memory(get_runtime(), config), state, config)
-
-    return RunnableLambda(step, astep, name=name)
-
-
-def this_run() -> Run:
-    """The attempt that the node which calls this makes; see `run_of`."""
-    return run_of(get_runtime())
+    found = yield from asked(
+        memory.get_context, memory.aget_context, question, **shown_to, **options
+    )
+    return _update(found, first, shown_to["run_id"])
 
 
 def _question(state: Any, query: OfState | None, bounds: Bounds) -> str:
     if query is None:
         return bounds.beginning(storable(text_of(last_question(of_state(state, "messages")))))
-    asked: str = of_state(state, query)
-    return bounds.beginning(str(asked)) if isinstance(query, str) else asked
+    given: str = of_state(state, query)
+    return bounds.beginning(str(given)) if isinstance(query, str) else given
 
 
 def _update(

@@ -10,25 +10,30 @@ from functools import partial
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
 from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
+from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.attempts import about_to_run, messages_of
+from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.messages import about_to_run, messages_of
 from langmem_tiers.graph.node import (
     OfState,
-    Remembered,
     check_keys,
     checked_blocking,
     checked_of_state,
     last_question,
+    node,
     of_state,
     text_of,
+    this_run,
 )
-from langmem_tiers.graph.recall import node, this_run
+from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled
 from langmem_tiers.remind.asked import (
     DEFAULT_LIMIT,
@@ -53,9 +58,8 @@ def create_reminder_node(
     at_start: int = DEFAULT_LIMIT,
     as_message: bool = False,
     lease_seconds: float | None = LEASE_SECONDS,
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
+    judge: BaseChatModel | None = None,
+    context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remind",
 ) -> Runnable[Any, dict[str, Any]]:
@@ -80,9 +84,9 @@ def create_reminder_node(
         as_message: Add the text to `messages` as well, as a system message.
         lease_seconds: After how many seconds what no model answered is due again; None delivers at
             once, so that a model that fails has used it up.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise; `{thread_id}` for instance.
+        judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
 
@@ -100,18 +104,13 @@ def create_reminder_node(
         graph = builder.compile(store=store)
         ```
     """
-    whose = Remembered(
-        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-    )
-    asking = Asking(query, predicates, limit, at_start, as_message, lease_seconds)
-    return node(name, whose, partial(_remind, asking=asking))
+    asking = Asking(query, predicates, limit, at_start, as_message, lease_seconds, judge)
+    return node(name, partial(remind, asking=asking), Remembered(context, coordinator))
 
 
 def create_acknowledge_node(
     *,
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
+    context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "acknowledge",
 ) -> Runnable[Any, dict[str, Any]]:
@@ -123,28 +122,25 @@ def create_acknowledge_node(
     refused, with a `ConfigurationError`.
 
     Args:
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-        project_id: Likewise.
-        session_id: Likewise.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    whose = Remembered(
-        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-    )
-    return node(name, whose, _acknowledge)
+    return node(name, _acknowledge, Remembered(context, coordinator), ("reminders",))
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
     """What a node asks of a state, checked when it is made."""
 
-    query: OfState | None
-    predicates: Predicates | None
-    limit: int
-    at_start: int
-    as_message: bool
-    lease_seconds: float | None
+    query: OfState | None = None
+    predicates: Predicates | None = None
+    limit: int = DEFAULT_LIMIT
+    at_start: int = DEFAULT_LIMIT
+    as_message: bool = False
+    lease_seconds: float | None = LEASE_SECONDS
+    judge: BaseChatModel | None = None
 
     def __post_init__(self) -> None:
         """Refuse what could only fail in a run."""
@@ -155,6 +151,8 @@ class Asking:
         checked_limit(self.limit)
         checked_limit(self.at_start)
         checked_seconds(self.lease_seconds)
+        if self.judge is not None:
+            checked_model(self.judge)
         if not isinstance(self.as_message, bool):
             raise InvalidTypeError(f"as_message is True or False, not {short(self.as_message)}")
 
@@ -162,20 +160,22 @@ class Asking:
         """What cues are looked for in."""
         if self.query is None:
             return storable(text_of(last_question(messages_of(state)))) or None
-        asked = of_state(state, self.query)
-        return None if asked is None else str(asked)
+        given = of_state(state, self.query)
+        return None if given is None else str(given)
 
 
-async def _remind(
+def remind(
     memory: MemoryCoordinator, state: Any, config: RunnableConfig, *, asking: Asking
-) -> dict[str, Any]:
+) -> Flow[dict[str, Any]]:
     """Raise what is due, and at a session's start list what else is open."""
     if asking.lease_seconds is not None:
         check_keys(config, "reminders")
     run, answer = this_run(), _last_answer(state)
     before = of_state(state, "reminders", None) or ()
-    await _delivered(memory, [one for one in before if _is_newer(answer, one.get("after"))])
-    raised = await memory.aremind(
+    yield from _delivered(memory, [one for one in before if _is_newer(answer, one.get("after"))])
+    raised = yield from asked(
+        memory.remind,
+        memory.aremind,
         asking.question(state),
         tool=about_to_run(messages_of(state)) or None,
         state=None if asking.predicates is None else state,
@@ -183,9 +183,10 @@ async def _remind(
         limit=asking.limit,
         lease_seconds=asking.lease_seconds,
         run_id=run,
+        judge=asking.judge,
     )
     starts = of_state(state, "reminders", None) is None
-    beside = await _beside(memory, raised, asking.at_start) if starts else []
+    beside = (yield from _beside(memory, raised, asking.at_start)) if starts else []
     text = reminders_text(raised, beside)
     told = [{**facts(one), "after": answer} for one in raised]
     update: dict[str, Any] = {"reminders": told, "reminders_text": text}
@@ -199,19 +200,17 @@ async def _remind(
     return update
 
 
-async def _acknowledge(
-    memory: MemoryCoordinator, state: Any, config: RunnableConfig
-) -> dict[str, Any]:
+def _acknowledge(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
     """Say that what the state holds was seen."""
-    check_keys(config, "reminders")
-    await _delivered(memory, of_state(state, "reminders", None) or ())
+    yield from _delivered(memory, of_state(state, "reminders", None) or ())
     return {}
 
 
-async def _delivered(memory: MemoryCoordinator, told: Sequence[Mapping[str, Any]]) -> None:
+def _delivered(memory: MemoryCoordinator, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
     """Say that a model has seen what it was told: no answer is lost where that is refused."""
     try:
-        await memory.aacknowledge(*(one["token"] for one in told))
+        tokens = [one["token"] for one in told]
+        yield from asked(memory.acknowledge, memory.aacknowledge, *tokens)
     except DatabaseError as error:
         _log.warning("what the model was reminded of is raised again: %s", error)
 
@@ -229,14 +228,14 @@ def _is_newer(answer: str | int, before: str | int | None) -> bool:
     return bool(answer) and before is not None and answer != before
 
 
-async def _beside(
+def _beside(
     memory: MemoryCoordinator, raised: Sequence[Reminder], number: int
-) -> list[Intention]:
+) -> Flow[list[Intention]]:
     """Up to so many open intentions that were not just raised, by priority."""
     if not number:
         return []
     keys = {(one.namespace, one.key) for one in raised}
-    listed = await memory.aintentions()
+    listed = yield from asked(memory.intentions, memory.aintentions)
     return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 

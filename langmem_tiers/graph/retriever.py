@@ -16,8 +16,9 @@ from pydantic import ConfigDict, Field
 
 from langmem_tiers.core.documents import to_document
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.tracing import untraced
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.recalling import get_context
+from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.recall.rank import ProfileFunction
 
 
@@ -63,7 +64,7 @@ class TieredMemoryRetriever(BaseRetriever):
     deduplicate: bool = False
     similarity_threshold: float = 0.85
     profile: str | ProfileFunction | None = None
-    cutoff: bool = False
+    cutoff: bool | None = None
     review: Literal["rules", "model"] | None = None
 
     def _get_relevant_documents(
@@ -74,9 +75,7 @@ class TieredMemoryRetriever(BaseRetriever):
         k: int | None = None,
         **options: Any,
     ) -> list[Document]:
-        with untraced():
-            found = self.memory.get_context(query, **self._options(k, options))
-        return [to_document(one) for one in found]
+        return self.memory.runner.run(self._found(query, k, options))
 
     async def _aget_relevant_documents(
         self,
@@ -86,9 +85,12 @@ class TieredMemoryRetriever(BaseRetriever):
         k: int | None = None,
         **options: Any,
     ) -> list[Document]:
-        with untraced():
-            found = await self.memory.aget_context(query, **self._options(k, options))
-        return [to_document(one) for one in found]
+        return await self.memory.runner.arun(self._found(query, k, options))
+
+    def _found(self, query: str, k: int | None, options: Mapping[str, Any]) -> Flow[list[Document]]:
+        """The documents of one call, which is a run of its own already."""
+        found = get_context(self.memory, query, **self._options(k, options))
+        return then(found, lambda several: [to_document(one) for one in several])
 
     def _options(self, k: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
         """The options of one call over those of the retriever, by get_context's names."""

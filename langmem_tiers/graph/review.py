@@ -11,26 +11,20 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,
-    MissingExtraError,
     NotQuarantinedError,
     short,
 )
 from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
-from langmem_tiers.graph.node import Remembered
-from langmem_tiers.graph.recall import node
+from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.extra import END, StateGraph, interrupt
+from langmem_tiers.graph.node import node
+from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.new import parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined
-
-try:
-    from langgraph.graph import END, StateGraph
-    from langgraph.types import interrupt
-except ImportError as error:
-    raise MissingExtraError(
-        "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
-    ) from error
 
 _MOST: Final = 1000
 _DONE: Final = {"release": "released", "reject": "rejected"}
@@ -86,9 +80,7 @@ class _Review(_Output, total=False):
 def create_review_node(
     *,
     limit: int = 20,
-    tenant: str | None = None,
-    project_id: str | None = None,
-    session_id: str | None = None,
+    context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "review",
 ) -> Runnable[Any, dict[str, Any]]:
@@ -115,11 +107,10 @@ def create_review_node(
 
     Args:
         limit: Memories at most that are asked about at a time, the oldest first.
-        tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`. Asked about
-            is what a recall in the run's context would see; all of the tenant, where that names
-            neither project nor session.
-        project_id: Likewise.
-        session_id: Likewise.
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`. Asked about is what a
+            recall in the run's context would see; all of the tenant, where that names neither
+            project nor session.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
 
@@ -135,21 +126,18 @@ def create_review_node(
         graph = builder.compile(store=store, checkpointer=checkpointer)
         ```
     """
-    whose = Remembered(
-        tenant=tenant, project_id=project_id, session_id=session_id, coordinator=coordinator
-    )
+    whose = Remembered(context, coordinator)
     most = checked_limit(limit)
 
-    async def look(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> dict[str, Any]:
-        held = await _held(memory)
+    def look(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> Flow[dict[str, Any]]:
+        held = yield from _held(memory)
         return {"asked": _payload(held[:most])} if held[:most] else {"reviewed": []}
 
-    async def ask(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
-        asked = state["asked"]
-        answer = interrupt(asked)
-        held = await _held(memory)
+    def ask(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+        answer = interrupt(state["asked"])
+        held = yield from _held(memory)
         try:
-            decided = _meant(_decided(answer), asked["memories"], held)
+            decided = _meant(_decided(answer), state["asked"]["memories"], held)
         except InvalidInputError as error:
             again = {**_payload(held[:most]), "error": str(error)} if held[:most] else None
             return {"asked": again, "decided": []}
@@ -158,31 +146,22 @@ def create_review_node(
     # Each node is a checkpoint, so that an answer is judged by what it was asked about, and once.
     builder = StateGraph(_Review, input_schema=_Nothing, output_schema=_Output)
     for step, body in {"look": look, "ask": ask, "decide": _decide}.items():
-        builder.add_node(step, node(step, whose, body))
+        builder.add_node(step, node(step, body, whose))
     builder.set_entry_point("look")
     builder.add_conditional_edges("look", lambda state: "ask" if state.get("asked") else END)
     builder.add_conditional_edges("ask", lambda state: "ask" if state["asked"] else "decide")
     return builder.compile(name=name)
 
 
-async def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> dict[str, Any]:
+def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
     """Do what was decided; what was changed since waits for another review."""
     decided = [Decided(**each) for each in state["decided"]]
-    waiting = await _ids(memory)
+    waiting = yield from _ids(memory)
     for one in decided:
-        if one.id not in waiting:
-            continue  # it was dealt with already
-        verb = memory.arelease if one.decision == "release" else memory.areject
-        seen = datetime.fromisoformat(one.version)
-        try:
-            await verb(one.key, reason=one.reason, version=seen)
-        except ConflictError:
-            continue
-        except NotQuarantinedError:
-            if one.id in await _ids(memory):
-                raise  # it is not that somebody was quicker: another memory has its key
+        if one.id in waiting:  # else it was dealt with already
+            yield from _carried_out(memory, one)
     since = {one.id: datetime.fromisoformat(one.since) for one in decided}
-    done = await memory.adecisions(since)
+    done = yield from asked(memory.decisions, memory.adecisions, since)
     reviewed = [
         {"key": one.key, "decision": _DECISIONS[done[one.id].kind], "reason": done[one.id].reason}
         for one in decided
@@ -191,16 +170,30 @@ async def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> d
     return {"reviewed": reviewed}
 
 
-async def _ids(memory: MemoryCoordinator) -> set[int]:
+def _carried_out(memory: MemoryCoordinator, one: Decided) -> Flow[None]:
+    """Release or reject one, unless it was changed, or somebody was quicker."""
+    version = datetime.fromisoformat(one.version)
+    release, reject = (memory.release, memory.arelease), (memory.reject, memory.areject)
+    verb, averb = release if one.decision == "release" else reject
+    try:
+        yield from asked(verb, averb, one.key, reason=one.reason, version=version)
+    except ConflictError:
+        return
+    except NotQuarantinedError:
+        if one.id in (yield from _ids(memory)):
+            raise  # it is not that somebody was quicker: another memory has its key
+
+
+def _ids(memory: MemoryCoordinator) -> Flow[set[int]]:
     """Which memories of the context are quarantined."""
-    return {one.id for one in await _held(memory)}
+    return {one.id for one in (yield from _held(memory))}
 
 
-async def _held(memory: MemoryCoordinator) -> list[Quarantined]:
+def _held(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
     """What of the context is quarantined."""
-    context = memory.context
+    context, listed = memory.context, (memory.list_quarantined, memory.alist_quarantined)
     own = context.project_id is not None or context.session_id is not None
-    return await memory.alist_quarantined(limit=_MOST, own=own)
+    return (yield from asked(*listed, limit=_MOST, own=own))
 
 
 def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:

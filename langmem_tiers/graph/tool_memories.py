@@ -15,22 +15,22 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from langgraph.store.base import PutOp, SearchItem, SearchOp
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Moment, StoreResult, Tier
+from langmem_tiers.core.memory import Moment, Source, StoreResult, Tier
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.recall import visibility
-from langmem_tiers.remember.admission import keys_of
+from langmem_tiers.remember.admission import apply
 from langmem_tiers.remember.admit import Gate, result_of, unjudged_as
-from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.store import ops
 from langmem_tiers.store.flows import StoreFlows
+from langmem_tiers.store.read import Found
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.tier import TierView
-from langmem_tiers.store.write import Write, Writing, apply, embed, lock_writes
+from langmem_tiers.store.write import Write, Writing, embed, keys_of, lock_writes
 
 OurStore: TypeAlias = TieredStore | TierView
 _Items: TypeAlias = list[SearchItem]
@@ -39,6 +39,9 @@ _GATE: Final = Gate(reviewers=default_reviewers())
 _TRUST: Final = _GATE.policy.trust.of_source(Source.AGENT)
 _PERSONS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for a memory that no model changes; what names no source is the application's own."""
+
+_HIDDEN_AT_ONCE = 100
+"""Rows of each further page of a search, where what came before is not all shown by a recall."""
 
 
 class Change(NamedTuple):
@@ -77,7 +80,33 @@ def found(store: OurStore, namespace: tuple[str, ...], asked: Mapping[str, Any])
     """What a search finds of what a recall shows."""
     refresh = (store.ttl_config or {}).get("refresh_on_read", True)
     op = SearchOp(namespace, refresh_ttl=refresh, **asked)
-    return store.flows.search_shown(op, tier_of(store))
+    return _search_shown(op, tier_of(store), store.flows)
+
+
+def _search_shown(op: SearchOp, tier: Tier | None, store: StoreFlows) -> Flow[list[SearchItem]]:
+    """A page of a search among what a recall shows; its lives begin again as in any search."""
+    asked, wanted = ops.to_read(op), op.offset + op.limit
+    size, start, found = wanted, 0, list[Found]()
+    while size and len(found) < wanted:
+        page = op._replace(limit=size, offset=start)
+        (rows,) = yield from store.read([ops.to_read(page)], tier)
+        found += yield from _shown(rows, store)
+        if len(rows) < size:
+            break
+        start, size = start + size, max(size, _HIDDEN_AT_ONCE)
+    answer = found[op.offset : wanted]
+    yield from store.note([asked], [answer])
+    return list(ops.to_search_items(answer, store.distance))
+
+
+def _shown(found: Sequence[Found], store: StoreFlows) -> Flow[list[Found]]:
+    if not found:
+        return []
+    params = {"tenants": [one.tenant for one in found], "ids": [one.id for one in found]}
+    call = Call("shown_by_recall", {**params, **visibility(store.moment().now)})
+    (rows,) = yield Query((call,), commit=True)
+    known = {(tenant, number) for tenant, number in rows}
+    return [one for one in found if (one.tenant, one.id) in known]
 
 
 def tier_of(store: OurStore) -> Tier | None:

@@ -7,7 +7,7 @@ either can stand in for the other on the same memories.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, cast
 from uuid import UUID, uuid4
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, MissingExtraError
 from langmem_tiers.core.memory import StoreResult, label_of
 from langmem_tiers.core.prompts import (
+    COMPLETE_REMINDER,
     CONTENT_NEEDED,
     HELD_BACK,
     ID_NEEDED,
@@ -28,11 +29,16 @@ from langmem_tiers.core.prompts import (
     MANAGE_MEMORY_INSTRUCTIONS,
     NO_ID_TO_CREATE,
     NOT_STORED,
+    REMINDER_WAS_CLOSED,
+    REMINDER_WAS_COMPLETED,
     SEARCH_MEMORY,
     SEARCH_MEMORY_INSTRUCTIONS,
 )
-from langmem_tiers.graph.node import checked_template, filled
+from langmem_tiers.graph.driven import asked, ways
+from langmem_tiers.graph.scope import Remembered, Scope, checked_template, filled
 from langmem_tiers.graph.tool_memories import Change, OurStore, changed, found
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.askings import asks_again
 
 Action = Literal["create", "update", "delete"]
@@ -77,34 +83,21 @@ def create_search_memory_tool(
     """
     _checked(namespace)
 
-    def search_memory(**asked: Any) -> Any:
+    def search_memory(**asking: Any) -> Flow[Any]:
         searched, labels = _store(store), _labels(namespace)
         with _told():
-            answers = _Answers(**asked)
+            answers = _Answers(**asking)
             while answers.lacks:
-                if isinstance(searched, OurStore):
-                    answers.add(searched.run(found(searched, labels, answers.page)))
-                else:
-                    answers.add(searched.search(labels, **answers.page))
+                answers.add((yield from _page(searched, labels, answers.page)))
             return _found(answers.items, response_format)
 
-    async def asearch_memory(**asked: Any) -> Any:
-        searched, labels = _store(store), _labels(namespace)
-        with _told():
-            answers = _Answers(**asked)
-            while answers.lacks:
-                if isinstance(searched, OurStore):
-                    answers.add(await searched.arun(found(searched, labels, answers.page)))
-                else:
-                    answers.add(await searched.asearch(labels, **answers.page))
-            return _found(answers.items, response_format)
-
+    search, asearch = ways(search_memory)
     return StructuredTool(
         name=name,
         description=SEARCH_MEMORY.format(instructions=instructions).strip(),
         args_schema=_SearchMemory,
-        func=search_memory,
-        coroutine=asearch_memory,
+        func=search,
+        coroutine=asearch,
         response_format=response_format,
         handle_tool_error=True,
     )
@@ -155,38 +148,80 @@ def create_manage_memory_tool(
         content: Any = None,
         action: Action = actions[0],
         id: UUID | None = None,  # noqa: A002 - langmem's word
-    ) -> str:
+    ) -> Flow[str]:
         kept, labels = _store(store), _labels(namespace)
         with _told():
             key, value = _change(action, id, content)
+            result = None
             if isinstance(kept, OurStore):
-                change = _of(labels, key, value, action)
-                return _done(action, key, kept.run(changed(kept, change)))
-            kept.put(labels, key, value)
-        return _done(action, key)
+                change = changed(kept, _of(labels, key, value, action))
+                result = yield from asked(kept.run, kept.arun, change)
+            else:
+                yield from asked(kept.put, kept.aput, labels, key, value)
+        return _done(action, key, result)
 
-    async def amanage_memory(
-        content: Any = None,
-        action: Action = actions[0],
-        id: UUID | None = None,  # noqa: A002 - langmem's word
-    ) -> str:
-        kept, labels = _store(store), _labels(namespace)
-        with _told():
-            key, value = _change(action, id, content)
-            if isinstance(kept, OurStore):
-                change = _of(labels, key, value, action)
-                return _done(action, key, await kept.arun(changed(kept, change)))
-            await kept.aput(labels, key, value)
-        return _done(action, key)
-
+    manage, amanage = ways(manage_memory)
     return _ManageMemory(
         name=name,
         description=MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=instructions).strip(),
         args_schema=_manage_schema(name, schema, actions),
-        func=manage_memory,
-        coroutine=amanage_memory,
+        func=manage,
+        coroutine=amanage,
         handle_tool_error=True,
     )
+
+
+def create_complete_reminder_tool(
+    *,
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "complete_reminder",
+) -> BaseTool:
+    """A tool that closes an intention as done, by the key that its reminder shows.
+
+    It reaches what the run's context reaches, and nothing else. What the model gets wrong, such as
+    a key that there is none of, it is told in the tool's message.
+
+    Args:
+        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
+            `{name}` in one stands for `config["configurable"]["name"]`.
+        coordinator: Makes the coordinator from a store and `context`.
+        name: What the model calls it.
+
+    Example:
+        ```python
+        from langmem_tiers import create_complete_reminder_tool
+
+        done = create_complete_reminder_tool()
+        ```
+    """
+    from langmem_tiers.graph.extra import get_runtime
+
+    whose = Remembered(context, coordinator)
+
+    def complete_reminder(key: str) -> Flow[str]:
+        memory = whose.memory(get_runtime(), ensure_config())
+        with _told():
+            closed = yield from asked(memory.complete, memory.acomplete, key)
+        return (REMINDER_WAS_COMPLETED if closed else REMINDER_WAS_CLOSED).format(key=key)
+
+    complete, acomplete = ways(complete_reminder)
+    return StructuredTool(
+        name=name,
+        description=COMPLETE_REMINDER,
+        args_schema=_CompleteReminder,
+        func=complete,
+        coroutine=acomplete,
+        handle_tool_error=True,
+    )
+
+
+def _page(
+    store: BaseStore, labels: tuple[str, ...], page: dict[str, Any]
+) -> Flow[Sequence[SearchItem]]:
+    if isinstance(store, OurStore):
+        return asked(store.run, store.arun, found(store, labels, page))
+    return asked(store.search, store.asearch, labels, **page)
 
 
 class _Answers:
@@ -221,6 +256,10 @@ class _SearchMemory(BaseModel):
     limit: int = Field(default=10, ge=0)
     offset: int = Field(default=0, ge=0)
     filter: dict[str, Any] | None = None
+
+
+class _CompleteReminder(BaseModel):
+    key: str = Field(description="The key of the reminder.")
 
 
 class _ManageMemory(StructuredTool):

@@ -4,48 +4,40 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.attempts import calls_in, messages_of, this_turn
+from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.learn import Judge, judged_of
+from langmem_tiers.graph.messages import calls_in, messages_of, this_turn
 from langmem_tiers.graph.node import (
+    Body,
     OfState,
-    Remembered,
     checked_of_state,
     last_question,
+    node,
     of_state,
     text_of,
+    this_run,
 )
-from langmem_tiers.graph.recall import this_run
-from langmem_tiers.graph.tool_clock import seconds_of
+from langmem_tiers.graph.scope import Remembered, Scope
+from langmem_tiers.graph.tool_calls import seconds_of
+from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Plan
-from langmem_tiers.turn.arguments import checked_turn
-from langmem_tiers.turn.assemble import Assembled
-from langmem_tiers.turn.keeping import Router
+from langmem_tiers.postgres.flow import Flow, unit
+from langmem_tiers.turn.assembly import assemble_context
+from langmem_tiers.turn.ending import commit as committed
+from langmem_tiers.turn.ending import leave
+from langmem_tiers.turn.keeping import memorized
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
-from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.spending import Budget
-
-try:
-    from langgraph.runtime import get_runtime
-except ImportError as error:
-    from langmem_tiers.core.errors import MissingExtraError
-
-    raise MissingExtraError(
-        "nodes need LangGraph: pip install 'langmem-tiers[langgraph]'"
-    ) from error
-
-Body = Callable[[MemoryCoordinator, Any], Plan[dict[str, Any]]]
-"""What a node does with the run's memory and the state, as a plan; it returns an update."""
+from langmem_tiers.turn.turn import Router, checked_turn
 
 _log = logging.getLogger(__name__)
 
@@ -57,18 +49,14 @@ class TurnOptions(TypedDict, total=False):
     """What the turn may spend."""
     settings: OrchestratorSettings | None
     """See `MemoryOrchestrator`."""
-    tenant: str | None
-    """A label, in which `{name}` stands for `config["configurable"]["name"]`."""
-    project_id: str | None
-    """Likewise."""
-    session_id: str | None
-    """Likewise; `{thread_id}` for instance."""
+    context: Scope | None
+    """Whose memory it is, a `MemoryContext`, or a mapping of some of its fields. `{name}` in one
+    stands for `config["configurable"]["name"]`, `{thread_id}` for instance."""
     coordinator: Callable[..., MemoryCoordinator]
     """Makes the coordinator from a store and `context`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Turns:
+class _Turns(NamedTuple):
     """The turns of a graph: whose they are, and by which rules they go."""
 
     whose: Remembered
@@ -77,29 +65,24 @@ class _Turns:
     @classmethod
     def of(cls, options: TurnOptions) -> _Turns:
         """Of the options that a node was given."""
-        given: dict[str, Any] = dict(options)
-        if unknown := given.keys() - TurnOptions.__annotations__.keys():
-            known = ", ".join(TurnOptions.__annotations__)
-            raise InvalidTypeError(f"there is no option {min(unknown)!r}: use one of {known}")
-        rules = {name: given.pop(name, None) for name in ("budget", "settings")}
-        return cls(Remembered(**given), rules)
+        if unknown := options.keys() - TurnOptions.__annotations__.keys():
+            raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
+        rules = {name: options.get(name) for name in ("budget", "settings")}
+        coordinator = options.get("coordinator", MemoryCoordinator)
+        return cls(Remembered(options.get("context"), coordinator), rules)
 
     def turn(self, memory: MemoryCoordinator, **further: Any) -> MemoryOrchestrator:
         """The orchestrator of one run of a node."""
         return MemoryOrchestrator(memory, **self.rules, **further)
 
     def node(self, name: str, body: Body) -> Runnable[Any, dict[str, Any]]:
-        """A node for `invoke` and `ainvoke`, of one plan."""
+        """A node whose flow is that of a turn, which the store runs."""
 
-        def step(state: Any, config: RunnableConfig) -> dict[str, Any]:
-            memory = self.whose.memory(get_runtime(), config)
-            return memory.tiered_store.run_plan(body(memory, state))
+        def step(memory: MemoryCoordinator, state: Any, config: Any) -> Flow[dict[str, Any]]:
+            store = memory.tiered_store
+            return asked(store.run, store.arun, body(memory, state, config))
 
-        async def astep(state: Any, config: RunnableConfig) -> dict[str, Any]:
-            memory = self.whose.memory(get_runtime(), config)
-            return await memory.tiered_store.arun_plan(body(memory, state))
-
-        return RunnableLambda(step, astep, name=name)
+        return node(name, step, self.whose)
 
 
 def create_assemble_node(
@@ -157,16 +140,16 @@ def create_assemble_node(
     checked_turn(layout=layout, filters=filters, **turns.rules)
     made = {"layout": layout, "sources": sources}
 
-    def assemble(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
+    def assemble(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         messages = messages_of(state)
         question = last_question(messages)
         now_in = None if mode is None else of_state(state, mode)
         turn = turns.turn(memory, mode=now_in, turn_id=this_run().id, **made)
         yield from begun(turn, of_state(state, "turn", None), question)
-        asked = text_of(question) if prompt is None else of_state(state, prompt)
+        about = text_of(question) if prompt is None else of_state(state, prompt)
         context = yield from context_of(
             turn,
-            storable(str(asked)),
+            storable(str(about)),
             filters=filters,
             messages=messages or None,
             tools=tools,
@@ -195,7 +178,7 @@ def create_tool_tracking_node(
     """
     turns = _Turns.of(options)
 
-    def track(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
+    def track(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         turn = turns.turn(memory).begin(_going_on(state))
         track_calls(turn, messages_of(state))
         yield from ()
@@ -235,11 +218,11 @@ def create_commit_node(
 
     turns = _Turns.of(options)
 
-    def commit(memory: MemoryCoordinator, state: Any) -> Plan[dict[str, Any]]:
+    def commit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         turn = turns.turn(memory, router=router).begin(_going_on(state))
         yield from keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
         judged = None if success is None else judged_of(state, success)
-        report: CommitReport = yield turn.committing(success=judged)
+        report = yield from unit(committed(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
 
     return turns.node(name, commit)
@@ -264,22 +247,22 @@ def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
             turn.leave_out(f"track the call {one.call['id']}", str(refused))
 
 
-def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) -> Plan[None]:
+def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) -> Flow[None]:
     """Memorize one or several things; what there is no budget for is told, and the turn goes on.
 
     Of what is longer than `longest` characters both ends are kept.
     """
     for one in [items] if isinstance(items, str | Mapping) else items:
         try:
-            yield from turn.memorizing(one, longest=longest)
+            yield from memorized(turn, one, longest=longest)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 
 
-def context_of(turn: MemoryOrchestrator, prompt: str, **options: Any) -> Plan[str]:
+def context_of(turn: MemoryOrchestrator, prompt: str, **options: Any) -> Flow[str]:
     """The text of a turn's context; where there is no budget for one it is told and left empty."""
     try:
-        found: Assembled = yield from turn.assembling(prompt, **options)
+        found = yield from assemble_context(turn, prompt, **options)
     except BudgetExceededError as refused:
         _log.warning("no context is assembled: %s", refused)
         return ""
@@ -288,16 +271,16 @@ def context_of(turn: MemoryOrchestrator, prompt: str, **options: Any) -> Plan[st
 
 def begun(
     turn: MemoryOrchestrator, known: Mapping[str, Any] | None, question: BaseMessage | None
-) -> Plan[None]:
+) -> Flow[None]:
     """Go on with the turn of a message, or begin one and leave that which another message ended."""
     about = None if question is None else question.id
     if known and known["about"] == about:
         turn.begin(known)
         return
     if known:
-        leaving = MemoryOrchestrator(turn.memory).begin(known).leaving("another message came")
+        leaving = leave(MemoryOrchestrator(turn.memory).begin(known), "another message came")
         if leaving is not None:
-            yield leaving
+            yield from unit(leaving)
     turn.begin(about=about)
 
 

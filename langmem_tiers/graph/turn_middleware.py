@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Final, NotRequired
+from typing import Annotated, Any, Final, NotRequired, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.config import OrchestratorSettings
-from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, MissingExtraError, short
+from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.node import Remembered, checked_blocking, last_question, of_state, text_of
-from langmem_tiers.graph.recalled import with_recalled
-from langmem_tiers.graph.spoken import said
-from langmem_tiers.graph.tool_clock import Answer, ToolClock
+from langmem_tiers.graph.agents import (
+    AgentMiddleware,
+    AgentState,
+    ModelCallResult,
+    ModelHandler,
+    ModelRequest,
+    PrivateStateAttr,
+    Remembering,
+)
+from langmem_tiers.graph.careful import OnError, carefully, errors_of
+from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.extra import GraphBubbleUp, Runtime, ToolCallRequest
+from langmem_tiers.graph.messages import said
+from langmem_tiers.graph.node import checked_blocking, last_question, of_state, text_of
+from langmem_tiers.graph.scope import Remembered, Scope
+from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, track_calls
-from langmem_tiers.graph.without_memory import OnError, carefully, errors_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow, Plan
-from langmem_tiers.turn.arguments import checked_turn
-from langmem_tiers.turn.keeping import Router
+from langmem_tiers.postgres.flow import Flow, both, unit
+from langmem_tiers.recall.recalled import with_recalled
+from langmem_tiers.turn.ending import commit, fail
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.spending import Budget
+from langmem_tiers.turn.turn import Router, checked_turn
 
-try:
-    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-    from langchain.agents.middleware.types import AgentState, ModelCallResult, PrivateStateAttr
-    from langgraph.errors import GraphBubbleUp
-    from langgraph.prebuilt.tool_node import ToolCallRequest
-    from langgraph.runtime import Runtime
-except ImportError as error:
-    raise MissingExtraError(
-        "the middleware needs LangChain's agents: pip install 'langmem-tiers[langchain]'"
-    ) from error
-
+T = TypeVar("T")
 
 LONGEST_SAID: Final = 20_000
 """Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
@@ -57,7 +59,7 @@ class TurnState(AgentState[Any]):
     """What the turn goes without as Postgres failed: the error of what was to be done."""
 
 
-class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
+class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
     """Goes through a turn with each message: its context, its tool calls, and its commit.
 
     The context is assembled once and enters through the system message of each request. Every tool
@@ -94,9 +96,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         settings: OrchestratorSettings | None = None,
         router: Router | None = None,
         on_error: OnError = "continue",
-        tenant: str | None = None,
-        project_id: str | None = None,
-        session_id: str | None = None,
+        context: Scope | None = None,
         coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     ) -> None:
         """Say what a turn is.
@@ -115,9 +115,8 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
             router: See `MemoryOrchestrator`.
             on_error: What comes of a `DatabaseError`: `continue` tells it to the log, the stream
                 and the state's `memory_errors`, and the agent goes on; `raise` lets it fail.
-            tenant: A label, in which `{name}` stands for `config["configurable"]["name"]`.
-            project_id: Likewise.
-            session_id: Likewise.
+            context: Whose memory it is, a `MemoryContext` or a mapping with some of its fields:
+                `{name}` in one stands for `config["configurable"]["name"]`.
             coordinator: Makes the coordinator from a store and `context`.
         """
         super().__init__()
@@ -126,8 +125,7 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         checked_turn(budget=budget, layout=layout, settings=settings, filters=filters)
         checked_blocking(outcome, "outcome")
         self._careful = carefully(on_error)
-        labels = {"tenant": tenant, "project_id": project_id, "session_id": session_id}
-        self._whose = Remembered(**labels, coordinator=coordinator)
+        self._whose = Remembered(context, coordinator)
         self._turn = partial(
             MemoryOrchestrator,
             budget=budget,
@@ -140,103 +138,54 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         self._filters, self._remember, self._outcome = filters, remember, outcome
         self._clock = ToolClock()
 
-    def before_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def _before_agent(self, state: TurnState, runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
         """Begin a turn, and assemble its context."""
-        memory = self._memory(runtime)
-        return memory.tiered_store.run_plan(self._begun(memory, state, runtime))
+        store = (memory := self._memory(runtime)).tiered_store
+        return asked(store.run, store.arun, self._begun(memory, state, runtime))
 
-    async def abefore_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Begin a turn, and assemble its context."""
-        memory = self._memory(runtime)
-        return await memory.tiered_store.arun_plan(self._begun(memory, state, runtime))
-
-    def wrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
-    ) -> ModelCallResult[Any]:
+    def _wrap_model_call(
+        self, request: ModelRequest[Any], handler: ModelHandler
+    ) -> Flow[ModelCallResult[Any]]:
         """Show the turn's context to the model; if it fails, the turn leaves its trace."""
-        try:
-            return handler(_shown(request))
-        except GraphBubbleUp:
-            raise
-        except Exception as error:  # anything may fail; it is told in the trace, and goes on
-            self._leave_trace(request, error)
-            raise
+        answered: Flow[Any] = asked(handler, handler, _shown(request))
+        return self._leaving_trace(request, answered)
 
-    async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelCallResult[Any]:
-        """Show the turn's context to the model; if it fails, the turn leaves its trace."""
-        try:
-            return await handler(_shown(request))
-        except GraphBubbleUp:
-            raise
-        except Exception as error:  # anything may fail; it is told in the trace, and goes on
-            await self._aleave_trace(request, error)
-            raise
-
-    def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]
-    ) -> Answer:
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, and note how long it took; if it raises, the turn leaves its trace."""
+        timed = asked(self._clock.wrap_tool_call, self._clock.awrap_tool_call, request, handler)
+        return self._leaving_trace(request, timed)
+
+    def _after_agent(self, state: TurnState, runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
+        """Track the tool calls, memorize what was said, and commit."""
+        store = (memory := self._memory(runtime)).tiered_store
+        return asked(store.run, store.arun, self._ended(memory, state, runtime))
+
+    before_agent, abefore_agent = both(_before_agent)
+    wrap_model_call, awrap_model_call = both(_wrap_model_call)
+    wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
+    after_agent, aafter_agent = both(_after_agent)
+
+    def _leaving_trace(
+        self, request: ModelRequest[Any] | ToolCallRequest, doing: Flow[T]
+    ) -> Flow[T]:
+        """Do something; if it raises, the turn is told to have failed by it."""
         try:
-            return self._clock.wrap_tool_call(request, handler)
+            return (yield from doing)
         except GraphBubbleUp:
             raise
         except Exception as error:  # anything may fail; it is told in the trace, and goes on
-            self._leave_trace(request, error)
+            memory = self._memory(request.runtime)
+            turn = self._turn(memory).begin(of_state(request.state, "turn"))
+            store = memory.tiered_store
+            try:
+                yield from asked(store.run, store.arun, fail(turn, error))
+            except DatabaseError as refused:
+                _log.warning(_UNTOLD, refused)
             raise
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
-    ) -> Answer:
-        """Run a tool call, and note how long it took; if it raises, the turn leaves its trace."""
-        try:
-            return await self._clock.awrap_tool_call(request, handler)
-        except GraphBubbleUp:
-            raise
-        except Exception as error:  # anything may fail; it is told in the trace, and goes on
-            await self._aleave_trace(request, error)
-            raise
-
-    def after_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Track the tool calls, memorize what was said, and commit."""
-        memory = self._memory(runtime)
-        return memory.tiered_store.run_plan(self._ended(memory, state, runtime))
-
-    async def aafter_agent(self, state: TurnState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Track the tool calls, memorize what was said, and commit."""
-        memory = self._memory(runtime)
-        return await memory.tiered_store.arun_plan(self._ended(memory, state, runtime))
-
-    def _leave_trace(self, request: ModelRequest[Any] | ToolCallRequest, error: Exception) -> None:
-        failing = self._failing(request, error)
-        try:
-            self._memory(request.runtime).tiered_store.run(failing)
-        except DatabaseError as refused:
-            _log.warning(_UNTOLD, refused)
-
-    async def _aleave_trace(
-        self, request: ModelRequest[Any] | ToolCallRequest, error: Exception
-    ) -> None:
-        failing = self._failing(request, error)
-        try:
-            await self._memory(request.runtime).tiered_store.arun(failing)
-        except DatabaseError as refused:
-            _log.warning(_UNTOLD, refused)
-
-    def _failing(
-        self, request: ModelRequest[Any] | ToolCallRequest, error: Exception
-    ) -> Flow[None]:
-        turn = self._turn(self._memory(request.runtime)).begin(of_state(request.state, "turn"))
-        return turn.failing(error)
 
     def _begun(
         self, memory: MemoryCoordinator, state: TurnState, runtime: Runtime[Any]
-    ) -> Plan[dict[str, Any]]:
+    ) -> Flow[dict[str, Any]]:
         messages: Sequence[BaseMessage] = state["messages"]
         question = last_question(messages)
         turn, asked = self._turn(memory), storable(text_of(question))
@@ -254,14 +203,14 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
 
     def _ended(
         self, memory: MemoryCoordinator, state: TurnState, runtime: Runtime[Any]
-    ) -> Plan[dict[str, Any]]:
+    ) -> Flow[dict[str, Any]]:
         """Commit; a turn that cannot be leaves its trace when the next one begins."""
         told: dict[str, str] = {}
         with self._careful("commit", runtime, told):
             return (yield from self._committed(memory, state))
         return {"committed": {}, **errors_of(state, told, known=state)}
 
-    def _committed(self, memory: MemoryCoordinator, state: TurnState) -> Plan[dict[str, Any]]:
+    def _committed(self, memory: MemoryCoordinator, state: TurnState) -> Flow[dict[str, Any]]:
         turn = self._turn(memory).begin(state.get("turn"))
         messages: Sequence[BaseMessage] = state["messages"]
         track_calls(turn, messages)
@@ -269,11 +218,8 @@ class TurnMiddleware(AgentMiddleware[TurnState, Any, Any]):
         episodes = [{**one, "memory_type": "episodic"} for one in spoken]
         yield from keep(turn, episodes, longest=LONGEST_SAID)
         judged = None if self._outcome is None else self._outcome(state)
-        report = yield turn.committing(success=judged)
+        report = yield from unit(commit(turn, success=judged))
         return {"turn": None, "committed": report.to_state()}
-
-    def _memory(self, runtime: Any) -> MemoryCoordinator:
-        return self._whose.memory(runtime, ensure_config())
 
 
 def _shown(request: ModelRequest[Any]) -> ModelRequest[Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from contextlib import aclosing, closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
@@ -26,13 +27,15 @@ from langmem_tiers.core.errors import (
     LeaseLostError,
     short,
 )
+from langmem_tiers.graph.checkpoints import FENCE, Thread, config_of, strictly, thread_of
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.graph.leasing import Lease, aleased, leased
-from langmem_tiers.graph.serializer import strictly
-from langmem_tiers.graph.worker_thread import FENCE, Thread, config_of, thread_of
+from langmem_tiers.graph.driven import CALLER, Caller, asked
 from langmem_tiers.postgres.connection import checkpointing
+from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.store.store import TieredStore
 
+RENEWALS = 3
+"""Times that a lease is renewed before it would end."""
 LEASE_SECONDS = 300.0
 """How long a tenant stays with a worker that says nothing any more."""
 _LOOKED_AT = 8
@@ -121,7 +124,6 @@ class ConsolidationWorker:
         self._stopping = False
         # Its put may interrupt itself, as a signal handler does; that of an Event would wait.
         self._woken: SimpleQueue[None] = SimpleQueue()
-        self._wake: Callable[[], object] = partial(self._woken.put, None)
         self._graph = create_consolidation_graph(
             model, policy=policy, store=store, checkpointer=self._checkpointer
         )
@@ -132,38 +134,27 @@ class ConsolidationWorker:
         Safe from a signal handler and from any thread.
         """
         self._stopping = True
-        self._wake()
+        self._woken.put(None)
 
-    def run(self, poll_seconds: float = 60.0) -> None:
+    @property
+    def runner(self) -> Caller:
+        """What drives its passes: where the worker is run."""
+        return CALLER
+
+    def _run(self, poll_seconds: float = 60.0) -> Flow[None]:
         """Run what is due, again and again, until `stop` is called.
 
         Where the database does not answer, it is logged and tried again.
         """
         while not self._stopping:
-            with _minding_the_database(poll_seconds):
-                self.run_due()
+            try:
+                yield from self._run_due()
+            except DatabaseError:
+                _log.exception("the tenants could not be read; trying again in %g s", poll_seconds)
             if not self._stopping:
-                self._wait(poll_seconds)
+                yield from self._waiting(poll_seconds)
 
-    async def arun(self, poll_seconds: float = 60.0) -> None:
-        """Run what is due, again and again, until `stop` is called; see `run`."""
-        woken, before = asyncio.Event(), self._wake
-        self._wake = partial(asyncio.get_running_loop().call_soon_threadsafe, woken.set)
-        try:
-            while not self._stopping:
-                with _minding_the_database(poll_seconds):
-                    await self.arun_due()
-                await _awaited(woken, poll_seconds)
-        finally:
-            self._wake = before
-
-    def _wait(self, seconds: float) -> None:
-        try:
-            self._woken.get(timeout=seconds)
-        except Empty:
-            return
-
-    def run_due(self) -> list[ConsolidationReport]:
+    def _run_due(self) -> Flow[list[ConsolidationReport]]:
         """Run the cycle of each tenant that is due and that no other worker is at; the reports.
 
         What breaks one tenant's cycle off is logged and kept in `failures`; the others go on.
@@ -174,23 +165,31 @@ class ConsolidationWorker:
         """
         reports: list[ConsolidationReport] = []
         with self._alone():
-            for tenant in self._store.run(lease.tenants()):
+            for tenant in (yield from asked(self._store.run, self._store.arun, lease.tenants())):
                 report = None
                 with self._minding(tenant):
-                    report = self._turn(tenant)
-                reports += self._noted(report)
+                    report = yield from self._turn(tenant)
+                if report is not None:
+                    self._told(report)
+                    reports.append(report)
         return reports
 
-    async def arun_due(self) -> list[ConsolidationReport]:
-        """Run the cycle of each tenant that is due; see `run_due`."""
-        reports: list[ConsolidationReport] = []
-        with self._alone():
-            for tenant in await self._store.arun(lease.tenants()):
-                report = None
-                with self._minding(tenant):
-                    report = await self._aturn(tenant)
-                reports += self._noted(report)
-        return reports
+    run, arun = both(_run)
+    run_due, arun_due = both(_run_due)
+
+    def _waiting(self, seconds: float) -> Flow[None]:
+        try:
+            wait = partial(self._wait, seconds)
+            yield from asked(wait, partial(asyncio.to_thread, wait))
+        except asyncio.CancelledError:
+            self._woken.put(None)  # the thread that waits
+            raise
+
+    def _wait(self, seconds: float) -> None:
+        try:
+            self._woken.get(timeout=seconds)
+        except Empty:
+            return
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -219,115 +218,136 @@ class ConsolidationWorker:
             self.failures[tenant] = error
             _log.exception("the cycle of %s broke off; the next pass goes on with it", tenant)
 
-    def _noted(self, report: ConsolidationReport | None) -> list[ConsolidationReport]:
-        if report is None:
-            return []
-        self._told(report)
-        return [report]
-
-    def _turn(self, tenant: str) -> ConsolidationReport | None:
-        if self._stopping or not self._is_due(self._standing(tenant)):
+    def _turn(self, tenant: str) -> Flow[ConsolidationReport | None]:
+        if self._stopping or not self._is_due((yield from self._standing(tenant))):
             return None
-        with leased(self._store, tenant, self.holder, self._lease_seconds) as mine:
-            if mine is None:
-                return None
-            thread = self._standing(tenant, mine.fence)  # another worker may just have been here
-            return self._cycle(mine, thread) if self._is_due(thread) else None
-
-    async def _aturn(self, tenant: str) -> ConsolidationReport | None:
-        if self._stopping or not self._is_due(await self._astanding(tenant)):
+        mine = yield from leased(self._store, tenant, self.holder, self._lease_seconds)
+        if mine is None:
             return None
-        async with aleased(self._store, tenant, self.holder, self._lease_seconds) as mine:
-            if mine is None:
-                return None
-            thread = await self._astanding(tenant, mine.fence)
-            return await self._acycle(mine, thread) if self._is_due(thread) else None
+        try:
+            thread = yield from self._standing(tenant, mine.fence)  # another one may have been here
+            return (yield from self._cycle(mine, thread)) if self._is_due(thread) else None
+        finally:
+            yield from mine.end()
 
-    def _cycle(self, mine: Lease, thread: Thread) -> ConsolidationReport | None:
+    def _cycle(self, mine: Lease, thread: Thread) -> Flow[ConsolidationReport | None]:
         """Begin a cycle, or go on with the one that was broken off."""
-        given, config = thread.ahead(mine)
-        stream = self._graph.stream(given, config, stream_mode="values", durability="sync")
-        with closing(cast("Generator[Any]", stream)) as steps:
-            for number, _ in enumerate(steps, 1):
-                mine.renew()
-                if self._stopping:
-                    break
-                if number % _PRUNED_AFTER == 0:
-                    self._prune(mine)
-        thread = self._standing(mine.tenant, mine.fence)
-        if thread.is_ended:
-            self._prune(mine)
-        return thread.report
-
-    async def _acycle(self, mine: Lease, thread: Thread) -> ConsolidationReport | None:
-        """Begin a cycle, or go on with the one that was broken off."""
-        given, config = thread.ahead(mine)
-        stream = self._graph.astream(given, config, stream_mode="values", durability="sync")
+        given, config = thread.ahead(mine.fence)
+        how: Any = {"stream_mode": "values", "durability": "sync"}
+        steps: Any = self._graph.stream(given, config, **how)
+        asteps: Any = self._graph.astream(given, config, **how)
         number = 0
-        async with aclosing(cast("AsyncGenerator[Any]", stream)) as steps:
-            async for _ in steps:
+        try:
+            while (yield from asked(partial(next, steps, None), partial(anext, asteps, None))):
                 number += 1
-                await mine.arenew()
+                yield from mine.renew()
                 if self._stopping:
                     break
                 if number % _PRUNED_AFTER == 0:
-                    await self._aprune(mine)
-        thread = await self._astanding(mine.tenant, mine.fence)
+                    yield from self._prune(mine)
+        finally:
+            yield from asked(steps.close, asteps.aclose)
+        thread = yield from self._standing(mine.tenant, mine.fence)
         if thread.is_ended:
-            await self._aprune(mine)
+            yield from self._prune(mine)
         return thread.report
 
-    def _standing(self, tenant: str, fence: int | None = None) -> Thread:
-        history = self._graph.get_state_history(config_of(tenant), limit=_LOOKED_AT)
-        return Thread.of(tenant, list(history), fence)
+    def _standing(self, tenant: str, fence: int | None = None) -> Flow[Thread]:
+        """Where a tenant's thread stands."""
+        graph, config = self._graph, config_of(tenant)
 
-    async def _astanding(self, tenant: str, fence: int | None = None) -> Thread:
-        history = self._graph.aget_state_history(config_of(tenant), limit=_LOOKED_AT)
-        return Thread.of(tenant, [one async for one in history], fence)
+        async def awaited() -> list[Any]:
+            return [one async for one in graph.aget_state_history(config, limit=_LOOKED_AT)]
+
+        history = yield from asked(
+            lambda: list(graph.get_state_history(config, limit=_LOOKED_AT)), awaited
+        )
+        return Thread.of(tenant, history, fence)
 
     def _is_due(self, thread: Thread) -> bool:
         if thread.is_at_work:
             return True
         return due(self._schedule, thread.last, now=self._store.flows.now) is not None
 
-    def _prune(self, mine: Lease) -> None:
+    def _prune(self, mine: Lease) -> Flow[None]:
         """Drop the checkpoints before the last one, unless that is another holder's."""
-        with _pruning(mine.tenant):
-            newest = self._checkpointer.get_tuple(config_of(mine.tenant))
-            if newest is not None and newest.metadata.get(FENCE) == mine.fence:
-                self._checkpointer.prune([thread_of(mine.tenant)])
-
-    async def _aprune(self, mine: Lease) -> None:
-        """Drop the checkpoints before the last one; see `_prune`."""
-        with _pruning(mine.tenant):
-            newest = await self._checkpointer.aget_tuple(config_of(mine.tenant))
-            if newest is not None and newest.metadata.get(FENCE) == mine.fence:
-                await self._checkpointer.aprune([thread_of(mine.tenant)])
-
-
-@contextmanager
-def _pruning(tenant: str) -> Iterator[None]:
-    """What cannot be dropped now is dropped after the next cycle."""
-    try:
-        with checkpointing():
-            yield
-    except NotImplementedError:
-        _log.debug("this checkpointer keeps every checkpoint: it cannot prune")
-    except DatabaseError:
-        _log.warning("old checkpoints of %s could not be dropped", tenant, exc_info=True)
+        saved, thread = self._checkpointer, thread_of(mine.tenant)
+        try:
+            with checkpointing():
+                newest = yield from asked(saved.get_tuple, saved.aget_tuple, config_of(mine.tenant))
+                if newest is not None and newest.metadata.get(FENCE) == mine.fence:
+                    yield from asked(saved.prune, saved.aprune, [thread])
+        except NotImplementedError:
+            _log.debug("this checkpointer keeps every checkpoint: it cannot prune")
+        except DatabaseError:  # it is dropped after the next cycle
+            _log.warning("old checkpoints of %s could not be dropped", mine.tenant, exc_info=True)
 
 
-@contextmanager
-def _minding_the_database(seconds: float) -> Iterator[None]:
-    try:
-        yield
-    except DatabaseError:
-        _log.exception("the tenants could not be read; trying again in %g s", seconds)
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The lease of a tenant that a worker holds."""
+
+    store: TieredStore
+    tenant: str
+    fence: int
+    seconds: float
+    keeping: list[threading.Thread] = field(default_factory=list)
+    """What renews it until its end."""
+    ending: threading.Event = field(default_factory=threading.Event)
+
+    def renew(self) -> Flow[None]:
+        """Hold it for longer.
+
+        Raises:
+            LeaseLostError: if somebody else holds it by now.
+        """
+        terms = self.tenant, self.fence, self.store.flows.now, self.seconds
+        if not (yield from asked(self.store.run, self.store.arun, lease.renew(*terms))):
+            raise LeaseLostError(
+                f"the lease of {self.tenant!r} was taken over: its new holder goes on"
+            )
+
+    def keep(self) -> None:
+        """Renew until its end; the cycle itself hears of a loss, at its next step."""
+        pause = self.seconds / RENEWALS
+        while not self.ending.wait(pause):
+            try:
+                CALLER.run(self.renew())
+            except LeaseLostError:
+                return
+            except DatabaseError:
+                _log.warning(
+                    "the lease of %s could not be renewed: trying again in %g s",
+                    self.tenant,
+                    pause,
+                    exc_info=True,
+                )
+
+    def end(self) -> Flow[None]:
+        """Let it go."""
+        self.ending.set()
+        for one in self.keeping:
+            yield from asked(one.join, partial(asyncio.to_thread, one.join))
+        try:
+            flow = lease.release(self.tenant, self.fence)
+            yield from asked(self.store.run, self.store.arun, flow)
+        except DatabaseError:
+            _log.warning(
+                "the lease of %s could not be released: it ends by itself within %g s",
+                self.tenant,
+                self.seconds,
+                exc_info=True,
+            )
 
 
-async def _awaited(woken: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await woken.wait()
-    except TimeoutError:
-        return
+def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow[Lease | None]:
+    """The lease of a tenant, renewed on a thread until its end; None if another worker has it."""
+    flow = lease.acquire(tenant, holder, store.flows.now, seconds)
+    fence = yield from asked(store.run, store.arun, flow)
+    if fence is None:
+        return None
+    mine = Lease(store, tenant, fence, seconds)
+    keeping = threading.Thread(target=mine.keep, daemon=True, name="langmem-tiers-lease")
+    mine.keeping.append(keeping)
+    keeping.start()
+    return mine

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.memory import MemoryContext, MemoryStats, Recollection
 from langmem_tiers.core.namespaces import elsewhere, encode
 from langmem_tiers.learn.evidence import Uplift
 from langmem_tiers.postgres.flow import Call, Flow, Query
-
-OUTCOME_WITHIN = timedelta(days=30)
-"""How long a run may take until its outcome is recorded: our own choice. What it was shown is then
-forgotten, unless that is the only evidence of a project."""
 
 
 class Run(NamedTuple):
@@ -110,12 +106,3 @@ def settle_shown(
 def _whose(run: str, context: MemoryContext) -> dict[str, Any]:
     names = {"tenant": context.root, "run": run, "project": context.project_id}
     return {**names, **elsewhere(context.looks_after)}
-
-
-def forget(now: datetime) -> Flow[None]:
-    """Remove what was put before runs that never had an outcome, a batch a transaction."""
-    params = {"before": now - OUTCOME_WITHIN}
-    removed = True
-    while removed:
-        (rows,) = yield Query((Call("forget_exposures", params),), commit=True)
-        removed = bool(rows[0][0])

@@ -7,12 +7,12 @@ docs/learning-streams.md has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
 from langmem_tiers.core.config import PromotionSettings
-from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, short
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.learn.evidence import Evidence, chance_at_most
 
 Rule = Literal["thresholds", "beta"]
@@ -248,3 +248,14 @@ def _sure_failure(evidence: Evidence, policy: PromotionPolicy) -> Criterion:
 
 def _chance_at_most(evidence: Evidence, policy: PromotionPolicy) -> float:
     return chance_at_most(evidence.success_count, evidence.failure_count, policy.min_success_rate)
+
+
+def promotion_policy(settings: PromotionSettings | None) -> PromotionPolicy:
+    """A policy, from one or from the settings alone."""
+    if settings is None:
+        return SPECIFIED
+    if isinstance(settings, PromotionPolicy):
+        return settings
+    if not isinstance(settings, PromotionSettings):
+        raise InvalidTypeError(f"policy is a PromotionPolicy, not {type(settings).__name__}")
+    return PromotionPolicy(**{one.name: getattr(settings, one.name) for one in fields(settings)})

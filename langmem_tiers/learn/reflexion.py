@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.memory import MemoryContext, Source
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.new import NewMemory, checked_text, label, normalised_tags
 
 REFLEXION, PATTERN, ATTEMPT = "reflexion", "pattern", "episodic"

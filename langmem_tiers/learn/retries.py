@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
+from langmem_tiers.core.memory import Source
 from langmem_tiers.core.values import source_of
 from langmem_tiers.learn.transience import is_transient
-from langmem_tiers.remember.candidate import Source
 
 CLOSE: Final = 0.6
 """How like each other what is compared has to be, in 0…1: the cutoff of `difflib`'s own close

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from langmem_tiers.core.memory import MemoryContext, Moment, Tier
+from langmem_tiers.core.memory import MemoryContext, Moment, Source, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.trust import checked_trust, derived_trust
 

@@ -14,7 +14,7 @@ import socket
 from http import HTTPStatus
 from typing import Final
 
-from langmem_tiers.remember.reading import ends_of
+from langmem_tiers.core.reading import ends_of
 
 _ERRNO: Final = [
     name

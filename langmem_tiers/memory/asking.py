@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Unpack, cast
 
 from langmem_tiers.core.bounds import DEFAULT, Bounds
 from langmem_tiers.core.config import CoordinatorSettings, VectorOptions
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, MemoryContext, Tier
+from langmem_tiers.core.memory import TIERS, MemoryContext, RecallOptions, Tier
 from langmem_tiers.core.namespaces import scope, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, pack
@@ -29,6 +30,11 @@ DEFAULT_LIMIT = CoordinatorSettings().max_context_items
 """Memories of a recall that names no limit, with settings and without."""
 REVIEWS = ("rules", "model")
 """By what recalled memories can be reviewed."""
+_OTHERS_WORDS = {
+    **dict.fromkeys(("k", "top_k", "max_items"), "limit"),
+    **dict.fromkeys(("tenant", "project_id", "session_id"), "context"),
+}
+"""What others call our options, where that looks nothing like them."""
 DEFAULT_PROFILE = "calibrated"
 """The specified formula, `aurora`, costs 0.18 recall@10 on conversations; this one has the
 same terms and costs next to nothing (docs/recall.md)."""
@@ -66,47 +72,37 @@ class Asking:
         *,
         project_id: str | None = None,
         session_id: str | None = None,
-        tiers: Sequence[Tier | str] | None = None,
-        memory_types: Sequence[str] | None = None,
-        tags: Iterable[str] = (),
-        agent_id: str | None = None,
-        limit: int | None = None,
-        max_tokens: int | None = None,
-        since: datetime | str | None = None,
-        as_of: datetime | str | None = None,
-        known_at: datetime | str | None = None,
-        min_importance: float | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangGraph's word
-        deduplicate: bool = False,
-        similarity_threshold: float = 0.85,
-        profile: str | ProfileFunction | None = None,
-        cutoff: bool | None = None,
         embedding: Sequence[float] | None = None,
-        review: str | None = None,
+        **options: Unpack[RecallOptions],
     ) -> Inquiry:
         """Check the arguments of `get_context`, which says what they mean."""
+        known = RecallOptions.__annotations__
+        if unknown := options.keys() - known.keys():
+            raise InvalidTypeError(no_option(min(unknown), [*known]))
         given = {"project_id": project_id, "session_id": session_id}
         where = replace(context, **{name: one for name, one in given.items() if one is not None})
+        asked = cast("Mapping[str, Any]", options).get
+        limit, cutoff = asked("limit"), asked("cutoff")
         return Inquiry(
             query=self._query(query),
             embedding=self._packed(embedding),
-            scopes={tier: scope(where.namespace(tier)) for tier in _tiers(tiers)},
+            scopes={tier: scope(where.namespace(tier)) for tier in _tiers(asked("tiers"))},
             limit=self._limit if limit is None else checked_limit(limit),
-            memory_types=self._memory_types(memory_types),
-            tags=normalised_tags(tags),
-            agent_id=label(agent_id, "agent_id"),
+            memory_types=self._memory_types(asked("memory_types")),
+            tags=normalised_tags(asked("tags", ())),
+            agent_id=label(asked("agent_id"), "agent_id"),
             project_id=where.project_id,
-            since=_moment(since, "since"),
-            as_of=_moment(as_of, "as_of"),
-            known_at=_moment(known_at, "known_at"),
-            min_importance=share(min_importance, "min_importance"),
-            conditions=compile_filter(filter, self._bounds),
-            max_tokens=checked_tokens(max_tokens),
-            deduplicate=_flag(deduplicate, "deduplicate"),
-            similarity_threshold=_threshold(similarity_threshold),
-            profile=_profile(profile),
+            since=_moment(asked("since"), "since"),
+            as_of=_moment(asked("as_of"), "as_of"),
+            known_at=_moment(asked("known_at"), "known_at"),
+            min_importance=share(asked("min_importance"), "min_importance"),
+            conditions=compile_filter(asked("filter"), self._bounds),
+            max_tokens=checked_tokens(asked("max_tokens")),
+            deduplicate=_flag(asked("deduplicate", False), "deduplicate"),  # noqa: FBT003 - a default
+            similarity_threshold=_threshold(asked("similarity_threshold", 0.85)),
+            profile=_profile(asked("profile")),
             cutoff=self._cutoff if cutoff is None else _flag(cutoff, "cutoff"),
-            review=self._review(review),
+            review=self._review(asked("review")),
         )
 
     def asks(self, queries: Sequence[str], context: MemoryContext, **options: Any) -> list[Inquiry]:
@@ -159,6 +155,14 @@ class Asking:
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
         return [self._types.get(name).name for name in names]
+
+
+def no_option(name: str, known: Sequence[str]) -> str:
+    """What to say of an option that there is not."""
+    ours = [one for one in known if one == _OTHERS_WORDS.get(name)]
+    near = ours or get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
+    return f"there is no option {name!r}: {hint}"
 
 
 def _tiers(names: Sequence[Tier | str] | None) -> Sequence[Tier]:

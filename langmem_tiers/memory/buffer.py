@@ -7,15 +7,58 @@ from threading import Lock
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import Recollection, Recollections
-from langmem_tiers.graph.recalled import recalled_text
+from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.recalling import get_context
+from langmem_tiers.postgres.flow import Flow, both, then
+from langmem_tiers.recall.recalled import recalled_text
 from langmem_tiers.remember.new import share
 from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
+from langmem_tiers.store.store import TieredStore
 
 DEFAULT_CAPACITY = 20
 """Memories in mind: our own choice, four recalls of the default size."""
+
+
+def update_context(
+    buffer: WorkingMemoryBuffer,
+    text: str | None = None,
+    *,
+    embedding: Sequence[float] | None = None,
+) -> Flow[list[BufferedMemory]]:
+    """Turn to another context; what is in mind then, the most relevant first.
+
+    Args:
+        text: What is going on; its words and its meaning are sought.
+        embedding: Its vector, by the store's own model, if there is one already. Alone, it is
+            sought by meaning only.
+
+    Raises:
+        InvalidInputError: if neither is given, or the embedding does not fit the store.
+    """
+    if embedding is None and not (isinstance(text, str) and text.strip()):
+        raise InvalidInputError("there is no context: give a text, an embedding, or both")
+    recalling = get_context(
+        buffer.memory, text or "", embedding=embedding, limit=buffer.capacity, profile="match"
+    )
+
+    def turned(found: Recollections) -> list[BufferedMemory]:
+        with buffer.changing:
+            buffer.held = called_up(buffer.held, found, buffer.capacity)
+            return buffer.items
+
+    return then(recalling, turned)
+
+
+def search(buffer: WorkingMemoryBuffer, /, query: str, **options: Any) -> Flow[Recollections]:
+    """Recall as `get_context` does, with its options, and bear in mind what is found."""
+
+    def borne(found: Recollections) -> Recollections:
+        buffer.add_search_results(found)
+        return found
+
+    return then(get_context(buffer.memory, query, **options), borne)
 
 
 class WorkingMemoryBuffer:
@@ -51,50 +94,28 @@ class WorkingMemoryBuffer:
             )
         if not checked_limit(capacity):
             raise InvalidInputError("the capacity is 0: nothing could be in mind; use 1 to 1,000")
-        self._memory = memory
-        self._capacity = capacity
-        self._held: tuple[BufferedMemory, ...] = ()
-        self._changing = Lock()
+        self.memory = memory
+        self.capacity = capacity
+        self.held: tuple[BufferedMemory, ...] = ()
+        self.changing = Lock()
+
+    @property
+    def context(self) -> MemoryContext:
+        """Who remembers and who asks."""
+        return self.memory.context
+
+    @property
+    def runner(self) -> TieredStore:
+        """What runs its flows."""
+        return self.memory.runner
 
     @property
     def items(self) -> list[BufferedMemory]:
         """What is in mind, the most relevant first."""
-        return list(self._held)
+        return list(self.held)
 
-    def update_context(
-        self, text: str | None = None, *, embedding: Sequence[float] | None = None
-    ) -> list[BufferedMemory]:
-        """Turn to another context; what is in mind then, the most relevant first.
-
-        Args:
-            text: What is going on; its words and its meaning are sought.
-            embedding: Its vector, by the store's own model, if there is one already. Alone, it is
-                sought by meaning only.
-
-        Raises:
-            InvalidInputError: if neither is given, or the embedding does not fit the store.
-        """
-        found = self._memory.get_context(text or "", **self._asked(text, embedding))
-        return self._turned(found)
-
-    async def aupdate_context(
-        self, text: str | None = None, *, embedding: Sequence[float] | None = None
-    ) -> list[BufferedMemory]:
-        """Turn to another context; see `update_context`."""
-        found = await self._memory.aget_context(text or "", **self._asked(text, embedding))
-        return self._turned(found)
-
-    def search(self, query: str, **options: Any) -> Recollections:
-        """Recall as `get_context` does, with its options, and bear in mind what is found."""
-        found = self._memory.get_context(query, **options)
-        self.add_search_results(found)
-        return found
-
-    async def asearch(self, query: str, **options: Any) -> Recollections:
-        """Recall, and bear in mind what is found; see `search`."""
-        found = await self._memory.aget_context(query, **options)
-        self.add_search_results(found)
-        return found
+    update_context, aupdate_context = both(update_context, "retriever")
+    search, asearch = both(search, "retriever")
 
     def add_search_results(self, recollections: Iterable[Recollection]) -> list[BufferedMemory]:
         """Bear in mind what was found otherwise, each by its match; what is in mind then.
@@ -109,8 +130,8 @@ class WorkingMemoryBuffer:
                     f"what was found are recollections, not {type(one).__name__}: pass what "
                     "get_context returns"
                 )
-        with self._changing:
-            self._held = fed(self._held, found, self._capacity)
+        with self.changing:
+            self.held = fed(self.held, found, self.capacity)
             return self.items
 
     def get_prompt_context_memories(
@@ -128,28 +149,18 @@ class WorkingMemoryBuffer:
             InvalidInputError: for an argument that makes no sense.
         """
         return fitting(
-            self._held,
+            self.held,
             max_memories=checked_limit(max_memories),
             max_tokens=checked_tokens(max_tokens),
             min_relevance=share(min_relevance, "min_relevance") or 0.0,
-            count_tokens=self._memory.count_tokens,
+            count_tokens=self.memory.count_tokens,
             render=_rendered,
         )
 
     def clear(self) -> None:
         """Have nothing in mind."""
-        with self._changing:
-            self._held = ()
-
-    def _asked(self, text: str | None, embedding: Sequence[float] | None) -> dict[str, Any]:
-        if embedding is None and not (isinstance(text, str) and text.strip()):
-            raise InvalidInputError("there is no context: give a text, an embedding, or both")
-        return {"embedding": embedding, "limit": self._capacity, "profile": "match"}
-
-    def _turned(self, found: Iterable[Recollection]) -> list[BufferedMemory]:
-        with self._changing:
-            self._held = called_up(self._held, found, self._capacity)
-            return self.items
+        with self.changing:
+            self.held = ()
 
 
 def _rendered(memories: Sequence[Recollection]) -> str:

@@ -11,13 +11,13 @@ from langmem_tiers.consolidate.restore import (
     ArchiveFile,
     RestoreReport,
     Restoring,
-    archives,
     restore,
 )
+from langmem_tiers.consolidate.restore import archives as listed
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.core.tracing import traced
+from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore
 
@@ -25,81 +25,61 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.files import ArchiveFiles
 
 
-class ColdStorageVerbs:
-    """What `MemoryCoordinator` does with what nobody asks for; every verb has an async twin."""
+def archive(
+    memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = False
+) -> Flow[ArchiveReport]:
+    """Move what is old, hardly read and unimportant in the tenant to Parquet files.
 
-    context: MemoryContext
-    _store: TieredStore
+    Each file is read back and compared before anything is removed. What is archived is neither
+    recalled nor found by key, and takes no room in the database but for a row of its name. With
+    `dry_run` it is only counted.
 
-    @traced("tool")
-    def archive(self, policy: ArchivalPolicy, *, dry_run: bool = False) -> ArchiveReport:
-        """Move what is old, hardly read and unimportant in the tenant to Parquet files.
+    What is not current stays, and what has a lineage (what was promoted, merged or derived, and
+    what that came from): questions about the past and `rollback` need it. What a session keeps
+    until it is cleared stays as well, and what is intended still.
 
-        Each file is read back and compared before anything is removed. What is archived is neither
-        recalled nor found by key, and takes no room in the database but for a row of its name. With
-        `dry_run` it is only counted.
+    Raises:
+        ArchiveError: if a file cannot be written, or not be read back; what is in the files
+            before it is archived.
+        ConfigurationError: for a URL that fsspec does not know.
+        LeaseLostError: if a worker is consolidating the tenant.
+        MissingExtraError: without the `archive` extra.
 
-        What is not current stays, and what has a lineage (what was promoted, merged or derived, and
-        what that came from): questions about the past and `rollback` need it. What a session keeps
-        until it is cleared stays as well, and what is intended still.
+    Example:
+        ```python
+        from langmem_tiers import ArchivalPolicy
 
-        Raises:
-            ArchiveError: if a file cannot be written, or not be read back; what is in the files
-                before it is archived.
-            ConfigurationError: for a URL that fsspec does not know.
-            LeaseLostError: if a worker is consolidating the tenant.
-            MissingExtraError: without the `archive` extra.
+        report = memory.archive(ArchivalPolicy(url="./archive"))
+        ```
+    """
+    return archiving(memory.tiered_store, memory.context.root, policy, dry_run=dry_run)
 
-        Example:
-            ```python
-            from langmem_tiers import ArchivalPolicy
 
-            report = memory.archive(ArchivalPolicy(url="./archive"))
-            ```
-        """
-        flow = archiving(self._store, self.context.root, policy, dry_run=dry_run)
-        return self._store.run(flow)
+def restore_archive(
+    memory: Memory, archive: str, keys: Iterable[str] | None = None
+) -> Flow[RestoreReport]:
+    """Bring memories back from an archive, as they were; doing it again changes nothing.
 
-    @traced("tool")
-    async def aarchive(self, policy: ArchivalPolicy, *, dry_run: bool = False) -> ArchiveReport:
-        """Move what nobody asks for to Parquet files; see `archive`."""
-        flow = archiving(self._store, self.context.root, policy, dry_run=dry_run)
-        return await self._store.arun(flow)
+    A memory whose key lives again stays in the archive, and one that was deleted or has expired
+    meanwhile does not come back.
 
-    @traced("tool")
-    def restore_archive(self, archive: str, keys: Iterable[str] | None = None) -> RestoreReport:
-        """Bring memories back from an archive, as they were; doing it again changes nothing.
+    Args:
+        archive: Its name or its URL, as `archives` lists them.
+        keys: Of the memories that are wanted, of the context's project or everybody's, or of
+            any if it names no project; all that the archive holds if not given.
 
-        A memory whose key lives again stays in the archive, and one that was deleted or has expired
-        meanwhile does not come back.
+    Raises:
+        ArchiveError: if the file is missing, damaged, or not what was written; nothing was
+            restored.
+        InvalidInputError: if the tenant has no such archive, or it never held such a key.
+        MissingExtraError: without the `archive` extra.
+    """
+    return restoring(memory.tiered_store, memory.context, archive, keys)
 
-        Args:
-            archive: Its name or its URL, as `archives` lists them.
-            keys: Of the memories that are wanted, of the context's project or everybody's, or of
-                any if it names no project; all that the archive holds if not given.
 
-        Raises:
-            ArchiveError: if the file is missing, damaged, or not what was written; nothing was
-                restored.
-            InvalidInputError: if the tenant has no such archive, or it never held such a key.
-            MissingExtraError: without the `archive` extra.
-        """
-        return self._store.run(restoring(self._store, self.context, archive, keys))
-
-    @traced("tool")
-    async def arestore_archive(
-        self, archive: str, keys: Iterable[str] | None = None
-    ) -> RestoreReport:
-        """Bring memories back from an archive; see `restore_archive`."""
-        return await self._store.arun(restoring(self._store, self.context, archive, keys))
-
-    def archives(self) -> list[ArchiveFile]:
-        """The tenant's archives, oldest first."""
-        return self._store.run(archives(self.context.root))
-
-    async def aarchives(self) -> list[ArchiveFile]:
-        """The tenant's archives, oldest first."""
-        return await self._store.arun(archives(self.context.root))
+def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
+    """The tenant's archives, oldest first."""
+    return listed(memory.context.root)
 
 
 def archiving(

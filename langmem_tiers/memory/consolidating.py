@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.consolidate.models import summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
 from langmem_tiers.consolidate.session import Ending, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.session_rules import Summariser
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.consolidate.summarising import summariser_of
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.core.tracing import traced
 from langmem_tiers.core.values import content_of
-from langmem_tiers.memory.reviews import ReviewVerbs
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import label
 
@@ -36,118 +36,99 @@ class SessionNote(NamedTuple):
     """The whole stored value."""
 
 
-class ConsolidatingVerbs(ReviewVerbs):
-    """What `MemoryCoordinator` does about a session's notes; each verb has an async twin."""
+def consolidate_session(
+    memory: Memory, session_id: str | None = None, *, model: BaseChatModel | None = None
+) -> Flow[SessionReport]:
+    """End a session: keep what it noted, and clear its notes, the memories of type `working`.
 
-    @traced("tool")
-    def consolidate_session(
-        self, session_id: str | None = None, *, model: BaseChatModel | None = None
-    ) -> SessionReport:
-        """End a session: keep what it noted, and clear its notes, the memories of type `working`.
+    A note that is significant becomes a `semantic` memory of the project: one of importance
+    0.6 or more, read three times or more, noted more than once, or by which the user told something
+    that lasts.
+    All notes, in order and with their times, become one `episodic` digest; beyond 8,000
+    characters it goes on in another memory. What else of the session is in short_term moves to
+    working. All of it is one transaction, and done again it changes nothing.
 
-        A note that is significant becomes a `semantic` memory of the project: one of importance
-        0.6 or more, read three times or more, noted more than once, or that plainly states a fact.
-        All notes, in order and with their times, become one `episodic` digest; beyond 8,000
-        characters it goes on in another memory. What else of the session is in short_term moves to
-        working. All of it is one transaction, and done again it changes nothing.
+    It is the session of the context's project, or of all if it names none.
 
-        It is the session of the context's project, or of all if it names none.
+    Args:
+        session_id: The session; the context's if not given.
+        model: A chat model that adds a summary to the digest, and what was learned. Everything
+            it says was learned names the notes it comes from. Rules do if not given.
 
-        Args:
-            session_id: The session; the context's if not given.
-            model: A chat model that adds a summary to the digest, and what was learned. Everything
-                it says was learned names the notes it comes from. Rules do if not given.
+    Raises:
+        ConflictError: if somebody kept on noting meanwhile; nothing was changed.
+        InvalidInputError: if no session is named.
+        ModelError: if the model gave nothing usable; nothing was changed.
 
-        Raises:
-            ConflictError: if somebody kept on noting meanwhile; nothing was changed.
-            InvalidInputError: if no session is named.
-            ModelError: if the model gave nothing usable; nothing was changed.
+    Example:
+        ```python
+        from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 
-        Example:
-            ```python
-            from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+        context = MemoryContext(tenant="acme", project_id="billing", session_id="chat-7")
+        with TieredStore.embedded("./.memory") as store:
+            memory = MemoryCoordinator(store, context=context)
+            memory.store("The invoice API times out after 30 s", memory_type="working")
+            print(memory.consolidate_session())
+        ```
+    """
+    summariser = None if model is None else summariser_of(model)
+    return _end_session(memory, _ending(memory, session_id, summariser))
 
-            context = MemoryContext(tenant="acme", project_id="billing", session_id="chat-7")
-            with TieredStore.embedded("./.memory") as store:
-                memory = MemoryCoordinator(store, context=context)
-                memory.store("The invoice API times out after 30 s", memory_type="working")
-                print(memory.consolidate_session())
-            ```
-        """
-        return self._begun(self._store.run(self._end_session(session_id, model)))
 
-    @traced("tool")
-    async def aconsolidate_session(
-        self, session_id: str | None = None, *, model: BaseChatModel | None = None
-    ) -> SessionReport:
-        """End a session; see `consolidate_session`."""
-        return self._begun(await self._store.arun(self._end_session(session_id, model)))
+def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[SessionNote]]:
+    """What a session has noted so far, in order; nothing counts as accessed by looking.
 
-    def session_notes(self, session_id: str | None = None) -> list[SessionNote]:
-        """What a session has noted so far, in order; nothing counts as accessed by looking.
+    It is the session of the context's project, or of all if it names none.
 
-        It is the session of the context's project, or of all if it names none.
+    Args:
+        session_id: The session; the context's if not given.
 
-        Args:
-            session_id: The session; the context's if not given.
-
-        Raises:
-            InvalidInputError: if no session is named.
-        """
-        return self._store.run(self._session_notes(session_id))
-
-    async def asession_notes(self, session_id: str | None = None) -> list[SessionNote]:
-        """What a session has noted so far; see `session_notes`."""
-        return await self._store.arun(self._session_notes(session_id))
-
-    def _session_notes(self, session_id: str | None) -> Flow[list[SessionNote]]:
-        found = yield from notes_of(self._ending(session_id, None))
-        return [
-            SessionNote(
-                key=one.key,
-                content=content_of(one.value),
-                at=one.occurred_at or one.created_at,
-                state=one.state,
-                value=one.value,
-            )
-            for one in found
-        ]
-
-    def _end_session(
-        self, session_id: str | None, model: BaseChatModel | None
-    ) -> Flow[SessionReport]:
-        summariser = None if model is None else summariser_of(model)
-        ending = self._ending(session_id, summariser)
-        yield from self._store.flows.flush()  # what was read a moment ago counts
-        yield from self._store.flows.refresh_state()
-        return (yield from end_session(ending))
-
-    def _begun(self, report: SessionReport) -> SessionReport:
-        """The report, once models look at what awaits them of what was kept."""
-        self.begin_reviews([*report.semantic, *report.episodic])
-        return report
-
-    def _ending(self, session_id: str | None, summariser: Summariser | None) -> Ending:
-        session = label(session_id, "session_id") or self.context.session_id
-        if session is None:
-            raise InvalidInputError("no session is named: pass session_id, or a context with one")
-        project = self.context.project_id
-        names = {"project_id": project, "session_id": session}
-        own = MemoryContext(tenant=self.context.tenant, **names).namespace(Tier.SHORT_TERM)
-        moment = self._store.flows.moment()
-        policy = ConsolidationPolicy()
-        cycle = Cycle(
-            tenant=self.context.root,
-            cycle=f"{session} {moment.now.isoformat()}",
-            moment=moment,
-            policy=policy,
-            options=self._store.options,
+    Raises:
+        InvalidInputError: if no session is named.
+    """
+    found = yield from notes_of(_ending(memory, session_id, None))
+    return [
+        SessionNote(
+            key=one.key,
+            content=content_of(one.value),
+            at=one.occurred_at or one.created_at,
+            state=one.state,
+            value=one.value,
         )
-        return Ending(
-            cycle=cycle,
-            session=session,
-            projects=None if project is None else [project],
-            namespace=encode(own).namespace,
-            policy=RisePolicy(),
-            summariser=summariser,
-        )
+        for one in found
+    ]
+
+
+def _end_session(memory: Memory, ending: Ending) -> Flow[SessionReport]:
+    """Keep what the session was worth; then models look at what awaits them of it."""
+    yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
+    yield from memory.tiered_store.flows.refresh_state()
+    report = yield from end_session(ending)
+    begin_reviews(memory, [*report.semantic, *report.episodic])
+    return report
+
+
+def _ending(memory: Memory, session_id: str | None, summariser: Summariser | None) -> Ending:
+    session = label(session_id, "session_id") or memory.context.session_id
+    if session is None:
+        raise InvalidInputError("no session is named: pass session_id, or a context with one")
+    project = memory.context.project_id
+    names = {"project_id": project, "session_id": session}
+    own = MemoryContext(tenant=memory.context.tenant, **names).namespace(Tier.SHORT_TERM)
+    moment = memory.tiered_store.flows.moment()
+    policy = ConsolidationPolicy()
+    cycle = Cycle(
+        tenant=memory.context.root,
+        cycle=f"{session} {moment.now.isoformat()}",
+        moment=moment,
+        policy=policy,
+        options=memory.tiered_store.options,
+    )
+    return Ending(
+        cycle=cycle,
+        session=session,
+        projects=None if project is None else [project],
+        namespace=encode(own).namespace,
+        policy=RisePolicy(),
+        summariser=summariser,
+    )

@@ -5,89 +5,60 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from langmem_tiers.core.memory import MemoryContext, StoreResult
-from langmem_tiers.core.tracing import traced
+from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING
 from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
-from langmem_tiers.memory.learning_flows import LearningFlows
-from langmem_tiers.store.store import TieredStore
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.postgres.flow import Flow
 
 
-class EvolvingVerbs:
-    """What `MemoryCoordinator` makes of what happened; every verb has an async twin."""
+def evolve(
+    memory: Memory,
+    interaction: Mapping[str, Any],
+    success_metrics: Mapping[str, Any],
+    *,
+    threshold: float = WORTH_REMEMBERING,
+) -> Flow[StoreResult]:
+    """Remember an interaction as a learning of long_term, if it was worth it.
 
-    context: MemoryContext
-    _store: TieredStore
-    _learning: LearningFlows
+    Its importance is the mean of the factors that are known (docs/learning.md). The same
+    interaction with the same metrics, as a retry gives it, is stored once.
 
-    @traced("tool")
-    def evolve(
-        self,
-        interaction: Mapping[str, Any],
-        success_metrics: Mapping[str, Any],
-        *,
-        threshold: float = WORTH_REMEMBERING,
-    ) -> StoreResult:
-        """Remember an interaction as a learning of long_term, if it was worth it.
+    Args:
+        interaction: At least one of `content`, `asked`, `said`, `done` and `outcome`, each a
+            text or a list of texts; and `context`, `platform`, `entities`, `novel_pattern`
+            and `relationship_deepening`, if known.
+        success_metrics: What came of it: `engagement_rate`, `revenue_generated`, `success`,
+            `sentiment`, …. All of them are stored.
+        threshold: The importance from which on it is stored, from 0 to 1.
 
-        Its importance is the mean of the factors that are known (docs/learning.md). The same
-        interaction with the same metrics, as a retry gives it, is stored once.
+    Returns:
+        Whether it was stored, and why or why not.
 
-        Args:
-            interaction: At least one of `content`, `asked`, `said`, `done` and `outcome`, each a
-                text or a list of texts; and `context`, `platform`, `entities`, `novel_pattern`
-                and `relationship_deepening`, if known.
-            success_metrics: What came of it: `engagement_rate`, `revenue_generated`, `success`,
-                `sentiment`, …. All of them are stored.
-            threshold: The importance from which on it is stored, from 0 to 1.
+    Raises:
+        InvalidInputError: for an interaction that says nothing, or a metric that cannot be.
+    """
+    return memory.learning.evolve(interaction, success_metrics, memory.context, threshold)
 
-        Returns:
-            Whether it was stored, and why or why not.
 
-        Raises:
-            InvalidInputError: for an interaction that says nothing, or a metric that cannot be.
-        """
-        flow = self._learning.evolve(interaction, success_metrics, self.context, threshold)
-        return self._store.run(flow)
+def learn_skills(
+    memory: Memory, trace: Trace | None = None, *, min_support: int = MIN_SUPPORT
+) -> Flow[list[StoreResult]]:
+    """Keep the trace of a run, and propose the skills that recur in the project's runs.
 
-    @traced("tool")
-    async def aevolve(
-        self,
-        interaction: Mapping[str, Any],
-        success_metrics: Mapping[str, Any],
-        *,
-        threshold: float = WORTH_REMEMBERING,
-    ) -> StoreResult:
-        """Remember an interaction if it was worth it; see `evolve`."""
-        flow = self._learning.evolve(interaction, success_metrics, self.context, threshold)
-        return await self._store.arun(flow)
+    The newest 500 traces are looked at. A proposed skill is a memory of working with its
+    steps, its support and its success rate; it is promoted like any other, once it has proven
+    itself. The same trace, as a retry gives it, counts once, and concurrent runs all count.
+    One that is no longer marked as `proposed` is somebody's own and stays as it is.
 
-    @traced("tool")
-    def learn_skills(
-        self, trace: Trace | None = None, *, min_support: int = MIN_SUPPORT
-    ) -> list[StoreResult]:
-        """Keep the trace of a run, and propose the skills that recur in the project's runs.
+    Args:
+        trace: What a run called, and how it ended; None to look again at what is there.
+        min_support: Runs that a sequence of calls has to succeed in.
 
-        The newest 500 traces are looked at. A proposed skill is a memory of working with its
-        steps, its support and its success rate; it is promoted like any other, once it has proven
-        itself. The same trace, as a retry gives it, counts once, and concurrent runs all count.
-        One that is no longer marked as `proposed` is somebody's own and stays as it is.
+    Returns:
+        Each skill there is, `stored` if it is new or its evidence changed.
 
-        Args:
-            trace: What a run called, and how it ended; None to look again at what is there.
-            min_support: Runs that a sequence of calls has to succeed in.
-
-        Returns:
-            Each skill there is, `stored` if it is new or its evidence changed.
-
-        Raises:
-            InvalidInputError: for a trace that is none; nothing was stored.
-        """
-        return self._store.run(self._learning.learn_skills(trace, self.context, min_support))
-
-    @traced("tool")
-    async def alearn_skills(
-        self, trace: Trace | None = None, *, min_support: int = MIN_SUPPORT
-    ) -> list[StoreResult]:
-        """Keep the trace of a run, and propose skills; see `learn_skills`."""
-        return await self._store.arun(self._learning.learn_skills(trace, self.context, min_support))
+    Raises:
+        InvalidInputError: for a trace that is none; nothing was stored.
+    """
+    return memory.learning.learn_skills(trace, memory.context, min_support)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.learn.outcome import OutcomeReport
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.learning import record_outcome
+from langmem_tiers.postgres.flow import Ask, Flow, unit
 
 if TYPE_CHECKING:
     from langsmith.schemas import Feedback
@@ -55,8 +58,7 @@ def record_feedback(
         record_feedback(memory, Client().list_feedback(run_ids=runs, feedback_key=["user_score"]))
         ```
     """
-    outcomes = _outcomes(feedback, succeeded)
-    return [memory.record_outcome(success=said, run_id=run) for run, said in outcomes.items()]
+    return memory.runner.run(_credited(memory, feedback, succeeded))
 
 
 async def arecord_feedback(
@@ -70,14 +72,25 @@ async def arecord_feedback(
     Feedback may come from `AsyncClient.list_feedback` too. What `Client.list_feedback` returns is
     read in a thread, as it blocks.
     """
+    return await memory.runner.arun(_credited(memory, feedback, succeeded))
+
+
+def _credited(
+    memory: MemoryCoordinator,
+    feedback: Any,
+    succeeded: Callable[[Feedback], bool | None],
+) -> Flow[list[OutcomeReport]]:
+    found = yield Ask(partial(list, feedback), partial(_read, feedback))
+    reports = []
+    for run, said in _outcomes(found, succeeded).items():
+        reports.append((yield from unit(record_outcome(memory, success=said, run_id=run))))
+    return reports
+
+
+async def _read(feedback: Iterable[Feedback] | AsyncIterable[Feedback]) -> list[Feedback]:
     if isinstance(feedback, AsyncIterable):
-        found = [one async for one in feedback]
-    else:
-        found = await asyncio.to_thread(list, feedback)
-    outcomes = _outcomes(found, succeeded)
-    return [
-        await memory.arecord_outcome(success=said, run_id=run) for run, said in outcomes.items()
-    ]
+        return [one async for one in feedback]
+    return await asyncio.to_thread(list, feedback)
 
 
 def _outcomes(

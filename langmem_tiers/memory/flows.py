@@ -22,7 +22,9 @@ from langmem_tiers.core.memory import (
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate, recollection
+from langmem_tiers.recall.flow import find, recall
 from langmem_tiers.recall.recall import Inquiry, Reader
+from langmem_tiers.remember.admission import write
 from langmem_tiers.remember.admit import (
     Gate,
     Judged,
@@ -82,7 +84,7 @@ class MemoryFlows:
             )
             for write, each in zip(written, todo, strict=True)
         ]
-        applied = yield from self._store.write(without_held_twins(writes))
+        applied = yield from write(without_held_twins(writes), self._store)
         own = iter(writes)
         return [
             admitted_as(one.verdict, [next(own) for _ in several], applied)
@@ -127,7 +129,7 @@ class MemoryFlows:
         trusted = [self.gate.trusting(one) for one in memories]
         written = yield from self.writes(trusted, context)
         writes = [replace(one, named=False) for one in written]
-        applied = yield from self._store.write(writes)
+        applied = yield from write(writes, self._store)
         return [unjudged_as(one, applied) for one in writes]
 
     def writes(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
@@ -195,7 +197,7 @@ class MemoryFlows:
         Raises:
             InvalidInputError: if it reaches none (as `absent`), or if it reaches several elsewhere.
         """
-        found = yield from self._store.find(context.root, key, TIERS)
+        found = yield from find(context.root, key, TIERS, self._store)
         one = _own_or_only(found, key, context) if everywhere else meant(found, key, context)
         if one is None:
             raise absent((yield from _absent(key, context)))
@@ -205,7 +207,7 @@ class MemoryFlows:
         self, asks: Sequence[Inquiry], hidden: Callable[[Candidate], bool] | None = None
     ) -> Flow[list[list[Recollection]]]:
         """Recall for several questions at once; what is hidden does not count as accessed."""
-        answers = yield from self._store.recall(asks, self._reader, hidden)
+        answers = yield from recall(asks, self._reader, self._store, hidden)
         self.note(one for found in answers for one in found)
         return answers
 
@@ -215,7 +217,7 @@ class MemoryFlows:
 
     def get(self, key: str, tier: Tier | None, context: MemoryContext) -> Flow[Recollection | None]:
         """A memory by its key, in the first tier that has it."""
-        found = yield from self._store.find(context.root, key, TIERS if tier is None else (tier,))
+        found = yield from find(context.root, key, TIERS if tier is None else (tier,), self._store)
         one = meant(found, key, context)
         if one is None:
             return None
@@ -226,14 +228,14 @@ class MemoryFlows:
 
     def delete(self, key: str, context: MemoryContext) -> Flow[bool]:
         """Remove a memory by its key, from the archive too; whether it was there."""
-        found = yield from self._store.find(context.root, key, TIERS)
+        found = yield from find(context.root, key, TIERS, self._store)
         one: Candidate | ArchivedAt | None = meant(found, key, context)
         if one is None:
             one = meant((yield from archived_as(context.root, key)), key, context)
         if one is not None:
             gone = _deletion(Place(one.tenant, one.namespace), one.key)
             reach = context.namespace(Tier.WORKING)
-            yield from self._store.write([replace(gone, twins="go", reach=reach)])
+            yield from write([replace(gone, twins="go", reach=reach)], self._store)
         return one is not None
 
     def clear_session(self, session_id: str, memory_type: str, context: MemoryContext) -> Flow[int]:
@@ -248,7 +250,7 @@ class MemoryFlows:
         }
         (rows,) = yield Query((Call("session_keys", params),), commit=True)
         writes = [_deletion(Place(context.root, row[0]), row[1]) for row in rows]
-        yield from self._store.write(writes)
+        yield from write(writes, self._store)
         return len(writes)
 
     def stats(self, context: MemoryContext) -> Flow[MemoryStats]:

@@ -9,9 +9,8 @@ from typing import Any, Final, Literal
 from langmem_tiers.consolidate.session import SessionReport
 from langmem_tiers.consolidate.significance import category, decision_type
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import StoreResult
+from langmem_tiers.core.memory import Source, StoreResult
 from langmem_tiers.memory.consolidating import SessionNote
-from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder
 from langmem_tiers.remind.prompted import Intended

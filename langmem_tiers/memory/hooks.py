@@ -11,10 +11,10 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext, StoreResult
-from langmem_tiers.core.tracing import traced
-from langmem_tiers.graph.node import at_once, blocking
+from langmem_tiers.core.memory import MemoryContext, Source, StoreResult
 from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory import reminding
+from langmem_tiers.memory.consolidating import consolidate_session, session_notes
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import (
     EXPIRE_DAYS,
@@ -31,13 +31,228 @@ from langmem_tiers.memory.hook_data import (
     given,
     told_of,
 )
-from langmem_tiers.remember.candidate import Source
+from langmem_tiers.memory.lookup import get
+from langmem_tiers.memory.remembering import store_many
+from langmem_tiers.memory.short_term import close_task, get_active_tasks
+from langmem_tiers.postgres.flow import Flow, both, unit
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.state.state import Task, checked_id
-from langmem_tiers.state.tasks import COMPLETED, workflow_of
+from langmem_tiers.state.tasks import COMPLETED, Workflow, workflow_of
+from langmem_tiers.store.store import TieredStore
+
+
+def on_session_start(
+    hooks: MemoryHooks,
+    query: str | None = None,
+    *,
+    state: Any = None,
+    predicates: Predicates | None = None,
+    limit: int = DEFAULT_LIMIT,
+    lease_seconds: float | None = None,
+    run_id: str | Run | None = None,
+) -> Flow[SessionStart]:
+    """Raise what is due, what waits for a session to start included, and list what is open.
+
+    Args:
+        query: What the session begins with, for cues.
+        state: The graph's state, for predicates.
+        predicates: The functions of the state by the names that intentions know them by.
+        limit: How many of each at most, by priority.
+        lease_seconds: How long a reminder waits to be acknowledged; see
+            `MemoryCoordinator.remind`.
+        run_id: Whom it is raised for; see `MemoryCoordinator.remind`.
+    """
+    memory = hooks.memory
+    raised = reminding.remind(
+        memory,
+        query,
+        state=state,
+        predicates={**(predicates or {}), SESSION_STARTS: lambda _: True},
+        limit=limit,
+        lease_seconds=lease_seconds,
+        run_id=run_id,
+    )
+    reminders = yield from unit(raised)
+    pending = yield from unit(reminding.intentions(memory, limit=limit))
+    return SessionStart(reminders=tuple(reminders), pending=tuple(pending))
+
+
+def on_user_prompt_submit(
+    hooks: MemoryHooks, prompt: str, *, message_id: str | None = None
+) -> Flow[PromptSubmit]:
+    """Keep a prompt as working memory, and what it intends as prospective memory.
+
+    The prompt is a memory of type `working`, with the session in its metadata. What it intends
+    ("todo", "later", "need to", "plan to", …) is a `prospective` memory, with the priority in
+    its metadata, that is raised at the time or the cue, or before the tool, that the prompt
+    names, else when the next session starts. Nothing is intended that the gate did not accept.
+
+    Args:
+        prompt: What the user said, verbatim.
+        message_id: An id of one's own, unique in the session: a retry stores nothing twice.
+    """
+    return _prompted(hooks, checked_text(prompt, "the prompt"), label(message_id, "message_id"))
+
+
+def _prompted(hooks: MemoryHooks, text: str, named: str | None) -> Flow[PromptSubmit]:
+    note = {
+        "content": text,
+        "memory_type": "working",
+        "session_id": hooks.session_id,
+        "speaker": "user",
+        "metadata": {"session_id": hooks.session_id},
+        "key": None if named is None else hooks.key(named, "prompt"),
+    }
+    (working,) = yield from unit(store_many(hooks.memory, [note]))
+    now = hooks.memory.tiered_store.flows.now
+    found = intended_in(text, now, tools=hooks.before_tools, asked=hooks.intends == "asked")
+    if found is None or not working.stored or working.quarantined:
+        return PromptSubmit(working=working)
+    key = None if named is None else hooks.key(named, "intended")
+    intended = yield from _intend(hooks, found, key, now)
+    return PromptSubmit(
+        working=working, intended=intended, priority=found.priority, trigger=found.trigger
+    )
+
+
+def _intend(
+    hooks: MemoryHooks, found: Intended, key: str | None, now: datetime
+) -> Flow[StoreResult]:
+    """Intend it, once: a time that a prompt names is counted from when it came first."""
+    memory = hooks.memory
+    known: Any = None if key is None else (yield from unit(get(memory, key)))
+    known = known or alike(found, (yield from unit(reminding.intentions(memory))))
+    if known is not None:
+        return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
+    lasts = hooks.expire_days is None or found.trigger != If(SESSION_STARTS)
+    intended = reminding.intend(
+        memory,
+        found.content,
+        priority=found.priority,
+        key=key,
+        speaker="user",
+        expires_at=None if lasts else now + timedelta(days=hooks.expire_days or 0),
+        **given(found.trigger),
+    )
+    return (yield from unit(intended))
+
+
+def on_todo_write_complete(
+    hooks: MemoryHooks,
+    todo_item: Mapping[str, Any] | Task,
+    *,
+    source: str = Source.AGENT,
+    key: str | None = None,
+) -> Flow[StoreResult | None]:
+    """Keep the workflow of a completed todo as procedural memory; None if it is not completed.
+
+    Args:
+        todo_item: `content` and `status`, and if they are known `steps`, `task_type`,
+            `duration` in minutes and `success` (true if not given); or a task that
+            `memory.state` closed.
+        source: Who says so.
+        key: A key of one's own, under which a retry stores nothing twice.
+
+    Raises:
+        InvalidInputError: for what is no todo; nothing was stored.
+    """
+    workflow = workflow_of(todo_item, ended=hooks.memory.tiered_store.flows.now)
+    return _completed(hooks, workflow, source, key)
+
+
+def _completed(
+    hooks: MemoryHooks, workflow: Workflow | None, source: str, key: str | None
+) -> Flow[StoreResult | None]:
+    if workflow is None:
+        return None
+    one = {
+        "content": workflow.content,
+        "memory_type": "procedural",
+        "metadata": workflow.metadata,
+        "source": source,
+        "key": key,
+    }
+    (result,) = yield from unit(store_many(hooks.memory, [one]))
+    return result
+
+
+def complete_task(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
+    """Keep the workflow of an active task of `memory.state`, and close it as completed.
+
+    How long it took is known since it was started; `content`, `steps` and `success` may stand
+    in its metadata. None if it is not active.
+    """
+    return _task_completed(hooks, checked_id(task_id, "task_id"))
+
+
+def _task_completed(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
+    state = hooks.memory.state
+    active = yield from unit(get_active_tasks(state))
+    task = next((one for one in active if one.task_id == task_id), None)
+    if task is None:
+        return None
+    key = hooks.key(task_id, task.created_at.isoformat(), "task")
+    # Kept before it is closed: what dies between the two is repeated, under the same key.
+    kept = yield from on_todo_write_complete(hooks, replace(task, status=COMPLETED), key=key)
+    yield from unit(close_task(state, task_id, COMPLETED))
+    return kept
+
+
+def on_session_stop(
+    hooks: MemoryHooks,
+    session_data: Mapping[str, Any] | None = None,
+    *,
+    model: BaseChatModel | None = None,
+) -> Flow[SessionStop]:
+    """Keep a session's events and concepts, consolidate it, and clear its working memory.
+
+    Significant events are `episodic` memories with a `decision_type` in their metadata, learned
+    concepts `semantic` ones with a `category`. Then the session is consolidated, see
+    `MemoryCoordinator.consolidate_session`: what comes from its notes says so by
+    `promoted_from`.
+
+    Args:
+        session_data: `session_id`, else that of these hooks; `events`, each with a
+            `description` and a `type`, else those that its notes tell of; `concepts`, each with
+            a `description` and a `category`, beside those that its notes state.
+        model: A chat model that sums the session up; see `consolidate_session`.
+
+    Raises:
+        InvalidInputError: if no session is named, or for what is no event or concept; nothing
+            was stored.
+        ModelError: if the model gave nothing usable; the notes are as they were.
+    """
+    data = checked_data(session_data)
+    session = label(data.get("session_id"), "session_id") or hooks.session_id
+    return _stopped(hooks, session, data, model)
+
+
+def _stopped(
+    hooks: MemoryHooks, session: str | None, data: Mapping[str, Any], model: BaseChatModel | None
+) -> Flow[SessionStop]:
+    notes = yield from unit(session_notes(hooks.memory, session))
+    told = data.get("events")
+    events = events_of(notes) if told is None else told_of(told, "event")
+    concepts = told_of(data.get("concepts") or (), "concept")
+    its = MemoryHooks(hooks.memory, session_id=session)
+    kept = [_kept(its, one, "episodic") for one in events]
+    kept += [_kept(its, one, "semantic") for one in concepts]
+    results = (yield from unit(store_many(hooks.memory, kept))) if kept else []
+    report = yield from unit(consolidate_session(hooks.memory, session, model=model))
+    return SessionStop(
+        report=report,
+        events=tuple(results[: len(events)]),
+        concepts=tuple(results[len(events) :]),
+    )
+
+
+def _kept(hooks: MemoryHooks, one: Mapping[str, Any], memory_type: str) -> dict[str, Any]:
+    """An event or a concept as a memory of the session, the same each time."""
+    key = hooks.key(memory_type, one["content"])
+    return {"session_id": hooks.session_id, **one, "memory_type": memory_type, "key": key}
 
 
 class MemoryHooks:
@@ -45,7 +260,7 @@ class MemoryHooks:
 
     Every text passes the coordinator's gate, as any that is stored. Every verb has an async twin
     with an `a` in front, raises what the coordinator raises, and can be repeated: under the same
-    names nothing is written twice.
+    names nothing is written twice. Each is described where its flow is made.
 
     Example:
         ```python
@@ -60,6 +275,12 @@ class MemoryHooks:
             print(hooks.on_session_stop())
         ```
     """
+
+    on_session_start, aon_session_start = both(on_session_start, "tool")
+    on_user_prompt_submit, aon_user_prompt_submit = both(on_user_prompt_submit, "tool")
+    on_todo_write_complete, aon_todo_write_complete = both(on_todo_write_complete, "tool")
+    complete_task, acomplete_task = both(complete_task, "tool")
+    on_session_stop, aon_session_stop = both(on_session_stop, "tool")
 
     def __init__(
         self,
@@ -77,9 +298,9 @@ class MemoryHooks:
             session_id: The session; the context's if not given.
             before_tools: Names of tools that a prompt may intend something before ("before you
                 deploy").
-            intends: What of a prompt is intended: with `keywords` what the routing calls
-                prospective ("todo", "later", "need to", "plan to", …); with `asked` only what it
-                asks to be reminded of ("remind me", "don't let me forget", a todo).
+            intends: What of a prompt is intended: with `keywords` what the specification's keywords
+                name ("todo", "later", "need to", "plan to"), and what it asks to be reminded of;
+                with `asked` only the latter ("remind me", "don't let me forget", a todo).
             expire_days: After how many days an intention expires of which the prompt names no
                 occasion; None for never.
 
@@ -103,277 +324,12 @@ class MemoryHooks:
         """Whose memory it is, and which session's."""
         return replace(self.memory.context, session_id=self.session_id)
 
-    @traced("tool")
-    def on_session_start(
-        self,
-        query: str | None = None,
-        *,
-        state: Any = None,
-        predicates: Predicates | None = None,
-        limit: int = DEFAULT_LIMIT,
-        lease_seconds: float | None = None,
-        run_id: str | Run | None = None,
-    ) -> SessionStart:
-        """Raise what is due, what waits for a session to start included, and list what is open.
-
-        Args:
-            query: What the session begins with, for cues.
-            state: The graph's state, for predicates.
-            predicates: The functions of the state by the names that intentions know them by.
-            limit: How many of each at most, by priority.
-            lease_seconds: How long a reminder waits to be acknowledged; see
-                `MemoryCoordinator.remind`.
-            run_id: Whom it is raised for; see `MemoryCoordinator.remind`.
-        """
-        memory = blocking(self.memory)
-        asked = {"state": state, "predicates": predicates, "limit": limit}
-        asked |= {"lease_seconds": lease_seconds, "run_id": run_id}
-        return at_once(_started(memory, query, **asked))
-
-    @traced("tool")
-    async def aon_session_start(
-        self,
-        query: str | None = None,
-        *,
-        state: Any = None,
-        predicates: Predicates | None = None,
-        limit: int = DEFAULT_LIMIT,
-        lease_seconds: float | None = None,
-        run_id: str | Run | None = None,
-    ) -> SessionStart:
-        """Raise what is due and list what is open; see `on_session_start`."""
-        asked = {"state": state, "predicates": predicates, "limit": limit}
-        asked |= {"lease_seconds": lease_seconds, "run_id": run_id}
-        return await _started(self.memory, query, **asked)
-
-    @traced("tool")
-    def on_user_prompt_submit(self, prompt: str, *, message_id: str | None = None) -> PromptSubmit:
-        """Keep a prompt as working memory, and what it intends as prospective memory.
-
-        The prompt is a memory of type `working`, with the session in its metadata. What it intends
-        ("todo", "later", "need to", "plan to", …) is a `prospective` memory, with the priority in
-        its metadata, that is raised at the time or the cue, or before the tool, that the prompt
-        names, else when the next session starts. Nothing is intended that the gate did not accept.
-
-        Args:
-            prompt: What the user said, verbatim.
-            message_id: An id of one's own, unique in the session: a retry stores nothing twice.
-        """
-        return at_once(self._prompted(blocking(self.memory), prompt, message_id))
-
-    @traced("tool")
-    async def aon_user_prompt_submit(
-        self, prompt: str, *, message_id: str | None = None
-    ) -> PromptSubmit:
-        """Keep a prompt and what it intends; see `on_user_prompt_submit`."""
-        return await self._prompted(self.memory, prompt, message_id)
-
-    @traced("tool")
-    def on_todo_write_complete(
-        self,
-        todo_item: Mapping[str, Any] | Task,
-        *,
-        source: str = Source.AGENT,
-        key: str | None = None,
-    ) -> StoreResult | None:
-        """Keep the workflow of a completed todo as procedural memory; None if it is not completed.
-
-        Args:
-            todo_item: `content` and `status`, and if they are known `steps`, `task_type`,
-                `duration` in minutes and `success` (true if not given); or a task that
-                `memory.state` closed.
-            source: Who says so.
-            key: A key of one's own, under which a retry stores nothing twice.
-
-        Raises:
-            InvalidInputError: for what is no todo; nothing was stored.
-        """
-        return at_once(self._completed(blocking(self.memory), todo_item, source, key))
-
-    @traced("tool")
-    async def aon_todo_write_complete(
-        self,
-        todo_item: Mapping[str, Any] | Task,
-        *,
-        source: str = Source.AGENT,
-        key: str | None = None,
-    ) -> StoreResult | None:
-        """Keep the workflow of a completed todo; see `on_todo_write_complete`."""
-        return await self._completed(self.memory, todo_item, source, key)
-
-    @traced("tool")
-    def complete_task(self, task_id: str) -> StoreResult | None:
-        """Keep the workflow of an active task of `memory.state`, and close it as completed.
-
-        How long it took is known since it was started; `content`, `steps` and `success` may stand
-        in its metadata. None if it is not active.
-        """
-        memory, state = blocking(self.memory), blocking(self.memory.state)
-        return at_once(self._complete_task(memory, state, task_id))
-
-    @traced("tool")
-    async def acomplete_task(self, task_id: str) -> StoreResult | None:
-        """Keep the workflow of an active task and close it; see `complete_task`."""
-        return await self._complete_task(self.memory, self.memory.state, task_id)
-
-    @traced("tool")
-    def on_session_stop(
-        self, session_data: Mapping[str, Any] | None = None, *, model: BaseChatModel | None = None
-    ) -> SessionStop:
-        """Keep a session's events and concepts, consolidate it, and clear its working memory.
-
-        Significant events are `episodic` memories with a `decision_type` in their metadata, learned
-        concepts `semantic` ones with a `category`. Then the session is consolidated, see
-        `MemoryCoordinator.consolidate_session`: what comes from its notes says so by
-        `promoted_from`.
-
-        Args:
-            session_data: `session_id`, else that of these hooks; `events`, each with a
-                `description` and a `type`, else those that its notes tell of; `concepts`, each with
-                a `description` and a `category`, beside those that its notes state.
-            model: A chat model that sums the session up; see `consolidate_session`.
-
-        Raises:
-            InvalidInputError: if no session is named, or for what is no event or concept; nothing
-                was stored.
-            ModelError: if the model gave nothing usable; the notes are as they were.
-        """
-        return at_once(self._stopped(blocking(self.memory), session_data, model))
-
-    @traced("tool")
-    async def aon_session_stop(
-        self, session_data: Mapping[str, Any] | None = None, *, model: BaseChatModel | None = None
-    ) -> SessionStop:
-        """Keep what a session was worth, and clear its notes; see `on_session_stop`."""
-        return await self._stopped(self.memory, session_data, model)
+    @property
+    def runner(self) -> TieredStore:
+        """What runs its flows."""
+        return self.memory.runner
 
     def key(self, *of: str) -> str:
         """A key that is the same for the same thing of the session."""
-        whose = self.memory.context
-        return str(
-            uuid5(NAMESPACE_OID, "\0".join((str(whose.project_id), str(self.session_id), *of)))
-        )
-
-    async def _prompted(
-        self, memory: MemoryCoordinator, prompt: str, message_id: str | None
-    ) -> PromptSubmit:
-        text, named = checked_text(prompt, "the prompt"), label(message_id, "message_id")
-        note = {
-            "content": text,
-            "memory_type": "working",
-            "session_id": self.session_id,
-            "speaker": "user",
-            "metadata": {"session_id": self.session_id},
-            "key": None if named is None else self.key(named, "prompt"),
-        }
-        (working,) = await memory.astore_many([note])
-        now = self.memory.tiered_store.flows.now
-        found = intended_in(text, now, tools=self.before_tools, asked=self.intends == "asked")
-        if found is None or not working.stored or working.quarantined:
-            return PromptSubmit(working=working)
-        key = None if named is None else self.key(named, "intended")
-        intended = await self._intend(memory, found, key, now)
-        return PromptSubmit(
-            working=working, intended=intended, priority=found.priority, trigger=found.trigger
-        )
-
-    async def _intend(
-        self, memory: MemoryCoordinator, found: Intended, key: str | None, now: datetime
-    ) -> StoreResult:
-        """Intend it, once: a time that a prompt names is counted from when it came first."""
-        known: Any = None if key is None else await memory.aget(key)
-        known = known or alike(found, await memory.aintentions())
-        if known is not None:
-            return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
-        lasts = self.expire_days is None or found.trigger != If(SESSION_STARTS)
-        return await memory.aintend(
-            found.content,
-            priority=found.priority,
-            key=key,
-            speaker="user",
-            expires_at=None if lasts else now + timedelta(days=self.expire_days or 0),
-            **given(found.trigger),
-        )
-
-    async def _completed(
-        self,
-        memory: MemoryCoordinator,
-        todo: Mapping[str, Any] | Task,
-        source: str,
-        key: str | None,
-    ) -> StoreResult | None:
-        flow = workflow_of(todo, ended=self.memory.tiered_store.flows.now)
-        if flow is None:
-            return None
-        one = {
-            "content": flow.content,
-            "memory_type": "procedural",
-            "metadata": flow.metadata,
-            "source": source,
-            "key": key,
-        }
-        (result,) = await memory.astore_many([one])
-        return result
-
-    async def _complete_task(
-        self, memory: MemoryCoordinator, state: Any, task_id: str
-    ) -> StoreResult | None:
-        """Kept before it is closed: what dies between the two is repeated, under the same key."""
-        active = {one.task_id: one for one in await state.aget_active_tasks()}
-        if (task := active.get(checked_id(task_id, "task_id"))) is None:
-            return None
-        key = self.key(task_id, task.created_at.isoformat(), "task")
-        done = replace(task, status=COMPLETED)
-        kept = await self._completed(memory, done, Source.AGENT, key)
-        await state.aclose_task(task_id, COMPLETED)
-        return kept
-
-    async def _stopped(
-        self,
-        memory: MemoryCoordinator,
-        session_data: Mapping[str, Any] | None,
-        model: BaseChatModel | None,
-    ) -> SessionStop:
-        data = checked_data(session_data)
-        session = label(data.get("session_id"), "session_id") or self.session_id
-        notes = await memory.asession_notes(session)
-        hooks = MemoryHooks(self.memory, session_id=session)
-        told = data.get("events")
-        events = events_of(notes) if told is None else told_of(told, "event")
-        concepts = told_of(data.get("concepts") or (), "concept")
-        kept = [hooks._kept(one, "episodic") for one in events]
-        kept += [hooks._kept(one, "semantic") for one in concepts]
-        results = await memory.astore_many(kept) if kept else []
-        report = await memory.aconsolidate_session(session, model=model)
-        return SessionStop(
-            report=report,
-            events=tuple(results[: len(events)]),
-            concepts=tuple(results[len(events) :]),
-        )
-
-    def _kept(self, one: Mapping[str, Any], memory_type: str) -> dict[str, Any]:
-        """An event or a concept as a memory of the session, the same each time."""
-        key = self.key(memory_type, one["content"])
-        return {"session_id": self.session_id, **one, "memory_type": memory_type, "key": key}
-
-
-async def _started(
-    memory: MemoryCoordinator,
-    query: str | None,
-    *,
-    state: Any,
-    predicates: Predicates | None,
-    limit: int,
-    lease_seconds: float | None,
-    run_id: str | Run | None,
-) -> SessionStart:
-    reminders = await memory.aremind(
-        query,
-        state=state,
-        predicates={**(predicates or {}), SESSION_STARTS: lambda _: True},
-        limit=limit,
-        lease_seconds=lease_seconds,
-        run_id=run_id,
-    )
-    pending = await memory.aintentions(limit=limit)
-    return SessionStart(reminders=tuple(reminders), pending=tuple(pending))
+        whose = str(self.memory.context.project_id), str(self.session_id)
+        return str(uuid5(NAMESPACE_OID, "\0".join((*whose, *of))))

@@ -2,175 +2,113 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.core.tracing import traced
-from langmem_tiers.core.types import BUILT_IN, MemoryTypes
+from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
 from langmem_tiers.learn.generalising import generaliser_of
-from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
+from langmem_tiers.learn.policy import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.memory.asking import memory_key
-from langmem_tiers.memory.learning_flows import LearningFlows
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import label
-from langmem_tiers.store.store import TieredStore
 
 _BUILT_IN = frozenset(one.name for one in BUILT_IN)
 
 
-class PromotionVerbs:
-    """What `MemoryCoordinator` does with what has proven itself; every verb has an async twin."""
+def promote_to_long_term(
+    memory: Memory,
+    key: str,
+    *,
+    policy: PromotionSettings | None = None,
+    model: BaseChatModel | None = None,
+) -> Flow[Promotion]:
+    """Promote a memory of working to everybody's, if it has proven itself; else it stays.
 
-    context: MemoryContext
-    policy: PromotionPolicy
-    types: MemoryTypes
-    _store: TieredStore
-    _learning: LearningFlows
+    What is promoted is a new, generalised memory in long_term. The original is kept, marked
+    `consolidated`, and no longer recalled while its successor lives. A lesson that is there
+    already is given the evidence instead. One move is one transaction.
 
-    @traced("tool")
-    def promote_to_long_term(
-        self,
-        key: str,
-        *,
-        policy: PromotionSettings | None = None,
-        model: BaseChatModel | None = None,
-    ) -> Promotion:
-        """Promote a memory of working to everybody's, if it has proven itself; else it stays.
+    Args:
+        key: Of the memory in working.
+        policy: What it must have shown; the coordinator's own if not given.
+        model: A chat model that generalises what the memory says. Without one, names, paths
+            and ids are replaced by rules.
 
-        What is promoted is a new, generalised memory in long_term. The original is kept, marked
-        `consolidated`, and no longer recalled while its successor lives. A lesson that is there
-        already is given the evidence instead. One move is one transaction.
-
-        Args:
-            key: Of the memory in working.
-            policy: What it must have shown; the coordinator's own if not given.
-            model: A chat model that generalises what the memory says. Without one, names, paths
-                and ids are replaced by rules.
-
-        Raises:
-            InvalidInputError: if there is no such memory.
-            ModelError: if the model gave nothing usable; nothing was promoted.
-        """
-        flow = self._learning.promote(
-            memory_key(key), self.context, self._policy(policy), _general(model)
-        )
-        return self._store.run(flow)
-
-    @traced("tool")
-    async def apromote_to_long_term(
-        self,
-        key: str,
-        *,
-        policy: PromotionSettings | None = None,
-        model: BaseChatModel | None = None,
-    ) -> Promotion:
-        """Promote a memory if it has proven itself; see `promote_to_long_term`."""
-        flow = self._learning.promote(
-            memory_key(key), self.context, self._policy(policy), _general(model)
-        )
-        return await self._store.arun(flow)
-
-    @traced("tool")
-    def promote(
-        self, *, policy: PromotionSettings | None = None, model: BaseChatModel | None = None
-    ) -> list[Promotion]:
-        """Promote all that has proven itself in the tenant, whatever the project.
-
-        It can run in many workers at once, and a second run finds nothing to do. What comes back
-        are the moves, and what was near enough to be judged and stays: a memory of which the model
-        made nothing usable stays with that reason, and the others go on.
-
-        Raises:
-            InvalidInputError: if the policy looks at a memory type that nobody registered.
-        """
-        flow = self._learning.promote_all(self.context, self._for_all(policy), _general(model))
-        return self._store.run(flow)
-
-    @traced("tool")
-    async def apromote(
-        self, *, policy: PromotionSettings | None = None, model: BaseChatModel | None = None
-    ) -> list[Promotion]:
-        """Promote all that has proven itself; see `promote`."""
-        flow = self._learning.promote_all(self.context, self._for_all(policy), _general(model))
-        return await self._store.arun(flow)
-
-    @traced("tool")
-    def demote(self, *, policy: PromotionSettings | None = None) -> list[Demotion]:
-        """Take back what was promoted and has failed since.
-
-        It leaves recall, marked `demoted`, and what it came from is current again, but is not
-        promoted a second time.
-        """
-        return self._store.run(self._learning.demote_all(self.context, self._policy(policy)))
-
-    @traced("tool")
-    async def ademote(self, *, policy: PromotionSettings | None = None) -> list[Demotion]:
-        """Take back what was promoted and has failed since; see `demote`."""
-        return await self._store.arun(self._learning.demote_all(self.context, self._policy(policy)))
-
-    @traced("tool")
-    def rollback(self, move: str) -> bool:
-        """Undo a move by its id; False if it was undone before.
-
-        A move is a promotion, a demotion, or what consolidation and `supersede` and `retract` do.
-        The tables are then as they were before it. What a new memory has earned since goes to its
-        source. What came from something that is retracted stays out of recall.
-
-        Raises:
-            InvalidInputError: if there is no such move.
-            RollbackError: if a later move stands on it, or the new memory was changed since.
-        """
-        return self._store.run(self._learning.rollback(_move(move), self.context))
-
-    @traced("tool")
-    async def arollback(self, move: str) -> bool:
-        """Undo a move; see `rollback`."""
-        return await self._store.arun(self._learning.rollback(_move(move), self.context))
-
-    def explain(self, key: str, *, policy: PromotionSettings | None = None) -> Explanation:
-        """Why a memory stands where it stands: evidence, decision, history and relatives.
-
-        Raises:
-            InvalidInputError: if there is no such memory.
-        """
-        return self._store.run(
-            self._learning.explain(memory_key(key), self.context, self._policy(policy))
-        )
-
-    async def aexplain(self, key: str, *, policy: PromotionSettings | None = None) -> Explanation:
-        """Why a memory stands where it stands; see `explain`."""
-        return await self._store.arun(
-            self._learning.explain(memory_key(key), self.context, self._policy(policy))
-        )
-
-    def _policy(self, policy: PromotionSettings | None) -> PromotionPolicy:
-        return self.policy if policy is None else promotion_policy(policy)
-
-    def _for_all(self, policy: PromotionSettings | None) -> PromotionPolicy:
-        """The policy of a run over all memories, whose types are known here or built in."""
-        chosen = self._policy(policy)
-        for name in chosen.memory_types:
-            if name not in _BUILT_IN:
-                self.types.get(name)
-        return chosen
+    Raises:
+        InvalidInputError: if there is no such memory.
+        ModelError: if the model gave nothing usable; nothing was promoted.
+    """
+    return memory.learning.promote(
+        memory_key(key), memory.context, _policy(memory, policy), _general(model)
+    )
 
 
-def promotion_policy(settings: PromotionSettings | None) -> PromotionPolicy:
-    """A policy, from one or from the settings alone."""
-    if settings is None:
-        return SPECIFIED
-    if isinstance(settings, PromotionPolicy):
-        return settings
-    if not isinstance(settings, PromotionSettings):
-        raise InvalidTypeError(f"policy is a PromotionPolicy, not {type(settings).__name__}")
-    return PromotionPolicy(**{one.name: getattr(settings, one.name) for one in fields(settings)})
+def promote(
+    memory: Memory, *, policy: PromotionSettings | None = None, model: BaseChatModel | None = None
+) -> Flow[list[Promotion]]:
+    """Promote all that has proven itself in the tenant, whatever the project.
+
+    It can run in many workers at once, and a second run finds nothing to do. What comes back
+    are the moves, and what was near enough to be judged and stays: a memory of which the model
+    made nothing usable stays with that reason, and the others go on.
+
+    Raises:
+        InvalidInputError: if the policy looks at a memory type that nobody registered.
+    """
+    return memory.learning.promote_all(memory.context, _for_all(memory, policy), _general(model))
+
+
+def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[list[Demotion]]:
+    """Take back what was promoted and has failed since.
+
+    It leaves recall, marked `demoted`, and what it came from is current again, but is not
+    promoted a second time.
+    """
+    return memory.learning.demote_all(memory.context, _policy(memory, policy))
+
+
+def rollback(memory: Memory, move: str) -> Flow[bool]:
+    """Undo a move by its id; False if it was undone before.
+
+    A move is a promotion, a demotion, or what consolidation and `supersede` and `retract` do.
+    The tables are then as they were before it. What a new memory has earned since goes to its
+    source. What came from something that is retracted stays out of recall.
+
+    Raises:
+        InvalidInputError: if there is no such move.
+        RollbackError: if a later move stands on it, or the new memory was changed since.
+    """
+    return memory.learning.rollback(_move(move), memory.context)
+
+
+def explain(
+    memory: Memory, key: str, *, policy: PromotionSettings | None = None
+) -> Flow[Explanation]:
+    """Why a memory stands where it stands: evidence, decision, history and relatives.
+
+    Raises:
+        InvalidInputError: if there is no such memory.
+    """
+    return memory.learning.explain(memory_key(key), memory.context, _policy(memory, policy))
+
+
+def _policy(memory: Memory, policy: PromotionSettings | None) -> PromotionPolicy:
+    return memory.policy if policy is None else promotion_policy(policy)
+
+
+def _for_all(memory: Memory, policy: PromotionSettings | None) -> PromotionPolicy:
+    """The policy of a run over all memories, whose types are known here or built in."""
+    chosen = _policy(memory, policy)
+    for name in chosen.memory_types:
+        if name not in _BUILT_IN:
+            memory.types.get(name)
+    return chosen
 
 
 def _general(model: BaseChatModel | None) -> Generaliser:

@@ -6,16 +6,18 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
+
 from langmem_tiers.core.errors import InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext, StoreResult
-from langmem_tiers.core.tracing import traced
+from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import Asking, memory_key, new_memory
-from langmem_tiers.memory.flows import MemoryFlows
-from langmem_tiers.memory.reviews import ReviewVerbs
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.memory.asking import memory_key, new_memory
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.reviews import begin_reviews
+from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.remember.admit import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, label, parsed_moment
 from langmem_tiers.remind import flow as reminders
@@ -35,8 +37,9 @@ from langmem_tiers.remind.asked import (
     tool_calls,
     true_of,
 )
-from langmem_tiers.remind.flow import NewIntention, Remembering
+from langmem_tiers.remind.flow import Here, NewIntention
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder, Status
+from langmem_tiers.remind.judging import cue_judge
 from langmem_tiers.remind.triggers import (
     BeforeTool,
     If,
@@ -45,323 +48,295 @@ from langmem_tiers.remind.triggers import (
     When,
     trigger_of,
 )
-from langmem_tiers.store.store import TieredStore
 
 
-class RemindingVerbs(ReviewVerbs):
-    """What `MemoryCoordinator` intends; every verb has an async twin."""
+def intend(
+    memory: Memory,
+    /,
+    content: str,
+    *,
+    at: datetime | str | None = None,
+    cue: str | When | None = None,
+    before_tool: str | BeforeTool | None = None,
+    when: str | If | None = None,
+    priority: Priority | str = Priority.MEDIUM,
+    expires_at: datetime | str | None = None,
+    after: Iterable[str] = (),
+    key: str | None = None,
+    **fields: Any,
+) -> Flow[StoreResult]:
+    """Remember to do something: a prospective memory that `remind` raises by itself.
 
-    context: MemoryContext
-    _store: TieredStore
-    _flows: MemoryFlows
-    _asking: Asking
+    Memory and intention are stored in one transaction, if the gate lets the memory pass. It
+    is a memory like any other, which lasts until thirty days after the intention was closed
+    or expired, and then as long as its tier's do. Of the triggers one is given, or none: then
+    it is raised at the next occasion.
 
-    @traced("tool")
-    def intend(
-        self,
-        content: str,
-        *,
-        at: datetime | str | None = None,
-        cue: str | When | None = None,
-        before_tool: str | BeforeTool | None = None,
-        when: str | If | None = None,
-        priority: Priority | str = Priority.MEDIUM,
-        expires_at: datetime | str | None = None,
-        after: Iterable[str] = (),
-        key: str | None = None,
-        **fields: Any,
-    ) -> StoreResult:
-        """Remember to do something: a prospective memory that `remind` raises by itself.
+    Args:
+        content: What is to be done.
+        at: Not before this moment, with a time zone.
+        cue: When a query shows it, such as "when Anna mentions the budget".
+        before_tool: Before a tool of that name runs, or a `BeforeTool` with its arguments.
+        when: When the predicate of that name holds of the graph's state.
+        priority: `high`, `medium` or `low`; what is higher is raised first.
+        expires_at: From this moment on it is not raised any more.
+        after: Keys of intentions that must be done first. What is cancelled or expired is not
+            done; what is deleted is not waited for.
+        key: A key of one's own. Intending again under it with the same trigger raises nothing
+            twice, so that a retry does no harm; with another trigger it begins anew.
+        fields: Any other argument of `store`.
 
-        Memory and intention are stored in one transaction, if the gate lets the memory pass. It
-        is a memory like any other, which lasts until thirty days after the intention was closed
-        or expired, and then as long as its tier's do. Of the triggers one is given, or none: then
-        it is raised at the next occasion.
+    Raises:
+        InvalidInputError: for what cannot be stored, several triggers, or a circle of `after`;
+            nothing was stored.
 
-        Args:
-            content: What is to be done.
-            at: Not before this moment, with a time zone.
-            cue: When a query shows it, such as "when Anna mentions the budget".
-            before_tool: Before a tool of that name runs, or a `BeforeTool` with its arguments.
-            when: When the predicate of that name holds of the graph's state.
-            priority: `high`, `medium` or `low`; what is higher is raised first.
-            expires_at: From this moment on it is not raised any more.
-            after: Keys of intentions that must be done first. What is cancelled or expired is not
-                done; what is deleted is not waited for.
-            key: A key of one's own. Intending again under it with the same trigger raises nothing
-                twice, so that a retry does no harm; with another trigger it begins anew.
-            fields: Any other argument of `store`.
+    Example:
+        ```python
+        memory.intend("Ask her for the new figures", cue="when Anna mentions the budget")
+        ```
+    """
+    flow = _intend(
+        memory,
+        content,
+        at=at,
+        cue=cue,
+        before_tool=before_tool,
+        when=when,
+        priority=priority,
+        expires_at=expires_at,
+        after=after,
+        key=key,
+        **fields,
+    )
+    return then(flow, partial(_reviewed, memory))
 
-        Raises:
-            InvalidInputError: for what cannot be stored, several triggers, or a circle of `after`;
-                nothing was stored.
 
-        Example:
-            ```python
-            memory.intend("Ask her for the new figures", cue="when Anna mentions the budget")
-            ```
-        """
-        flow = self._intend(
-            content,
-            at=at,
-            cue=cue,
-            before_tool=before_tool,
-            when=when,
+def remind(
+    memory: Memory,
+    query: str | None = None,
+    *,
+    tool: Tools | None = None,
+    state: Any = None,
+    predicates: Predicates | None = None,
+    kinds: Iterable[str] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    lease_seconds: float | None = None,
+    run_id: str | Run | None = None,
+    judge: BaseChatModel | None = None,
+) -> Flow[list[Reminder]]:
+    """Raise the intentions that are due, each at most once, by priority.
+
+    As it stands, a reminder is delivered when this returns: each is raised at most once, and
+    what a process that dies was just given is not raised again. With `run_id` it is, to the
+    same run alone. With `lease_seconds` it is due again after that time unless it was
+    acknowledged: acknowledged before it is shown, it is still shown at most once; after, at
+    least once.
+
+    Args:
+        query: What is asked or said, for cues.
+        tool: Tools about to run: a name, a tool call (`name` and `args`), or several.
+        state: The graph's state, for predicates.
+        predicates: The functions of the state by the names that intentions know them by.
+        kinds: Raise only what has such a trigger, and has it met now: `time`, `cue`, `tool`,
+            `state`. What was put off is raised again by its time alone, if this is not given.
+        limit: How many at most.
+        lease_seconds: How long a reminder waits to be acknowledged.
+        run_id: Whom they are raised for. The same run is given the same reminders again, as
+            long as they are not closed, and no others.
+        judge: A chat model that says which cues the query shows, of those whose names and last
+            word it holds: one request, and none where there are no such cues. If not given,
+            their words say so.
+
+    Raises:
+        InvalidInputError: for what cannot be asked.
+        ModelError: if the judge gave nothing usable; nothing was raised.
+    """
+    return _remind(
+        memory,
+        query,
+        tool=tool,
+        state=state,
+        predicates=predicates,
+        kinds=kinds,
+        limit=limit,
+        lease_seconds=lease_seconds,
+        run_id=run_id,
+        judge=judge,
+    )
+
+
+def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
+    """Say that leased reminders, or their tokens, have been delivered: none is raised again.
+
+    False if that came too late for one: somebody else was given it since, or it was put off or
+    closed. The others are delivered. To say it again does no harm, and writes nothing.
+    """
+    return _acknowledge(memory, reminders)
+
+
+def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
+    """Put off an intention: it is not raised before `until`.
+
+    One that was raised is raised once more then, whatever its trigger; one that was not still
+    waits for its trigger too.
+
+    Raises:
+        InvalidInputError: if there is none of that key, it is closed, or expires before.
+    """
+    moment = parsed_moment(until, "until")
+    one = yield from memory.flows.known(memory_key(key), memory.context)
+    yield from reminders.snooze(one.id, moment, _here(memory))
+
+
+def complete(memory: Memory, key: str) -> Flow[bool]:
+    """Say that what was intended is done; what came after it is free. False if it was closed.
+
+    Raises:
+        InvalidInputError: if there is no intention of that key.
+    """
+    return _close(memory, key, Status.DONE)
+
+
+def cancel(memory: Memory, key: str) -> Flow[bool]:
+    """Say that it is not intended any more; False if it was closed. What comes after it waits.
+
+    Raises:
+        InvalidInputError: if there is no intention of that key.
+    """
+    return _close(memory, key, Status.CANCELLED)
+
+
+def intentions(
+    memory: Memory,
+    status: Status | str | Iterable[Status | str] | None = None,
+    *,
+    limit: int = MOST,
+) -> Flow[list[Intention]]:
+    """What is intended, by priority; nothing is raised by looking.
+
+    Args:
+        status: `pending`, `leased`, `delivered`, `done`, `cancelled`, `expired`, or several; if
+            not given, what is open: the first three.
+        limit: How many at most.
+    """
+    return reminders.intentions(checked_statuses(status), _here(memory), checked_limit(limit))
+
+
+def _intend(
+    memory: Memory,
+    content: str,
+    *,
+    at: datetime | str | None = None,
+    cue: str | When | None = None,
+    before_tool: str | BeforeTool | None = None,
+    when: str | If | None = None,
+    priority: Priority | str = Priority.MEDIUM,
+    expires_at: datetime | str | None = None,
+    after: Iterable[str] = (),
+    key: str | None = None,
+    **fields: Any,
+) -> Flow[StoreResult]:
+    trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
+    level = checked_priority(priority)
+    expires = checked_end(expires_at, trigger)
+    one = _prospective(content, level, key, fields)
+    return _intended(memory, one, trigger, priority=level, expires_at=expires, after=_keys(after))
+
+
+def _intended(
+    memory: Memory,
+    one: NewMemory,
+    trigger: Trigger,
+    *,
+    priority: Priority,
+    expires_at: datetime | None,
+    after: Iterable[str],
+) -> Flow[StoreResult]:
+    here = _here(memory)
+    needed = set[int]()
+    for name in after:
+        needed.add((yield from memory.flows.known(name, memory.context)).id)
+    (judged,) = yield from memory.flows.judged([one], memory.context)
+    kept = passed(judged.memory, judged.verdict, memory.flows.gate)[:1]
+    if not kept:
+        return result_of(judged.verdict)
+    (write,) = yield from memory.flows.writes(kept, memory.context)
+    rooms = memory.flows.gate.rooms(kept[0].memory_type or "episodic", write.tier)
+    write = replace(write, ttl=math.inf, rooms=rooms)
+    yield from memory.tiered_store.flows.refresh_state()
+    applied = yield from reminders.intend(
+        NewIntention(
+            write=write,
+            trigger=trigger,
             priority=priority,
             expires_at=expires_at,
-            after=after,
-            key=key,
-            **fields,
-        )
-        return self._reviewed(self._store.run(flow))
+            after=tuple(sorted(needed)),
+        ),
+        here,
+    )
+    return admitted_as(judged.verdict, [write], applied)
 
-    @traced("tool")
-    async def aintend(self, content: str, **asked: Any) -> StoreResult:
-        """Remember to do something; see `intend`."""
-        return self._reviewed(await self._store.arun(self._intend(content, **asked)))
 
-    @traced("tool")
-    def remind(
-        self,
-        query: str | None = None,
-        *,
-        tool: Tools | None = None,
-        state: Any = None,
-        predicates: Predicates | None = None,
-        kinds: Iterable[str] | None = None,
-        limit: int = DEFAULT_LIMIT,
-        lease_seconds: float | None = None,
-        run_id: str | Run | None = None,
-    ) -> list[Reminder]:
-        """Raise the intentions that are due, each at most once, by priority.
+def _reviewed(memory: Memory, result: StoreResult) -> StoreResult:
+    begin_reviews(memory, [] if result.key is None else [result.key])
+    return result
 
-        As it stands, a reminder is delivered when this returns: each is raised at most once, and
-        what a process that dies was just given is not raised again. With `run_id` it is, to the
-        same run alone. With `lease_seconds` it is due again after that time unless it was
-        acknowledged: acknowledged before it is shown, it is still shown at most once; after, at
-        least once.
 
-        Args:
-            query: What is asked or said, for cues.
-            tool: Tools about to run: a name, a tool call (`name` and `args`), or several.
-            state: The graph's state, for predicates.
-            predicates: The functions of the state by the names that intentions know them by.
-            kinds: Raise only what has such a trigger, and has it met now: `time`, `cue`, `tool`,
-                `state`. What was put off is raised again by its time alone, if this is not given.
-            limit: How many at most.
-            lease_seconds: How long a reminder waits to be acknowledged.
-            run_id: Whom they are raised for. The same run is given the same reminders again, as
-                long as they are not closed, and no others.
-
-        Raises:
-            InvalidInputError: for what cannot be asked.
-        """
-        flow = self._remind(
-            query,
-            tool=tool,
-            state=state,
-            predicates=predicates,
-            kinds=kinds,
-            limit=limit,
-            lease_seconds=lease_seconds,
-            run_id=run_id,
-        )
-        return self._store.run(flow)
-
-    @traced("tool")
-    async def aremind(self, query: str | None = None, **asked: Any) -> list[Reminder]:
-        """Raise the intentions that are due; see `remind`."""
-        return await self._store.arun(self._remind(query, **asked))
-
-    @traced("tool")
-    def acknowledge(self, *reminders: Reminder | str) -> bool:
-        """Say that leased reminders, or their tokens, have been delivered: none is raised again.
-
-        False if that came too late for one: somebody else was given it since, or it was put off or
-        closed. The others are delivered. To say it again does no harm, and writes nothing.
-        """
-        return self._store.run(self._acknowledge(reminders))
-
-    @traced("tool")
-    async def aacknowledge(self, *reminders: Reminder | str) -> bool:
-        """Say that leased reminders have been delivered; see `acknowledge`."""
-        return await self._store.arun(self._acknowledge(reminders))
-
-    @traced("tool")
-    def snooze(self, key: str, until: datetime | str) -> None:
-        """Put off an intention: it is not raised before `until`.
-
-        One that was raised is raised once more then, whatever its trigger; one that was not still
-        waits for its trigger too.
-
-        Raises:
-            InvalidInputError: if there is none of that key, it is closed, or expires before.
-        """
-        return self._store.run(self._snooze(key, until))
-
-    @traced("tool")
-    async def asnooze(self, key: str, until: datetime | str) -> None:
-        """Put off an intention; see `snooze`."""
-        return await self._store.arun(self._snooze(key, until))
-
-    @traced("tool")
-    def complete(self, key: str) -> bool:
-        """Say that what was intended is done; what came after it is free. False if it was closed.
-
-        Raises:
-            InvalidInputError: if there is no intention of that key.
-        """
-        return self._store.run(self._close(key, Status.DONE))
-
-    @traced("tool")
-    async def acomplete(self, key: str) -> bool:
-        """Say that what was intended is done; see `complete`."""
-        return await self._store.arun(self._close(key, Status.DONE))
-
-    @traced("tool")
-    def cancel(self, key: str) -> bool:
-        """Say that it is not intended any more; False if it was closed. What comes after it waits.
-
-        Raises:
-            InvalidInputError: if there is no intention of that key.
-        """
-        return self._store.run(self._close(key, Status.CANCELLED))
-
-    @traced("tool")
-    async def acancel(self, key: str) -> bool:
-        """Say that it is not intended any more; see `cancel`."""
-        return await self._store.arun(self._close(key, Status.CANCELLED))
-
-    def intentions(
-        self, status: Status | str | Iterable[Status | str] | None = None, *, limit: int = MOST
-    ) -> list[Intention]:
-        """What is intended, by priority; nothing is raised by looking.
-
-        Args:
-            status: `pending`, `leased`, `delivered`, `done`, `cancelled`, `expired`, or several; if
-                not given, what is open: the first three.
-            limit: How many at most.
-        """
-        return self._store.run(self._intentions(status, limit))
-
-    async def aintentions(
-        self, status: Status | str | Iterable[Status | str] | None = None, *, limit: int = MOST
-    ) -> list[Intention]:
-        """What is intended, by priority; see `intentions`."""
-        return await self._store.arun(self._intentions(status, limit))
-
-    def _intend(
-        self,
-        content: str,
-        *,
-        at: datetime | str | None = None,
-        cue: str | When | None = None,
-        before_tool: str | BeforeTool | None = None,
-        when: str | If | None = None,
-        priority: Priority | str = Priority.MEDIUM,
-        expires_at: datetime | str | None = None,
-        after: Iterable[str] = (),
-        key: str | None = None,
-        **fields: Any,
-    ) -> Flow[StoreResult]:
-        trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
-        level = checked_priority(priority)
-        expires = checked_end(expires_at, trigger)
-        one = _prospective(content, level, key, fields)
-        return self._intended(one, trigger, level, expires, _keys(after))
-
-    def _intended(
-        self,
-        one: NewMemory,
-        trigger: Trigger,
-        priority: Priority,
-        expires_at: datetime | None,
-        after: Iterable[str],
-    ) -> Flow[StoreResult]:
-        here = self._here()
-        needed = set[int]()
-        for name in after:
-            needed.add((yield from self._flows.known(name, self.context)).id)
-        (judged,) = yield from self._flows.judged([one], self.context)
-        kept = passed(judged.memory, judged.verdict, self._flows.gate)[:1]
-        if not kept:
-            return result_of(judged.verdict)
-        (write,) = yield from self._flows.writes(kept, self.context)
-        rooms = self._flows.gate.rooms(kept[0].memory_type or "episodic", write.tier)
-        write = replace(write, ttl=math.inf, rooms=rooms)
-        yield from self._store.flows.refresh_state()
-        applied = yield from reminders.intend(
-            NewIntention(
-                write=write,
-                trigger=trigger,
-                priority=priority,
-                expires_at=expires_at,
-                after=tuple(sorted(needed)),
-            ),
+def _remind(
+    memory: Memory,
+    query: str | None = None,
+    *,
+    tool: Tools | None = None,
+    state: Any = None,
+    predicates: Predicates | None = None,
+    kinds: Iterable[str] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    lease_seconds: float | None = None,
+    run_id: str | Run | None = None,
+    judge: BaseChatModel | None = None,
+) -> Flow[list[Reminder]]:
+    here = _here(memory)
+    occasion = Occasion(
+        now=here.moment.now,
+        query=checked_query(query),
+        calls=tool_calls(tool),
+        true=true_of(state, predicates),
+        kinds=checked_kinds(kinds),
+    )
+    return _raised(
+        memory,
+        reminders.remind(
+            occasion,
             here,
-        )
-        return admitted_as(judged.verdict, [write], applied)
+            limit=checked_limit(limit),
+            seconds=checked_seconds(lease_seconds),
+            holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+            judge=None if judge is None else cue_judge(judge),
+        ),
+    )
 
-    def _reviewed(self, result: StoreResult) -> StoreResult:
-        self.begin_reviews([] if result.key is None else [result.key])
-        return result
 
-    def _remind(
-        self,
-        query: str | None = None,
-        *,
-        tool: Tools | None = None,
-        state: Any = None,
-        predicates: Predicates | None = None,
-        kinds: Iterable[str] | None = None,
-        limit: int = DEFAULT_LIMIT,
-        lease_seconds: float | None = None,
-        run_id: str | Run | None = None,
-    ) -> Flow[list[Reminder]]:
-        here = self._here()
-        occasion = Occasion(
-            now=here.moment.now,
-            query=checked_query(query),
-            calls=tool_calls(tool),
-            true=true_of(state, predicates),
-            kinds=checked_kinds(kinds),
-        )
-        return self._raised(
-            reminders.remind(
-                occasion,
-                here,
-                limit=checked_limit(limit),
-                seconds=checked_seconds(lease_seconds),
-                holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
-            )
-        )
+def _raised(memory: Memory, found: Flow[list[Reminder]]) -> Flow[list[Reminder]]:
+    raised = yield from found
+    memory.flows.note(raised)
+    return raised
 
-    def _raised(self, found: Flow[list[Reminder]]) -> Flow[list[Reminder]]:
-        raised = yield from found
-        self._flows.note(raised)
-        return raised
 
-    def _acknowledge(self, told: Iterable[Reminder | str]) -> Flow[bool]:
-        return reminders.acknowledge({checked_token(one) for one in told}, self._here())
+def _acknowledge(memory: Memory, told: Iterable[Reminder | str]) -> Flow[bool]:
+    return reminders.acknowledge({checked_token(one) for one in told}, _here(memory))
 
-    def _snooze(self, key: str, until: datetime | str) -> Flow[None]:
-        moment = parsed_moment(until, "until")
-        one = yield from self._flows.known(memory_key(key), self.context)
-        yield from reminders.snooze(one.id, moment, self._here())
 
-    def _close(self, key: str, status: Status) -> Flow[bool]:
-        one = yield from self._flows.known(memory_key(key), self.context)
-        return (yield from reminders.close(one.id, status, self._here()))
+def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
+    one = yield from memory.flows.known(memory_key(key), memory.context)
+    return (yield from reminders.close(one.id, status, _here(memory)))
 
-    def _intentions(
-        self, status: Status | str | Iterable[Status | str] | None, limit: int
-    ) -> Flow[list[Intention]]:
-        return reminders.intentions(checked_statuses(status), self._here(), checked_limit(limit))
 
-    def _here(self) -> Remembering:
-        return Remembering(
-            context=self.context, options=self._store.options, moment=self._store.flows.moment()
-        )
+def _here(memory: Memory) -> Here:
+    return Here(
+        context=memory.context,
+        options=memory.tiered_store.options,
+        moment=memory.tiered_store.flows.moment(),
+    )
 
 
 def _prospective(

@@ -3,35 +3,319 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 from uuid import uuid4
 
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.core.tracing import traced
-from langmem_tiers.memory.pursuing import PursuingVerbs
-from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.new import label
+from langmem_tiers.postgres.flow import Flow, both, then
+from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.state import flows
+from langmem_tiers.state.flows import EMOTION, GOAL, MOST_MESSAGES, TASK, Whose, goal_advanced
 from langmem_tiers.state.state import (
     DailySpend,
     EmotionalState,
+    Goal,
     Message,
+    ProgressDelta,
     ShortTermSnapshot,
+    Task,
     amount,
     checked_day,
+    checked_id,
 )
 from langmem_tiers.store.store import TieredStore
 
 
-class ShortTermState(PursuingVerbs):
+def snapshot(state: ShortTermState, limit: int = 20) -> Flow[ShortTermSnapshot]:
+    """All that is going on, with up to `limit` messages, in one round trip."""
+    return _look(state, limit, flows.KINDS)
+
+
+def add_interaction(
+    state: ShortTermState,
+    role: str,
+    content: str,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    message_id: str | None = None,
+) -> Flow[Message]:
+    """Add to the session's conversation what somebody has just said.
+
+    A conversation keeps the last hour, and of that the newest 200 messages.
+
+    Args:
+        role: Who said it, such as `user` or `assistant`.
+        content: What was said, verbatim.
+        metadata: Anything else that is JSON.
+        message_id: An id of one's own. Said again under it, as by a retry, a message is
+            replaced in its place.
+
+    Raises:
+        InvalidInputError: for what cannot be stored; nothing was.
+    """
+    said = Message(
+        message_id=str(uuid4()) if message_id is None else message_id,
+        role=role,
+        content=content,
+        at=state.now,
+        metadata={} if metadata is None else metadata,
+    )
+    return flows.add_message(state.whose, said)
+
+
+def get_recent_context(state: ShortTermState, limit: int = 20) -> Flow[list[Message]]:
+    """The session's newest messages of the last hour, oldest first; 200 at most."""
+    return then(_look(state, limit), lambda found: list(found.messages))
+
+
+def clear_conversation(state: ShortTermState) -> Flow[int]:
+    """Forget what was said in the session; how many messages."""
+    return flows.clear_messages(state.whose, state.now)
+
+
+def start_task(
+    state: ShortTermState,
+    task_type: str,
+    *,
+    task_id: str | None = None,
+    status: str = "in_progress",
+    estimated_completion: dt.datetime | str | None = None,
+    worker_assigned: str | None = None,
+    confidence_so_far: float | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Flow[Task]:
+    """Say that the agent is at something, until it is closed.
+
+    Args:
+        task_type: What kind of task.
+        task_id: An id of one's own; one that is active stays as it is, so that a retry starts
+            nothing twice. A new UUID if not given.
+        status: In a word.
+        estimated_completion: When it may be done, with a time zone.
+        worker_assigned: Who does it.
+        confidence_so_far: How sure it is to succeed, in 0…1.
+        metadata: Anything else that is JSON.
+
+    Raises:
+        InvalidInputError: for what is no task; nothing was stored.
+    """
+    task = Task(
+        task_id=str(uuid4()) if task_id is None else task_id,
+        task_type=task_type,
+        created_at=state.now,
+        metadata={} if metadata is None else metadata,
+        **_given(
+            status=status,
+            estimated_completion=estimated_completion,
+            worker_assigned=worker_assigned,
+            confidence_so_far=confidence_so_far,
+        ),
+    )
+    return flows.change(state.whose, Task, task.task_id, lambda one: one or task, task.created_at)
+
+
+def update_task(
+    state: ShortTermState,
+    task_id: str,
+    *,
+    status: str | None = None,
+    estimated_completion: dt.datetime | str | None = None,
+    worker_assigned: str | None = None,
+    confidence_so_far: float | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Flow[Task]:
+    """Change what is given of an active task; metadata is added to what there is.
+
+    Raises:
+        InvalidInputError: if the task is not active, or for what is no task.
+    """
+    changes = _given(
+        status=status,
+        estimated_completion=estimated_completion,
+        worker_assigned=worker_assigned,
+        confidence_so_far=confidence_so_far,
+        metadata=metadata,
+    )
+    name = checked_id(task_id, "task_id")
+
+    def changed(before: Task | None) -> Task:
+        if before is None:
+            raise InvalidInputError(f"no task {task_id!r} is active: start it first")
+        return before.updated(**changes)
+
+    return flows.change(state.whose, Task, name, changed, state.now)
+
+
+def close_task(state: ShortTermState, task_id: str, status: str = "completed") -> Flow[Task | None]:
+    """Be done with a task: as it was, with its last status, or None if it was not active."""
+    name, last = checked_id(task_id, "task_id"), checked_text(status, "status")
+    return flows.close(state.whose, Task, name, last)
+
+
+def get_active_tasks(state: ShortTermState) -> Flow[list[Task]]:
+    """What the agent is at, in the order in which it was started."""
+    return then(_look(state, kinds=[TASK]), lambda found: list(found.tasks))
+
+
+def set_goal(
+    state: ShortTermState,
+    goal_id: str,
+    description: str,
+    *,
+    priority: int = 0,
+    constraints: Sequence[str] = (),
+    status: str = "active",
+) -> Flow[Goal]:
+    """Say what the agent is after, until it is closed; said anew, it keeps its progress.
+
+    Args:
+        goal_id: An id of one's own.
+        description: What is to be reached.
+        priority: The goals with the highest come first.
+        constraints: What must hold on the way.
+        status: In a word.
+
+    Raises:
+        InvalidInputError: for what is no goal; nothing was stored.
+    """
+    goal = Goal(
+        goal_id=goal_id,
+        description=description,
+        priority=priority,
+        constraints=cast("tuple[str, ...]", constraints),
+        status=status,
+    )
+
+    def said(before: Goal | None) -> Goal:
+        if before is None:
+            return goal
+        return replace(goal, progress=before.progress, deltas=before.deltas)
+
+    return flows.change(state.whose, Goal, goal.goal_id, said, state.now)
+
+
+def advance_goal(
+    state: ShortTermState, goal_id: str, delta: float, reason: str, *, delta_id: str | None = None
+) -> Flow[Goal]:
+    """Add to a goal's progress, which stays in 0…1.
+
+    Args:
+        goal_id: Of a goal that was set.
+        delta: How much nearer it came, from -1 to 1. Decimals add up exactly.
+        reason: Why.
+        delta_id: An id of one's own. A delta of that id counts once, as long as it is among
+            the latest 100 of the goal.
+
+    Raises:
+        InvalidInputError: if there is no such goal, or for what is no delta.
+    """
+    step = ProgressDelta(delta=delta, reason=reason, at=state.now, delta_id=delta_id)
+    name = checked_id(goal_id, "goal_id")
+    return flows.change(
+        state.whose, Goal, name, lambda goal: goal_advanced(goal_id, goal, step), step.at
+    )
+
+
+def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -> Flow[Goal | None]:
+    """Be done with a goal: as it was, with its last status, or None if there was none."""
+    name, last = checked_id(goal_id, "goal_id"), checked_text(status, "status")
+    return flows.close(state.whose, Goal, name, last)
+
+
+def get_goals(state: ShortTermState) -> Flow[list[Goal]]:
+    """What the agent is after, by priority, the highest first."""
+    return then(_look(state, kinds=[GOAL]), lambda found: list(found.goals))
+
+
+def set_emotional_state(
+    state: ShortTermState,
+    primary_emotion: str,
+    *,
+    confidence_level: float | None = None,
+    conversation_sentiment: str | None = None,
+    stress_indicators: Mapping[str, Any] | None = None,
+) -> Flow[EmotionalState]:
+    """Say which mood the agent is in, for an hour from now.
+
+    Args:
+        primary_emotion: In a word, such as `engaged`.
+        confidence_level: How sure that is, in 0…1.
+        conversation_sentiment: Such as `positive`.
+        stress_indicators: Numbers or anything else that is JSON, by name.
+
+    Raises:
+        InvalidInputError: for what is no mood; nothing was stored.
+    """
+    mood = EmotionalState(
+        primary_emotion=primary_emotion,
+        last_updated=state.now,
+        confidence_level=confidence_level,
+        conversation_sentiment=conversation_sentiment,
+        stress_indicators=stress_indicators or {},
+    )
+    return flows.set_emotional_state(state.whose, mood)
+
+
+def get_emotional_state(state: ShortTermState) -> Flow[EmotionalState | None]:
+    """The mood that the agent is in; None if it was not said within the last hour."""
+    return then(_look(state, kinds=[EMOTION]), lambda found: found.emotional_state)
+
+
+def add_spend(
+    state: ShortTermState, spent: Decimal | float, *, transaction_id: str | None = None
+) -> Flow[DailySpend]:
+    """Add to what the agent has spent today, in UTC; what that comes to.
+
+    Args:
+        spent: 0 or more, with nine decimals at most. It is added up exactly, a float as what
+            it prints as.
+        transaction_id: An id of one's own: the same transaction counts once in 24 hours.
+
+    Raises:
+        InvalidInputError: for what is no amount; nothing was added.
+    """
+    exact, once = amount(spent), label(transaction_id, "transaction_id")
+    return flows.add_spend(state.whose, exact, once, state.now)
+
+
+def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[DailySpend]:
+    """What the agent has spent on a day in UTC, today if none is given.
+
+    A day is known for 24 hours after its last transaction; nothing was spent on any other.
+    """
+    now = state.now
+    day = now.date() if date is None else checked_day(date, "date")
+    return flows.daily_spend(state.whose, day, now)
+
+
+def _look(
+    state: ShortTermState, limit: int = 0, kinds: Sequence[str] = ()
+) -> Flow[ShortTermSnapshot]:
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise InvalidTypeError(f"limit is a whole number, not {type(limit).__name__}")
+    if not 0 <= limit <= MOST_MESSAGES:
+        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {MOST_MESSAGES}")
+    return flows.look(state.whose, state.now, limit=limit, kinds=kinds)
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Those that are given."""
+    return {name: one for name, one in fields.items() if one is not None}
+
+
+class ShortTermState:
     """The conversation of a session, and an agent's tasks, goals, mood and spend.
 
     A coordinator has one, as `memory.state`. A conversation belongs to the context's session,
     everything else to its agent, in whatever project and session that is; where no name is given,
     to the session or the agent without one. Each read is one indexed statement, without a model,
-    and each change is one transaction. Every verb has an async twin.
+    and each change is one transaction. Every verb has an async twin, and is described where its
+    flow is made.
 
     Example:
         ```python
@@ -46,6 +330,23 @@ class ShortTermState(PursuingVerbs):
         ```
     """
 
+    snapshot, asnapshot = both(snapshot)
+    add_interaction, aadd_interaction = both(add_interaction, "tool")
+    get_recent_context, aget_recent_context = both(get_recent_context)
+    clear_conversation, aclear_conversation = both(clear_conversation, "tool")
+    start_task, astart_task = both(start_task, "tool")
+    update_task, aupdate_task = both(update_task, "tool")
+    close_task, aclose_task = both(close_task, "tool")
+    get_active_tasks, aget_active_tasks = both(get_active_tasks)
+    set_goal, aset_goal = both(set_goal, "tool")
+    advance_goal, aadvance_goal = both(advance_goal, "tool")
+    close_goal, aclose_goal = both(close_goal, "tool")
+    get_goals, aget_goals = both(get_goals)
+    set_emotional_state, aset_emotional_state = both(set_emotional_state, "tool")
+    get_emotional_state, aget_emotional_state = both(get_emotional_state)
+    add_spend, aadd_spend = both(add_spend, "tool")
+    get_daily_spend, aget_daily_spend = both(get_daily_spend)
+
     def __init__(self, store: TieredStore, context: MemoryContext) -> None:
         """Stand on a store; `context` says whose state it is."""
         self.context = context
@@ -55,180 +356,17 @@ class ShortTermState(PursuingVerbs):
         """Whose state it is."""
         return f"ShortTermState({self.context!r})"
 
-    def snapshot(self, limit: int = 20) -> ShortTermSnapshot:
-        """All that is going on, with up to `limit` messages, in one round trip."""
-        return self._store.run(self._look(limit, flows.KINDS))
+    @property
+    def runner(self) -> TieredStore:
+        """What runs its flows."""
+        return self._store
 
-    async def asnapshot(self, limit: int = 20) -> ShortTermSnapshot:
-        """All that is going on; see `snapshot`."""
-        return await self._store.arun(self._look(limit, flows.KINDS))
+    @property
+    def now(self) -> dt.datetime:
+        """What time it is in UTC, by the store's clock."""
+        return self._store.flows.now.astimezone(dt.UTC)
 
-    # The conversation
-
-    @traced("tool")
-    def add_interaction(
-        self,
-        role: str,
-        content: str,
-        metadata: Mapping[str, Any] | None = None,
-        *,
-        message_id: str | None = None,
-    ) -> Message:
-        """Add to the session's conversation what somebody has just said.
-
-        A conversation keeps the last hour, and of that the newest 200 messages.
-
-        Args:
-            role: Who said it, such as `user` or `assistant`.
-            content: What was said, verbatim.
-            metadata: Anything else that is JSON.
-            message_id: An id of one's own. Said again under it, as by a retry, a message is
-                replaced in its place.
-
-        Raises:
-            InvalidInputError: for what cannot be stored; nothing was.
-        """
-        return self._store.run(self._add(role, content, metadata, message_id=message_id))
-
-    @traced("tool")
-    async def aadd_interaction(
-        self, role: str, content: str, metadata: Mapping[str, Any] | None = None, **fields: Any
-    ) -> Message:
-        """Add to the session's conversation; see `add_interaction`."""
-        return await self._store.arun(self._add(role, content, metadata, **fields))
-
-    def get_recent_context(self, limit: int = 20) -> list[Message]:
-        """The session's newest messages of the last hour, oldest first; 200 at most."""
-        return list(self._store.run(self._look(limit)).messages)
-
-    async def aget_recent_context(self, limit: int = 20) -> list[Message]:
-        """The session's newest messages of the last hour; see `get_recent_context`."""
-        return list((await self._store.arun(self._look(limit))).messages)
-
-    @traced("tool")
-    def clear_conversation(self) -> int:
-        """Forget what was said in the session; how many messages."""
-        return self._store.run(flows.clear_messages(self._whose, self._now))
-
-    @traced("tool")
-    async def aclear_conversation(self) -> int:
-        """Forget what was said in the session; see `clear_conversation`."""
-        return await self._store.arun(flows.clear_messages(self._whose, self._now))
-
-    # Mood and spend
-
-    @traced("tool")
-    def set_emotional_state(
-        self,
-        primary_emotion: str,
-        *,
-        confidence_level: float | None = None,
-        conversation_sentiment: str | None = None,
-        stress_indicators: Mapping[str, Any] | None = None,
-    ) -> EmotionalState:
-        """Say which mood the agent is in, for an hour from now.
-
-        Args:
-            primary_emotion: In a word, such as `engaged`.
-            confidence_level: How sure that is, in 0…1.
-            conversation_sentiment: Such as `positive`.
-            stress_indicators: Numbers or anything else that is JSON, by name.
-
-        Raises:
-            InvalidInputError: for what is no mood; nothing was stored.
-        """
-        flow = self._set_emotional_state(
-            primary_emotion,
-            confidence_level=confidence_level,
-            conversation_sentiment=conversation_sentiment,
-            stress_indicators=stress_indicators,
-        )
-        return self._store.run(flow)
-
-    @traced("tool")
-    async def aset_emotional_state(self, primary_emotion: str, **fields: Any) -> EmotionalState:
-        """Say which mood the agent is in; see `set_emotional_state`."""
-        return await self._store.arun(self._set_emotional_state(primary_emotion, **fields))
-
-    def get_emotional_state(self) -> EmotionalState | None:
-        """The mood that the agent is in; None if it was not said within the last hour."""
-        return self._store.run(self._look(0, [flows.EMOTION])).emotional_state
-
-    async def aget_emotional_state(self) -> EmotionalState | None:
-        """The mood that the agent is in; see `get_emotional_state`."""
-        return (await self._store.arun(self._look(0, [flows.EMOTION]))).emotional_state
-
-    @traced("tool")
-    def add_spend(self, spent: Decimal | float, *, transaction_id: str | None = None) -> DailySpend:
-        """Add to what the agent has spent today, in UTC; what that comes to.
-
-        Args:
-            spent: 0 or more, with nine decimals at most. It is added up exactly, a float as what
-                it prints as.
-            transaction_id: An id of one's own: the same transaction counts once in 24 hours.
-
-        Raises:
-            InvalidInputError: for what is no amount; nothing was added.
-        """
-        return self._store.run(self._add_spend(spent, transaction_id))
-
-    @traced("tool")
-    async def aadd_spend(
-        self, spent: Decimal | float, *, transaction_id: str | None = None
-    ) -> DailySpend:
-        """Add to what the agent has spent today; see `add_spend`."""
-        return await self._store.arun(self._add_spend(spent, transaction_id))
-
-    def get_daily_spend(self, date: dt.date | None = None) -> DailySpend:
-        """What the agent has spent on a day in UTC, today if none is given.
-
-        A day is known for 24 hours after its last transaction; nothing was spent on any other.
-        """
-        return self._store.run(self._daily_spend(date))
-
-    async def aget_daily_spend(self, date: dt.date | None = None) -> DailySpend:
-        """What the agent has spent on a day; see `get_daily_spend`."""
-        return await self._store.arun(self._daily_spend(date))
-
-    def _add(
-        self,
-        role: str,
-        content: str,
-        metadata: Mapping[str, Any] | None,
-        *,
-        message_id: str | None = None,
-    ) -> Flow[Message]:
-        said = Message(
-            message_id=str(uuid4()) if message_id is None else message_id,
-            role=role,
-            content=content,
-            at=self._now,
-            metadata={} if metadata is None else metadata,
-        )
-        return flows.add_message(self._whose, said)
-
-    def _set_emotional_state(
-        self,
-        primary_emotion: str,
-        *,
-        confidence_level: float | None = None,
-        conversation_sentiment: str | None = None,
-        stress_indicators: Mapping[str, Any] | None = None,
-    ) -> Flow[EmotionalState]:
-        state = EmotionalState(
-            primary_emotion=primary_emotion,
-            last_updated=self._now,
-            confidence_level=confidence_level,
-            conversation_sentiment=conversation_sentiment,
-            stress_indicators=stress_indicators or {},
-        )
-        return flows.set_emotional_state(self._whose, state)
-
-    def _add_spend(self, spent: Decimal | float, transaction_id: str | None) -> Flow[DailySpend]:
-        exact, once = amount(spent), label(transaction_id, "transaction_id")
-        return flows.add_spend(self._whose, exact, once, self._now)
-
-    def _daily_spend(self, date: dt.date | None) -> Flow[DailySpend]:
-        now = self._now
-        day = now.date() if date is None else checked_day(date, "date")
-        return flows.daily_spend(self._whose, day, now)
+    @cached_property
+    def whose(self) -> Whose:
+        """Whose state it is, as the database names them."""
+        return Whose.of(self.context, self._store.options.bounds)

@@ -9,26 +9,43 @@ A flow is one transaction, opened at its first `Query` and committed when the fl
 together with the query that says `commit=True`, which saves a round trip. An `Embed` while a
 transaction is open is an error, so no connection ever waits for a model.
 
-A flow sees what Postgres refuses as an error raised where it yielded. It may go on after the
-error of a query that committed by itself, or undo what it did in memory and let the error pass.
-After a ConflictError nothing of its transaction is left, and it may begin `anew`. One whose model
-raises, or that is cancelled, is closed where it yielded: it may undo, and asks for nothing more.
+What goes wrong with an effect is raised where the flow yielded. After the error of a query that
+committed by itself a flow may go on; else it may undo what it did in memory and let the error pass.
+After a ConflictError nothing of its transaction is left, and it may begin `anew`. One that is
+cancelled is closed where it yielded: it may undo, and asks for nothing more.
 
-A plan yields whole flows, each a unit of work of its own, and `Ask`s that are awaited where its
-caller awaits. The same two drivers drive it.
+A `Unit` is a flow within a flow, with a transaction of its own. An `Ask` is awaited on the loop of
+whoever called, wherever the database is.
+
+`both` makes the two methods of a verb of its flow, `plain` those of one that needs none.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from functools import partial, update_wrapper
+from inspect import Parameter, signature
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import (
+    Any,
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
-from langmem_tiers.core.errors import ConflictError, DatabaseError
+from langmem_tiers.core.errors import ConflictError
+from langmem_tiers.core.tracing import RunType, traced
 
 T = TypeVar("T")
+U = TypeVar("U")
+P = ParamSpec("P")
 E = TypeVar("E")
 E_contra = TypeVar("E_contra", contravariant=True)
 Row = tuple[Any, ...]
@@ -43,10 +60,23 @@ class Embed(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """Ask a model of the caller's, by either function. Answered with what it returns."""
+    """Ask a model or a function of the caller's, by either form. Answered with what it returns."""
 
     call: Callable[[], Any]
     acall: Callable[[], Awaitable[Any]]
+
+    def ask(self) -> Any:
+        """Ask, blocking."""
+        return self.call()
+
+    async def aask(self) -> Any:
+        """Ask, awaiting."""
+        return await self.acall()
+
+
+Asking: TypeAlias = Callable[[Ask], Any]
+AsyncAsking: TypeAlias = Callable[[Ask], Awaitable[Any]]
+"""How a session asks, on the side of whoever called."""
 
 
 class Call(NamedTuple):
@@ -110,10 +140,19 @@ class Together(NamedTuple):
     flow: Callable[[Sequence[Any]], Flow[None]]
 
 
-Effect: TypeAlias = Embed | Ask | Query | Lookup | Script | Build | Together
+class Unit(NamedTuple):
+    """Run a flow as a unit of work of its own, between two transactions. Answered by its result."""
+
+    flow: Generator[Any, Any, Any]
+
+
+Effect: TypeAlias = Embed | Ask | Query | Lookup | Script | Build | Together | Unit
 Flow: TypeAlias = Generator[Effect, Any, T]
-Step: TypeAlias = Ask | Flow[Any]
-Plan: TypeAlias = Generator[Step, Any, T]
+
+
+def unit(flow: Flow[T]) -> Flow[T]:
+    """A flow within a flow: its result, or its error, once its own transaction has ended."""
+    return cast("T", (yield Unit(flow)))
 
 
 class Session(Protocol[E_contra]):
@@ -144,6 +183,11 @@ class AsyncSession(Protocol[E_contra]):
     ) -> None: ...
     async def perform(self, effect: E_contra, /) -> Any:
         """Do what a flow asked for."""
+
+
+def then(flow: Flow[T], made: Callable[[T], U]) -> Flow[U]:
+    """What is `made` of a flow's result."""
+    return made((yield from flow))
 
 
 AT_ONCE = 4_000
@@ -188,7 +232,7 @@ def anew(flow: Callable[[], Flow[T]]) -> Flow[T]:
 
 
 def run(flow: Generator[E, Any, T], session: Session[E]) -> T:
-    """Drive a flow or a plan to its result, blocking on every effect."""
+    """Drive a flow to its result, blocking on every effect."""
     with session:
         resume: Callable[[Any], E] = flow.send
         answer: Any = None
@@ -202,14 +246,14 @@ def run(flow: Generator[E, Any, T], session: Session[E]) -> T:
                     answer = None  # an error kept here would keep this frame in turn
                 try:
                     resume, answer = flow.send, session.perform(effect)
-                except DatabaseError as error:
+                except Exception as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
                     resume, answer = flow.throw, error
         finally:
             flow.close()
 
 
 async def arun(flow: Generator[E, Any, T], session: AsyncSession[E]) -> T:
-    """Drive a flow or a plan to its result, awaiting every effect."""
+    """Drive a flow to its result, awaiting every effect."""
     async with session:
         resume: Callable[[Any], E] = flow.send
         answer: Any = None
@@ -223,7 +267,99 @@ async def arun(flow: Generator[E, Any, T], session: AsyncSession[E]) -> T:
                     answer = None  # an error kept here would keep this frame in turn
                 try:
                     resume, answer = flow.send, await session.perform(effect)
-                except DatabaseError as error:
+                except Exception as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
                     resume, answer = flow.throw, error
         finally:
             flow.close()
+
+
+class Runs(Protocol):
+    """What runs flows, whichever way it was opened."""
+
+    def run(self, flow: Flow[T], /) -> T:
+        """Run a flow, blocking."""
+        ...
+
+    async def arun(self, flow: Flow[T], /) -> T:
+        """Run a flow, awaiting."""
+        ...
+
+
+class Driven(Protocol):
+    """What has verbs: it knows what runs their flows."""
+
+    @property
+    def runner(self) -> Runs:
+        """What runs its flows."""
+        ...
+
+
+S = TypeVar("S", bound=Driven)
+
+
+def both(
+    verb: Callable[Concatenate[S, P], Flow[T]], run_type: RunType | None = None
+) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
+    """The two methods of a verb, one that blocks and one that is awaited, of the flow it makes.
+
+    A verb is a function of its object that checks what it is given and returns a flow; one that is
+    a method itself has a `_` before its name. With a `run_type` its calls are traced.
+
+    Example:
+        ```python
+        class MemoryCoordinator:
+            store, astore = both(remembering.store)
+        ```
+    """
+
+    def blocking(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        return self.runner.run(verb(self, *args, **options))
+
+    async def awaited(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        return await self.runner.arun(verb(self, *args, **options))
+
+    methods = _named(blocking, verb, ""), _named(awaited, verb, "a")
+    if run_type is None:
+        return methods
+    return traced(run_type)(methods[0]), traced(run_type)(methods[1])
+
+
+def plain(
+    verb: Callable[Concatenate[U, P], T],
+) -> tuple[Callable[Concatenate[U, P], T], Callable[Concatenate[U, P], Coroutine[Any, Any, T]]]:
+    """The two methods of a verb that asks for nothing and writes nothing; see `both`."""
+
+    def blocking(self: U, /, *args: P.args, **options: P.kwargs) -> T:
+        return verb(self, *args, **options)
+
+    async def awaited(self: U, /, *args: P.args, **options: P.kwargs) -> T:
+        return verb(self, *args, **options)
+
+    return _named(blocking, verb, ""), _named(awaited, verb, "a")
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _named(method: Method, verb: Callable[..., Any], prefix: str) -> Method:
+    """A method that tracebacks, `help` and `inspect.signature` know by the name of its verb."""
+    name = prefix + verb.__name__.removeprefix("_")
+    plain: Any = method
+    update_wrapper(plain, verb)
+    del plain.__wrapped__
+    plain.__name__ = name
+    plain.__code__ = plain.__code__.replace(co_name=name)
+    whole = signature(verb)
+    first, *rest = whole.parameters.values()
+    answer = str(whole.return_annotation)
+    answer = answer.removeprefix("Flow[").removesuffix("]") if answer.startswith("Flow") else answer
+    plain.__signature__ = whole.replace(
+        parameters=[
+            first.replace(
+                name="self", kind=Parameter.POSITIONAL_OR_KEYWORD, annotation=Parameter.empty
+            ),
+            *rest,
+        ],
+        return_annotation=answer,
+    )
+    return method

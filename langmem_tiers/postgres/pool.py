@@ -23,7 +23,7 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.postgres import sql
 from langmem_tiers.postgres.connection import AsyncConnection, Connection, translated
-from langmem_tiers.postgres.flow import Query, Together, arun, run
+from langmem_tiers.postgres.flow import Asking, AsyncAsking, Query, Together, arun, run
 from langmem_tiers.postgres.group_commit import AsyncGroupCommit, GroupCommit
 from langmem_tiers.postgres.lookups import AsyncLookups, Lookups
 from langmem_tiers.postgres.session import AsyncSession, Session
@@ -260,9 +260,9 @@ class Database:
             self.pool = fresh
         lost.close()
 
-    def session(self) -> Session:
-        """A new unit of work."""
-        return Session(self)
+    def session(self, ask: Asking | None = None) -> Session:
+        """A new unit of work; see `Session`."""
+        return Session(self, ask)
 
     def _write(self, together: Sequence[Together]) -> None:
         flow = together[0].flow([one.item for one in together])
@@ -352,9 +352,9 @@ class AsyncDatabase:
             self.pool = fresh
         await lost.close()
 
-    def session(self) -> AsyncSession:
-        """A new unit of work."""
-        return AsyncSession(self)
+    def session(self, ask: AsyncAsking | None = None) -> AsyncSession:
+        """A new unit of work; see `AsyncSession`."""
+        return AsyncSession(self, ask)
 
     async def _write(self, together: Sequence[Together]) -> None:
         flow = together[0].flow([one.item for one in together])

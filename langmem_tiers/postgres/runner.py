@@ -7,19 +7,20 @@ import inspect
 import os
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from langmem_tiers.core.daemons import Daemons
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.postgres.embedded import EmbeddedPostgres
-from langmem_tiers.postgres.flow import Ask, Flow, Plan, Step, arun, run
+from langmem_tiers.postgres.flow import Ask, Flow, arun, run
 from langmem_tiers.postgres.pool import AsyncDatabase, Database, Target
 
 T = TypeVar("T")
 
+_IN_USE = "the store was closed while it was in use"
 _CLOSED = "the store is closed: open it first"
 _ASIDE = Daemons(4)
 """Where flows run that nobody waits for; four at a time, as most of their time is a model's."""
@@ -177,31 +178,36 @@ class Runner:
         if self._database is None:
             self.refuse_own_loop()
             if self._adatabase is not None and self._loop is not None:
-                return asyncio.run_coroutine_threadsafe(self.arun(flow), self._loop).result()
+                return self._hand_over(flow, lambda ask: asyncio.to_thread(ask.call)).result()
             self.open()
         return run(flow, self._sync().session())
 
     async def arun(self, flow: Flow[T]) -> T:
-        """Run a flow, awaiting."""
+        """Run a flow, awaiting; what it asks for is awaited on the caller's loop."""
         self._forget_what_is_gone()
-        if self._database is not None:
-            return await asyncio.to_thread(run, flow, self._database.session())
-        if self._adatabase is None:
+        if self._database is None and self._adatabase is None:
             await self.aopen()
         if self._adatabase is None or self._loop is None:
-            return await asyncio.to_thread(self.run, flow)
+            return await self._in_thread(flow)
         if asyncio.get_running_loop() is self._loop:
             return await arun(flow, self._adatabase.session())
-        handed_over = asyncio.run_coroutine_threadsafe(self.arun(flow), self._loop)
-        return await asyncio.wrap_future(handed_over)
+        loop = asyncio.get_running_loop()
+        return await asyncio.wrap_future(
+            self._hand_over(flow, lambda ask: asyncio.wrap_future(_asked(ask, loop)))
+        )
 
-    def run_plan(self, plan: Plan[T]) -> T:
-        """Run a plan, blocking."""
-        return run(plan, _Steps(self))
+    def _hand_over(self, flow: Flow[T], ask: Callable[[Ask], Awaitable[Any]]) -> Future[T]:
+        """Run a flow on the loop that the store was opened on."""
+        database, loop = self._adatabase, self._loop
+        if database is None or loop is None:
+            raise asyncio.InvalidStateError(_IN_USE)
+        return asyncio.run_coroutine_threadsafe(arun(flow, database.session(ask)), loop)
 
-    async def arun_plan(self, plan: Plan[T]) -> T:
-        """Run a plan, awaiting; what it asks for is awaited on this loop."""
-        return await arun(plan, _AsyncSteps(self))
+    async def _in_thread(self, flow: Flow[T]) -> T:
+        """Run a flow on a blocking database, in a thread."""
+        loop = asyncio.get_running_loop()
+        session = self._sync().session(lambda ask: _asked(ask, loop).result())
+        return await asyncio.to_thread(run, flow, session)
 
     def aside(self, flow: Flow[T], on: Daemons = _ASIDE) -> Future[T]:
         """Begin a flow that nobody waits for, on the store's own loop or on a thread of its own.
@@ -224,7 +230,7 @@ class Runner:
 
     def _sync(self) -> Database:
         if self._database is None:
-            raise asyncio.InvalidStateError("the store was closed while it was in use")
+            raise asyncio.InvalidStateError(_IN_USE)
         return self._database
 
     def _started(self) -> Target:
@@ -237,36 +243,9 @@ class Runner:
             self._server.stop()
 
 
-class _Steps:
-    """What a plan is driven on: each of its flows is a unit of work of its own."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def perform(self, step: Step, /) -> Any:
-        return step.call() if isinstance(step, Ask) else self._runner.run(step)
-
-
-class _AsyncSteps:
-    """The same, awaited."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
-
-    async def perform(self, step: Step, /) -> Any:
-        return await (step.acall() if isinstance(step, Ask) else self._runner.arun(step))
+def _asked(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:
+    """Ask on a loop, from another thread."""
+    return asyncio.run_coroutine_threadsafe(ask.aask(), loop)
 
 
 def _twin() -> str:

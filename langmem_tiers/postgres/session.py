@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from langmem_tiers.postgres import models
 from langmem_tiers.postgres.connection import (
     ENDED,
     AsyncConnection,
@@ -31,6 +30,8 @@ from langmem_tiers.postgres.connection import (
 )
 from langmem_tiers.postgres.flow import (
     Ask,
+    Asking,
+    AsyncAsking,
     Build,
     Call,
     Effect,
@@ -40,6 +41,9 @@ from langmem_tiers.postgres.flow import (
     Rows,
     Script,
     Together,
+    Unit,
+    arun,
+    run,
 )
 
 if TYPE_CHECKING:
@@ -50,15 +54,18 @@ _ATTEMPTS = 5
 
 def _refuse_open(transaction_open: bool) -> None:  # noqa: FBT001 - the one fact it looks at
     if transaction_open:
-        raise RuntimeError("a flow asks models outside its transaction: no connection waits")
+        raise RuntimeError(
+            "a flow asks models, and runs others, outside its transaction: no connection waits"
+        )
 
 
 class Session:
     """A unit of work on a blocking connection, taken only while a query needs it."""
 
-    def __init__(self, database: Database) -> None:
-        """Hold the database; nothing is opened yet."""
+    def __init__(self, database: Database, ask: Asking | None = None) -> None:
+        """Hold the database; nothing is opened yet. `ask` asks on the caller's side."""
         self._database = database
+        self._ask = ask or Ask.ask
         self._pool = database.pool
         self._conn: Connection | None = None
         self._open = False
@@ -88,9 +95,9 @@ class Session:
 
     def perform(self, effect: Effect, /) -> Any:
         """Do what a flow asked for."""
-        if isinstance(effect, Embed | Ask):
+        if isinstance(effect, Embed | Ask | Unit):
             _refuse_open(self._open)
-            return models.perform(effect, self._database.target)
+            return self._outside(effect)
         if isinstance(effect, Together):
             return self._database.writes.join(effect)
         if isinstance(effect, Lookup):
@@ -103,6 +110,17 @@ class Session:
             return self._query(effect)
         except (psycopg.Error, PoolTimeout) as error:
             raise interruption(error) or translated(error, effect) from error
+
+    def _outside(self, effect: Embed | Ask | Unit) -> Any:
+        """Do what is done outside of any transaction."""
+        if isinstance(effect, Ask):
+            return self._ask(effect)
+        if isinstance(effect, Unit):
+            return run(effect.flow, Session(self._database, self._ask))
+        model = self._database.target.embedder()
+        if effect.purpose == "documents":
+            return model.embed_documents(list(effect.texts))
+        return [model.embed_query(text) for text in effect.texts]
 
     def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
@@ -227,9 +245,10 @@ class Session:
 class AsyncSession:
     """The same unit of work on an asynchronous connection."""
 
-    def __init__(self, database: AsyncDatabase) -> None:
-        """Hold the database; nothing is opened yet."""
+    def __init__(self, database: AsyncDatabase, ask: AsyncAsking | None = None) -> None:
+        """Hold the database; nothing is opened yet. `ask` asks on the caller's side."""
         self._database = database
+        self._ask = ask or Ask.aask
         self._pool = database.pool
         self._conn: AsyncConnection | None = None
         self._open = False
@@ -259,9 +278,9 @@ class AsyncSession:
 
     async def perform(self, effect: Effect, /) -> Any:
         """Do what a flow asked for."""
-        if isinstance(effect, Embed | Ask):
+        if isinstance(effect, Embed | Ask | Unit):
             _refuse_open(self._open)
-            return await models.aperform(effect, self._database.target)
+            return await self._outside(effect)
         if isinstance(effect, Together):
             return await self._database.writes.join(effect)
         if isinstance(effect, Lookup):
@@ -274,6 +293,17 @@ class AsyncSession:
             return await self._query(effect)
         except (psycopg.Error, PoolTimeout) as error:
             raise interruption(error) or translated(error, effect) from error
+
+    async def _outside(self, effect: Embed | Ask | Unit) -> Any:
+        """Do what is done outside of any transaction."""
+        if isinstance(effect, Ask):
+            return await self._ask(effect)
+        if isinstance(effect, Unit):
+            return await arun(effect.flow, AsyncSession(self._database, self._ask))
+        model = self._database.target.embedder()
+        if effect.purpose == "documents":
+            return await model.aembed_documents(list(effect.texts))
+        return [await model.aembed_query(text) for text in effect.texts]
 
     async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""

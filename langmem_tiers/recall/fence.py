@@ -7,11 +7,10 @@ from typing import Final
 from unicodedata import normalize
 
 from langmem_tiers.core import prompts
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import Recollection, Source
 from langmem_tiers.core.prompts import RECALLED_ONE, RECALLED_ORIGIN, UNKNOWN_SPEAKER
+from langmem_tiers.core.reading import unseen
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.reading import unseen
 
 _TAGS: Final = {
     tag

@@ -124,7 +124,7 @@ class _Prepared:
     vector: PackedVector | None
 
 
-def recall(
+def answers(
     asks: Sequence[Inquiry], reader: Reader, moment: Moment, ann_tiers: Sequence[Tier] = ()
 ) -> Flow[list[Recalled]]:
     """Answer questions, all in one round trip; an empty one gets the newest first."""
@@ -137,17 +137,17 @@ def recall(
         for ask in asks
     ]
     wanted = [one for one in prepared if one.ask.limit and one.ask.max_tokens != 0]
-    answers: list[list[Row]] = []
+    found: list[list[Row]] = []
     if wanted:
         calls = [_call(one, reader.options, moment, ann_tiers) for one in wanted]
         settings = _settings(calls, reader)
-        answers = (yield Query((*settings, *calls), commit=True))[len(settings) :]
-    by_ask = dict(zip(map(id, wanted), answers, strict=True))
+        found = (yield Query((*settings, *calls), commit=True))[len(settings) :]
+    by_ask = dict(zip(map(id, wanted), found, strict=True))
     ranked = [_ranked(one, by_ask.get(id(one), []), reader, moment) for one in prepared]
     best = yield from _ordered_again(asks, [memories for _, memories in ranked], reader)
     return [
-        _cut(memories, found, ask, reader)
-        for ask, memories, (found, _) in zip(asks, best, ranked, strict=True)
+        _cut(memories, rows, ask, reader)
+        for ask, memories, (rows, _) in zip(asks, best, ranked, strict=True)
     ]
 
 

@@ -10,27 +10,38 @@ the end, and is recalled, makes room for itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Moment
+from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.room import Evicted, incoming, making_room, standing_calls
-from langmem_tiers.remember.trust import SPOKEN_FOR, THRESHOLD, derived_trust
-
-if TYPE_CHECKING:
-    from langmem_tiers.store.write import Write
-
-QUARANTINED = "quarantined"
-"""The state of a memory that is stored and not recalled until somebody releases it."""
+from langmem_tiers.remember.room import (
+    Evicted,
+    evicted_calls,
+    incoming,
+    making_room,
+    standing_calls,
+)
+from langmem_tiers.remember.trust import SPOKEN_FOR, derived_trust
+from langmem_tiers.store.flows import StoreFlows
+from langmem_tiers.store.write import (
+    Write,
+    Writing,
+    carry_out,
+    delete_calls,
+    embed,
+    keys_of,
+    last_writes,
+    lock_writes,
+)
 
 
 @dataclass(frozen=True)
@@ -74,10 +85,87 @@ class _Origin(NamedTuple):
 
 
 def needs_admission(writes: Sequence[Write]) -> bool:
-    """Whether anything is to be looked at once the keys are locked."""
+    """Whether anything is to be looked at once the keys are locked, or said of what was put."""
     return any(
-        one.sources or one.held or one.rooms or (one.named and one.value is not None)
+        one.sources
+        or one.held
+        or one.rooms
+        or one.awaits_review
+        or (one.named and one.value is not None)
         for one in writes
+    )
+
+
+def write(writes: Sequence[Write], store: StoreFlows) -> Flow[Applied]:
+    """Put and delete what was checked already, all or nothing; what was written in the end."""
+    last = last_writes(writes)
+    if not last:
+        return Applied()
+    yield from store.refresh_state()
+    writing = Writing(last, (yield from embed(last, store.options)), store.moment())
+    if needs_admission(last):
+        return (yield from apply(writing, options=store.options))
+    yield store.together(writing)
+    return Applied(last)
+
+
+def apply(
+    writing: Writing,
+    *,
+    options: StoreOptions,
+    tier: Tier | None = None,
+    locked: bool = False,
+    further: Callable[[Applied], Sequence[Call]] = lambda _: (),
+) -> Flow[Applied]:
+    """Admit writes and carry them out, all or none; `locked` if their keys are already.
+
+    The calls that are to be made `further` of what was written follow in the same transaction. What
+    is quarantined and would replace a memory that is trusted more is left out: the answer says what
+    was written and what was refused.
+
+    Raises:
+        TierConflictError: if `tier` is given and a key lives in another one.
+        InvalidInputError: if what a memory is said to be derived from is gone by now, or came
+            from it.
+    """
+    writes = writing.writes
+    lock = () if locked else (lock_writes(writes, options),)
+    applied = Applied(writes)
+    if needs_admission(writes):
+        applied = yield from admitted(writes, lock, writing.moment)
+        lock = ()
+    yield from carry_out_admitted(
+        writing, applied, options=options, tier=tier, lock=lock, further=further(applied)
+    )
+    return applied
+
+
+def carry_out_admitted(
+    writing: Writing,
+    applied: Applied,
+    *,
+    options: StoreOptions,
+    tier: Tier | None = None,
+    lock: Sequence[Call] = (),
+    further: Sequence[Call] = (),
+) -> Flow[None]:
+    """Carry out what was admitted: what makes room goes first, and what is held is held."""
+    now, puts = writing.moment.now, [one for one in applied.writes if one.value is not None]
+    leaving = [
+        Write(place=one.memory.place, key=one.memory.key, value=None) for one in applied.evicted
+    ]
+    yield from carry_out(
+        writing._replace(writes=applied.writes),
+        options=options,
+        tier=tier,
+        lock=lock,
+        before=(*evicted_calls(applied.evicted, now), *delete_calls(leaving, TIERS)),
+        after=(
+            *quarantine_calls(puts, now),
+            *awaiting_calls(puts),
+            *_derive_calls(puts, now),
+            *further,
+        ),
     )
 
 
@@ -210,13 +298,23 @@ def awaiting_calls(puts: Sequence[Write]) -> list[Call]:
     ]
 
 
-def keys_of(writes: Sequence[Write]) -> dict[str, list[str]]:
-    """The parameters that name these memories."""
-    return {
-        "tenants": [one.place.tenant for one in writes],
-        "namespaces": [one.place.namespace for one in writes],
-        "keys": [one.key for one in writes],
-    }
+def _derive_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
+    """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
+    derived = [one for one in puts if one.sources]
+    for tenant in sorted({one.place.tenant for one in derived}):
+        mine = [one for one in derived if one.place.tenant == tenant]
+        events = {(one.place, one.key): str(uuid4()) for one in mine}
+        pairs = [(one, place, key) for one in mine for place, key in one.sources]
+        params = {
+            **keys_of([one for one, _, _ in pairs]),
+            "tenant": tenant,
+            "source_namespaces": [place.namespace for _, place, _ in pairs],
+            "source_keys": [key for _, _, key in pairs],
+            "events": [events[one.place, one.key] for one, _, _ in pairs],
+            "now": now,
+        }
+        yield Call("derive", params)
+        yield Call("doubt", {"tenant": tenant, "ids": [], "events": [*events.values()]})
 
 
 def _check_changing(

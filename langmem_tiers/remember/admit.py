@@ -11,13 +11,14 @@ from uuid import NAMESPACE_OID, uuid5
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import (
     ReviewResult,
+    Source,
     StoreResult,
     Tier,
 )
 from langmem_tiers.core.namespaces import Place, check_key
 from langmem_tiers.postgres.flow import Flow, apart, extent
 from langmem_tiers.remember.admission import Applied
-from langmem_tiers.remember.candidate import Candidate, Known, Source
+from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import (
     DEFAULT_POLICY,
     Decision,
@@ -36,8 +37,8 @@ from langmem_tiers.remember.new import (
     normalised_tags,
 )
 from langmem_tiers.remember.review import Panel, Reviewers, backed, reviewed
-from langmem_tiers.remember.room import Room, rooms_of
-from langmem_tiers.store.write import Write
+from langmem_tiers.remember.room import rooms_of
+from langmem_tiers.store.write import Room, Write
 
 SAME_KEY = "replaces: what was stored under the same key in this call is not quarantined"
 """Why something held is not stored."""

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Source(StrEnum):
-    """Where a text comes from; other names may be used, and are trusted as `unknown` is."""
-
-    USER = "user"
-    SYSTEM = "system"
-    AGENT = "agent"
-    TOOL = "tool"
-    WEB = "web"
-    UNKNOWN = "unknown"
+from langmem_tiers.core.memory import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from string import ascii_lowercase
 from typing import Final
 from urllib.parse import unquote
 
-from langmem_tiers.remember.reading import visible
+from langmem_tiers.core.reading import visible
 
 _LOOK_ALIKE: Final = str.maketrans(
     "абвгдеёзіїјкмнорстухѕһԁԛԝɡαβεηικνορτυχӏ",

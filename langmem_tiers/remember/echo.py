@@ -12,17 +12,17 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import category
 
+from langmem_tiers.core.reading import listed, spaced
 from langmem_tiers.remember.candidate import Known
-from langmem_tiers.remember.reading import spaced
 
 _TAG: Final = re.compile(r"</?[a-z_]+(?: [a-z_]+=\"[^\"<]*\")*>")
 _SENTENCE: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
 _TOKEN: Final = re.compile(r"(?<!\w)-(?=\d)|\w+(?:['.]\w+)*|[^\w\s]")
 _MEANT: Final = frozenset("-%#&@/")
 """Punctuation without which a text says something else."""
-_NEGATIONS: Final = frozenset(
+_NEGATIONS: Final = listed(
     "not no never none nobody nothing nor without cannot nicht kein nie ohne pas jamais sans nunca "
-    "sin non нет не".split()
+    "sin non нет не"
 )
 _FRAME: Final = 6
 """Words that may stand before what is repeated: "As I recall, …"."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 from unicodedata import normalize
 
-from langmem_tiers.remember.candidate import Source
+from langmem_tiers.core.memory import Source
 from langmem_tiers.remember.disguises import conceals, hidden_in, plain
 from langmem_tiers.remember.likeness import Voice, likeness
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from langmem_tiers.core.config import StoreOptions, lexical_text
-from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
+from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Source, Tier
 from langmem_tiers.core.namespaces import Place, elsewhere, encode
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import AT_ONCE, Call, Flow, Query, Row, apart, extent
-from langmem_tiers.remember.candidate import Candidate, Known, Source
+from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.echo import echo_of
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.new import NewMemory, recalled_texts, to_write

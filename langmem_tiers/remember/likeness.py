@@ -16,7 +16,7 @@ from importlib.resources import files
 from itertools import islice, pairwise
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from langmem_tiers.remember.reading import spaced
+from langmem_tiers.core.reading import spaced
 
 Voice: TypeAlias = Literal["user", "agent", "outside"]
 """Whose word a text is: a user's, an agent's, or that of anybody else."""

@@ -19,9 +19,9 @@ from langmem_tiers.core.prompts import (
     PATTERNS_RELEVANCE,
     PATTERNS_STORAGE,
 )
+from langmem_tiers.core.reading import ends_of, listed, words
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.instructs import instructions_in
-from langmem_tiers.remember.reading import ends_of, listed, words
 from langmem_tiers.remember.review import BEST, INJECTION, Reviewer, Reviewers
 from langmem_tiers.remember.trivial import triviality
 

@@ -5,24 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.postgres.flow import Call, Row
 from langmem_tiers.remember.capacity import Standing, evictions
-
-if TYPE_CHECKING:
-    from langmem_tiers.store.write import Write
-
-
-class Room(NamedTuple):
-    """How many memories a place holds: of one type, or of any in one tier."""
-
-    most: int
-    memory_type: str | None = None
-    tier: Tier | None = None
+from langmem_tiers.store.write import Room, Write
 
 
 class Held(NamedTuple):

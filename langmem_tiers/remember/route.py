@@ -6,9 +6,8 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from langmem_tiers.core.memory import Destination
-from langmem_tiers.remember.candidate import Source
-from langmem_tiers.remember.reading import ends_of
+from langmem_tiers.core.memory import Destination, Source
+from langmem_tiers.core.reading import ends_of
 
 _INTENDED: Final = re.compile(
     r"\b(?:to-?do|later|need(?:s)? to|plan(?:s|ned|ning)? to|remind(?:er)?|don't forget|must not forget"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from langmem_tiers.remember.reading import LOOKED_AT, ends_of, visible, words
+from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 
 _SPECIFIED: Final = frozenset(("hi", "hello", "hi there"))
 """What specifications name as trivial: "Hi there" is amplihack's and the orchestrator's example."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.remember.candidate import Source
+from langmem_tiers.core.memory import THRESHOLD, Source
 
 SOURCES: Final[Mapping[str, float]] = {
     Source.USER: 1.0,
@@ -23,9 +23,6 @@ SOURCES: Final[Mapping[str, float]] = {
     Source.UNKNOWN: 0.4,
 }
 """What is trusted how far: who answers for what is said, and how easily another could say it."""
-
-THRESHOLD: Final = 0.3
-"""Below it a memory is quarantined: all sources are above it, what instructs its reader is not."""
 
 SPOKEN_FOR: Final = 0.7
 """From this trust on (users, operators, agents), what is said again is kept as evidence of its own,

@@ -15,10 +15,9 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.memory import Moment, ReviewResult
+from langmem_tiers.core.memory import QUARANTINED, Moment, ReviewResult
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.remember.admission import QUARANTINED
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.review import Panel, instructing, reviewed

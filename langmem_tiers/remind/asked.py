@@ -49,11 +49,21 @@ def checked_statuses(status: Any) -> list[Status]:
     """Statuses by their names; what is open if None."""
     if status is None:
         return list(OPEN)
-    several = [status] if isinstance(status, str) else list(status)
+    return [Status(one) for one in _known(status, tuple(Status), "status")]
+
+
+def checked_kinds(kinds: Any) -> frozenset[str] | None:
+    """The kinds of triggers that are asked for; None is all."""
+    return None if kinds is None else frozenset(_known(kinds, KINDS, "kind"))
+
+
+def _known(given: Any, names: Sequence[str], what: str) -> list[str]:
+    """One of these names, or several of them."""
+    several = [given] if isinstance(given, str) else list(given)
     for one in several:
-        if one not in tuple(Status):
-            raise InvalidInputError(f"there is no status {short(one)}: use {', '.join(Status)}")
-    return [Status(one) for one in several]
+        if one not in names:
+            raise InvalidInputError(f"there is no {what} {short(one)}: use {', '.join(names)}")
+    return several
 
 
 def checked_query(query: object) -> str | None:
@@ -88,17 +98,6 @@ def _call(tool: Any) -> ToolCall:
 def _name(tool: str) -> str:
     utf8_bytes(tool, "name of the tool")
     return tool
-
-
-def checked_kinds(kinds: Any) -> frozenset[str] | None:
-    """The kinds of triggers that are asked for; None is all."""
-    if kinds is None:
-        return None
-    several = [kinds] if isinstance(kinds, str) else list(kinds)
-    for one in several:
-        if one not in KINDS:
-            raise InvalidInputError(f"there is no kind {short(one)}: use {', '.join(KINDS)}")
-    return frozenset(several)
 
 
 def checked_predicates(predicates: object) -> Predicates:

@@ -17,10 +17,11 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.remember.admission import Applied
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row
+from langmem_tiers.remember.admission import Applied, apply
 from langmem_tiers.remind.cue import features
 from langmem_tiers.remind.intentions import (
+    OPEN,
     PRIORITIES,
     STORED_AS,
     Intention,
@@ -30,6 +31,7 @@ from langmem_tiers.remind.intentions import (
     Status,
     refuse_cycles,
 )
+from langmem_tiers.remind.judging import CueJudge
 from langmem_tiers.remind.triggers import (
     At,
     BeforeTool,
@@ -40,13 +42,10 @@ from langmem_tiers.remind.triggers import (
     of_json,
     to_json,
 )
-from langmem_tiers.store.write import Write, Writing, apply, embed, lock_writes
+from langmem_tiers.store.write import Write, Writing, embed, lock_writes
 
 LOCK = "\0intentions"
 """The key that intentions of a tenant lock which come after others: no two make a circle."""
-
-KEPT = timedelta(days=30)
-"""How long what is over is still listed: our own choice."""
 
 _PAGE = 200
 _TRIES = 20
@@ -66,7 +65,7 @@ class NewIntention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembering:
+class Here:
     """Where and when: what each of these flows needs to know."""
 
     context: MemoryContext
@@ -87,7 +86,7 @@ class Remembering:
         }
 
 
-def intend(one: NewIntention, here: Remembering) -> Flow[Applied]:
+def intend(one: NewIntention, here: Here) -> Flow[Applied]:
     """Store a memory and its intention, in one transaction; neither if the memory is refused.
 
     Raises:
@@ -100,14 +99,13 @@ def intend(one: NewIntention, here: Remembering) -> Flow[Applied]:
         yield from apply(
             Writing([one.write], vectors, here.moment),
             options=here.options,
-            tier=None,
             locked=bool(one.after),
             further=lambda applied: [_intend_call(one, here)] if applied.writes else [],
         )
     )
 
 
-def _check_needs(one: NewIntention, here: Remembering) -> Flow[None]:
+def _check_needs(one: NewIntention, here: Here) -> Flow[None]:
     """Refuse to need what is not intended, or would come after this; locks the keys first."""
     tenant, place = here.context.root, one.write.place
     lock = lock_writes([one.write], here.options, [(tenant, "", LOCK)])
@@ -125,7 +123,7 @@ def _check_needs(one: NewIntention, here: Remembering) -> Flow[None]:
     refuse_cycles(rows[0][2], one.after, {row[0]: row[1] for row in rows})
 
 
-def _intend_call(one: NewIntention, here: Remembering) -> Call:
+def _intend_call(one: NewIntention, here: Here) -> Call:
     trigger, now = one.trigger, here.moment.now
     at = getattr(trigger, "moment", None)
     params = {
@@ -168,11 +166,18 @@ class Due(NamedTuple):
 
 
 def remind(
-    occasion: Occasion, here: Remembering, *, limit: int, seconds: float | None, holder: str | None
+    occasion: Occasion,
+    here: Here,
+    *,
+    limit: int,
+    seconds: float | None,
+    holder: str | None,
+    judge: CueJudge | None = None,
 ) -> Flow[list[Reminder]]:
     """Raise what is due, in order: leased for so many seconds, or delivered without them.
 
-    What the holder was given before and still holds is given again, and nothing else.
+    What the holder was given before and still holds is given again, and nothing else. A judge says
+    which cues are shown, of those whose anchors the query holds.
     """
     if holder is not None:
         again = yield from _held_by(holder, here)
@@ -180,7 +185,7 @@ def remind(
             return again
     until = None if seconds is None else here.moment.now + timedelta(seconds=seconds)
     for _ in range(_TRIES):
-        due = yield from _due(occasion, here, limit)
+        due = yield from _due(occasion, here, limit, judge)
         if not due:
             return []
         raising = {**here.params, "ids": due, "holder": holder, "leased_until": until}
@@ -196,72 +201,86 @@ def _in_order(rows: Sequence[Row]) -> list[Reminder]:
 
 
 def _reminder(row: Row) -> Reminder:
-    one, rank, due_at, fence, trigger, until, tier, tenant, namespace, key, value = row
+    one, rank, due_at, fence, trigger, until, *memory = row
     return Reminder(
-        key=key,
-        namespace=decode(tenant, namespace),
-        tier=Tier(tier),
-        content=content_of(value),
-        value=value,
-        priority=PRIORITIES[rank],
-        trigger=of_json(trigger),
+        **_intended(memory, rank, trigger),
         due_at=due_at,
         token=f"{one}.{fence}",
         leased_until=until,
     )
 
 
-def _held_by(holder: str, here: Remembering) -> Flow[list[Reminder]]:
+def _intended(memory: Sequence[Any], rank: int, trigger: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reminder and an intention both say."""
+    tier, tenant, namespace, key, value = memory
+    return {
+        "key": key,
+        "namespace": decode(tenant, namespace),
+        "tier": Tier(tier),
+        "content": content_of(value),
+        "value": value,
+        "priority": PRIORITIES[rank],
+        "trigger": of_json(trigger),
+    }
+
+
+def _held_by(holder: str, here: Here) -> Flow[list[Reminder]]:
     (rows,) = yield Query((Call("raised_for", {**here.params, "holder": holder}),), commit=True)
     return _in_order(rows)
 
 
-def _due(occasion: Occasion, here: Remembering, limit: int) -> Flow[list[int]]:
+def _due(occasion: Occasion, here: Here, limit: int, judge: CueJudge | None) -> Flow[list[int]]:
     """The ids of the first that are due, page by page."""
     found: list[int] = []
     place, size = _FIRST, max(_PAGE, limit)
-    asked = {**here.params, **_asked(occasion), "limit": size}
+    asked = {**here.params, **_found_by(occasion), "limit": size}
     while len(found) < limit:
-        params = {
-            **asked,
-            "after_priority": place.rank,
-            "after_due": place.due_at,
-            "after_id": place.id,
-        }
-        (rows,) = yield Query((Call("due_intentions", params),), commit=True)
+        after = {"after_priority": place.rank, "after_due": place.due_at, "after_id": place.id}
+        (rows,) = yield Query((Call("due_intentions", {**asked, **after}),), commit=True)
         page = [Due(*row) for row in rows]
-        found += [one.id for one in page if one.is_met(occasion)]
+        judged = yield from _judged(page, occasion, judge)
+        found += [one.id for one in page if one.is_met(judged)]
         if len(page) < size:
             break
         place = page[-1].place
     return found[:limit]
 
 
-def _asked(occasion: Occasion) -> dict[str, Any]:
+def _judged(page: Sequence[Due], occasion: Occasion, judge: CueJudge | None) -> Flow[Occasion]:
+    """The occasion with what a judge says of all cues that may be shown, in one request."""
+    query = occasion.query
+    if judge is None or query is None:
+        return occasion
+    triggers, held = (of_json(one.trigger) for one in page), features(query)
+    cues = sorted({one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}})
+    if not cues:
+        return occasion
+    shown: frozenset[str] = yield Ask(
+        lambda: judge.call(query, cues), lambda: judge.acall(query, cues)
+    )
+    return occasion._replace(shown=shown)
+
+
+def _found_by(occasion: Occasion) -> dict[str, Any]:
     """What may meet a trigger, by the names that intentions are found by."""
-    words = [] if occasion.query is None else sorted(features(occasion.query))
+    said, kinds = occasion.query is not None, occasion.kinds
+    words = sorted(features(occasion.query or ""))
     names = {
-        When.kind: [] if occasion.query is None else [When.FOUND_BY_ALL, *words],
+        When.kind: [When.FOUND_BY_ALL, *words] if said else [],
         BeforeTool.kind: sorted({call.name for call in occasion.calls}),
         If.kind: sorted(occasion.true),
     }
-    kinds = occasion.kinds
-    pairs = [
-        (kind, name)
-        for kind, several in names.items()
-        if kinds is None or kind in kinds
-        for name in several
-    ]
+    asked = [kind for kind in names if kinds is None or kind in kinds]
     return {
         "timed": kinds is None or At.kind in kinds,
         "narrowed": kinds is not None,
-        "kinds": [kind for kind, _ in pairs],
-        "names": [name for _, name in pairs],
+        "kinds": [kind for kind in asked for _ in names[kind]],
+        "names": [name for kind in asked for name in names[kind]],
         "words": words,
     }
 
 
-def acknowledge(tokens: Collection[tuple[int, int]], here: Remembering) -> Flow[bool]:
+def acknowledge(tokens: Collection[tuple[int, int]], here: Here) -> Flow[bool]:
     """Leases become deliveries; False if one of them is worth nothing any more."""
     if not tokens:
         return True
@@ -277,7 +296,7 @@ def acknowledge(tokens: Collection[tuple[int, int]], here: Remembering) -> Flow[
     return bool(rows[0][0] == len(tokens))
 
 
-def snooze(one: int, until: datetime, here: Remembering) -> Flow[None]:
+def snooze(one: int, until: datetime, here: Here) -> Flow[None]:
     """Put off an intention.
 
     Raises:
@@ -285,7 +304,7 @@ def snooze(one: int, until: datetime, here: Remembering) -> Flow[None]:
     """
     if not (yield from _changed("snooze", one, here, until=until)):
         status, expires_at = yield from _status(one, here)
-        if status in {Status.PENDING, Status.LEASED, Status.DELIVERED}:
+        if status in OPEN:
             raise InvalidInputError(
                 f"it expires at {expires_at}, and would never be raised after {until}: snooze it "
                 "for less, or intend it anew with another `expires_at`"
@@ -293,7 +312,7 @@ def snooze(one: int, until: datetime, here: Remembering) -> Flow[None]:
         raise InvalidInputError(f"it is {status}, and cannot be put off: intend it anew")
 
 
-def close(one: int, status: Status, here: Remembering) -> Flow[bool]:
+def close(one: int, status: Status, here: Here) -> Flow[bool]:
     """Close an intention for good; False if it was closed already.
 
     Raises:
@@ -305,13 +324,13 @@ def close(one: int, status: Status, here: Remembering) -> Flow[bool]:
     return changed
 
 
-def _changed(statement: str, one: int, here: Remembering, **params: Any) -> Flow[bool]:
+def _changed(statement: str, one: int, here: Here, **params: Any) -> Flow[bool]:
     known = {"tenant": here.context.root, "id": one, "now": here.moment.now, **params}
     (rows,) = yield Query((Call(statement, known),), commit=True)
     return bool(rows)
 
 
-def _status(one: int, here: Remembering) -> Flow[tuple[Status, datetime | None]]:
+def _status(one: int, here: Here) -> Flow[tuple[Status, datetime | None]]:
     params = {"tenant": here.context.root, "id": one, "now": here.moment.now}
     (rows,) = yield Query((Call("intention", params),), commit=True)
     if not rows:
@@ -321,9 +340,7 @@ def _status(one: int, here: Remembering) -> Flow[tuple[Status, datetime | None]]
     return Status(rows[0][0]), rows[0][1]
 
 
-def intentions(
-    statuses: Sequence[Status], here: Remembering, limit: int | None
-) -> Flow[list[Intention]]:
+def intentions(statuses: Sequence[Status], here: Here, limit: int | None) -> Flow[list[Intention]]:
     """What is intended, in the order in which it would be raised."""
     params = {
         **here.params,
@@ -336,49 +353,14 @@ def intentions(
 
 
 def _intention(row: Row, tenant: str) -> Intention:
-    (
-        tier,
-        namespace,
-        key,
-        value,
-        _,
-        rank,
-        trigger,
-        due_at,
-        status,
-        expires,
-        delivered,
-        closed,
-        needs,
-    ) = row
+    tier, namespace, key, value, _, rank, trigger, due_at, status, *times, needs = row
+    expires_at, delivered_at, closed_at = times
     return Intention(
-        key=key,
-        namespace=decode(tenant, namespace),
-        tier=Tier(tier),
-        content=content_of(value),
-        value=value,
-        priority=PRIORITIES[rank],
-        trigger=of_json(trigger),
+        **_intended([tier, tenant, namespace, key, value], rank, trigger),
         due_at=due_at,
         status=Status(status),
-        expires_at=expires,
-        delivered_at=delivered,
-        closed_at=closed,
+        expires_at=expires_at,
+        delivered_at=delivered_at,
+        closed_at=closed_at,
         waits_for=tuple(needs),
     )
-
-
-def sweep(now: datetime, options: StoreOptions) -> Flow[None]:
-    """Mark what has expired, and forget what is long over; a batch a transaction."""
-    lives = {
-        "tiers": [tier.value for tier in TIERS],
-        "tier_ttls": [options.tier_ttl.get(tier) for tier in TIERS],
-    }
-    for call in (
-        Call("expire_intentions", {"now": now}),
-        Call("retire_intentions", {"now": now, "before": now - KEPT, **lives}),
-    ):
-        changed = True
-        while changed:
-            (rows,) = yield Query((call,), commit=True)
-            changed = bool(rows[0][0])

@@ -36,6 +36,8 @@ class Occasion(NamedTuple):
     """The names of the predicates that hold."""
     kinds: frozenset[str] | None = None
     """Raise only what has such a trigger, and has it met now."""
+    shown: frozenset[str] | None = None
+    """The cues that a judge takes the query to show; None leaves it to their words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ class When:
 
     def met(self, occasion: Occasion) -> bool:
         """Whether the query shows the cue."""
+        if occasion.shown is not None:
+            return self.cue in occasion.shown
         return occasion.query is not None and matches(self.cue, occasion.query)
 
     def __str__(self) -> str:

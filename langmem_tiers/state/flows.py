@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import reduce
 from typing import Any, TypeVar
 
 from langmem_tiers.core.bounds import Bounds
@@ -22,9 +23,9 @@ from langmem_tiers.state.state import (
     ProgressDelta,
     ShortTermSnapshot,
     Task,
-    checked_id,
+    stored,
+    to_value,
 )
-from langmem_tiers.state.stored import stored, to_value
 
 WINDOW = dt.timedelta(hours=1)
 """How far back a conversation is remembered (specification)."""
@@ -41,6 +42,7 @@ KINDS = (TASK, GOAL, EMOTION, SPEND)
 _KIND_OF: Mapping[type[Task | Goal], str] = {Task: TASK, Goal: GOAL}
 
 S = TypeVar("S", Task, Goal)
+K = TypeVar("K", Task, Goal, DailySpend)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,63 +117,36 @@ def clear_messages(whose: Whose, now: dt.datetime) -> Flow[int]:
     return int(row[0])
 
 
-def start_task(whose: Whose, task: Task) -> Flow[Task]:
-    """Begin a task; one that is active already stays as it is."""
-
-    def begun(before: Task | None) -> Task:
-        return before or task
-
-    return anew(lambda: _change(whose, Task, task.task_id, begun, task.created_at))
+def change(
+    whose: Whose, state: type[S], name: str, rule: Callable[[S | None], S], now: dt.datetime
+) -> Flow[S]:
+    """Turn a state into what a rule makes of it; nobody else changes one of its kind meanwhile."""
+    return anew(lambda: _change(whose, state, name, rule, now))
 
 
-def update_task(
-    whose: Whose, task_id: str, changes: Mapping[str, Any], now: dt.datetime
-) -> Flow[Task]:
-    """Change a task that is active.
-
-    Raises:
-        InvalidInputError: if it is not.
-    """
-    name = checked_id(task_id, "task_id")
-
-    def changed(before: Task | None) -> Task:
-        if before is None:
-            raise InvalidInputError(f"no task {task_id!r} is active: start it first")
-        return before.updated(**changes)
-
-    return anew(lambda: _change(whose, Task, name, changed, now))
+def _change(
+    whose: Whose, state: type[S], name: str, rule: Callable[[S | None], S], now: dt.datetime
+) -> Flow[S]:
+    kind = _KIND_OF[state]
+    _, rows = yield Query((_lock(whose, kind), _state(whose, kind, name, now)))
+    before = read(state, rows)
+    after = rule(before)
+    if after != before:
+        yield Query((_put(whose, kind, name, to_value(after), now),), commit=True)
+    return after
 
 
-def close_task(whose: Whose, task_id: str, status: str) -> Flow[Task | None]:
-    """End a task; as it was at its end, or None if it was not active."""
-    return (yield from _close(whose, Task, checked_id(task_id, "task_id"), status))
+def close(whose: Whose, state: type[S], name: str, status: str) -> Flow[S | None]:
+    """Remove a state: as it was, with its last status, or None if there was none."""
+    kind = _KIND_OF[state]
+    closing = _call("close_state", whose, kind=kind, name=name)
+    _, rows = yield Query((_lock(whose, kind), closing), commit=True)
+    return state(**{**rows[0][0], "status": status}) if rows else None
 
 
-def set_goal(whose: Whose, goal: Goal, now: dt.datetime) -> Flow[Goal]:
-    """Set a goal, or say one anew: it keeps its progress."""
-
-    def said(before: Goal | None) -> Goal:
-        if before is None:
-            return goal
-        return replace(goal, progress=before.progress, deltas=before.deltas)
-
-    return anew(lambda: _change(whose, Goal, goal.goal_id, said, now))
-
-
-def advance_goal(whose: Whose, goal_id: str, step: ProgressDelta) -> Flow[Goal]:
-    """Bring a goal nearer.
-
-    Raises:
-        InvalidInputError: if there is no such goal.
-    """
-    name = checked_id(goal_id, "goal_id")
-
-    def advanced(before: Goal | None) -> Goal:
-        if before is None:
-            raise _no_goal(goal_id)
-        return before.advanced(step)
-
-    return anew(lambda: _change(whose, Goal, name, advanced, step.at))
+def read(state: type[K], rows: Sequence[Row]) -> K | None:
+    """A state as it was read, or None."""
+    return stored(state, rows[0][0]) if rows else None
 
 
 def reading_goals(whose: Whose, goal_ids: Sequence[str], now: dt.datetime) -> tuple[Call, ...]:
@@ -181,32 +156,20 @@ def reading_goals(whose: Whose, goal_ids: Sequence[str], now: dt.datetime) -> tu
     return (_lock(whose, GOAL), *(_state(whose, GOAL, one, now) for one in goal_ids))
 
 
-def goal_advanced(goal_id: str, rows: Sequence[Row], steps: Sequence[ProgressDelta]) -> Goal:
-    """A goal, as it was read, after these steps.
+def goal_advanced(goal_id: str, before: Goal | None, *steps: ProgressDelta) -> Goal:
+    """A goal after these steps.
 
     Raises:
         InvalidInputError: if there is no such goal.
     """
-    if not rows:
-        raise _no_goal(goal_id)
-    goal = stored(Goal, rows[0][0])
-    for one in steps:
-        goal = goal.advanced(one)
-    return goal
+    if before is None:
+        raise InvalidInputError(f"there is no goal {goal_id!r}: set it first")
+    return reduce(Goal.advanced, steps, before)
 
 
 def put_goal(whose: Whose, goal: Goal, now: dt.datetime) -> Call:
     """The call that stores a goal as it is from now on."""
     return _put(whose, GOAL, goal.goal_id, to_value(goal), now)
-
-
-def _no_goal(goal_id: str) -> InvalidInputError:
-    return InvalidInputError(f"there is no goal {goal_id!r}: set it first")
-
-
-def close_goal(whose: Whose, goal_id: str, status: str) -> Flow[Goal | None]:
-    """Give up a goal, or be done with it; as it was at its end, or None if there was none."""
-    return (yield from _close(whose, Goal, checked_id(goal_id, "goal_id"), status))
 
 
 def set_emotional_state(whose: Whose, state: EmotionalState) -> Flow[EmotionalState]:
@@ -230,7 +193,7 @@ def _add_spend(
     known = (_state(whose, TRANSACTION, name, now) for name in once)
     reads = (_lock(whose, SPEND), _state(whose, SPEND, today.isoformat(), now), *known)
     _, rows, *counted = yield Query(reads)
-    before = stored(DailySpend, rows[0][0]) if rows else DailySpend(date=today)
+    before = read(DailySpend, rows) or DailySpend(date=today)
     if any(counted):
         return before
     after = before.plus(spent, now)
@@ -243,36 +206,7 @@ def _add_spend(
 def daily_spend(whose: Whose, day: dt.date, now: dt.datetime) -> Flow[DailySpend]:
     """What was spent on a day; nothing, if that is not known any more."""
     (rows,) = yield Query((_state(whose, SPEND, day.isoformat(), now),), commit=True)
-    return stored(DailySpend, rows[0][0]) if rows else DailySpend(date=day)
-
-
-def sweep(now: dt.datetime) -> Flow[None]:
-    """Remove what has expired, a batch a transaction."""
-    removed = True
-    while removed:
-        (rows,) = yield Query((Call("sweep_states", {"now": now}),), commit=True)
-        removed = bool(rows[0][0])
-
-
-def _change(
-    whose: Whose, state: type[S], name: str, rule: Callable[[S | None], S], now: dt.datetime
-) -> Flow[S]:
-    """Turn a state into what a rule makes of it; nobody else changes one of its kind meanwhile."""
-    kind = _KIND_OF[state]
-    _, rows = yield Query((_lock(whose, kind), _state(whose, kind, name, now)))
-    before = stored(state, rows[0][0]) if rows else None
-    after = rule(before)
-    if after != before:
-        yield Query((_put(whose, kind, name, to_value(after), now),), commit=True)
-    return after
-
-
-def _close(whose: Whose, state: type[S], name: str, status: str) -> Flow[S | None]:
-    """Remove a state; as it was, with its last status."""
-    kind = _KIND_OF[state]
-    close = _call("close_state", whose, kind=kind, name=name)
-    _, rows = yield Query((_lock(whose, kind), close), commit=True)
-    return state(**{**rows[0][0], "status": status}) if rows else None
+    return read(DailySpend, rows) or DailySpend(date=day)
 
 
 def _lock(whose: Whose, kind: str) -> Call:

@@ -1,12 +1,12 @@
-"""What is going on: messages, tasks, goals, a mood and a day's spend, and how they change."""
+"""What is going on: messages, tasks, goals, a mood and a day's spend; how they change; as JSON."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.new import checked_text, label, parsed_moment, share
@@ -275,3 +275,63 @@ def _total(given: object, what: str) -> Decimal:
     if not isinstance(found, Decimal):
         raise InvalidTypeError(f"{what} is a Decimal, not {type(given).__name__}")
     return found
+
+
+State = Task | EmotionalState | Goal | DailySpend
+S = TypeVar("S", Message, Task, EmotionalState, Goal, DailySpend, ProgressDelta)
+
+
+def to_value(one: State | ProgressDelta) -> dict[str, Any]:
+    """A state as JSON; its class takes it as keyword arguments."""
+    return {each.name: _plain(getattr(one, each.name)) for each in fields(one)}
+
+
+def stored(kind: type[S], value: Mapping[str, Any]) -> S:
+    """A state as it was stored.
+
+    It was checked then: checking it again would cost more than all else of a read.
+    """
+    parsers = _PARSERS[kind]
+    if value.keys() != parsers.keys():
+        return kind(**value)
+    one = object.__new__(kind)
+    for name, parse in parsers.items():
+        found = value[name]
+        object.__setattr__(one, name, found if parse is None or found is None else parse(found))
+    return one
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, dt.date):
+        return found.isoformat()
+    if isinstance(found, Decimal):
+        return f"{found:f}"
+    if isinstance(found, ProgressDelta):
+        return to_value(found)
+    return [_plain(one) for one in found] if isinstance(found, tuple) else found
+
+
+def _read_moment(found: str | dt.datetime) -> dt.datetime:
+    return found if isinstance(found, dt.datetime) else dt.datetime.fromisoformat(found)
+
+
+def _read_deltas(found: list[dict[str, Any]]) -> tuple[ProgressDelta, ...]:
+    return tuple(stored(ProgressDelta, one) for one in found)
+
+
+_PARSER: Mapping[str, Callable[[Any], Any]] = {
+    "at": _read_moment,
+    "created_at": _read_moment,
+    "estimated_completion": _read_moment,
+    "last_updated": _read_moment,
+    "last_transaction_time": _read_moment,
+    "date": dt.date.fromisoformat,
+    "total_spent": Decimal,
+    "constraints": tuple,
+    "deltas": _read_deltas,
+}
+_PARSERS: Mapping[type, Mapping[str, Callable[[Any], Any] | None]] = {
+    kind: {one.name: _PARSER.get(one.name) for one in fields(kind)}
+    for kind in (Message, Task, EmotionalState, Goal, DailySpend, ProgressDelta)
+}
+"""How each field of a state is read from JSON; None as it is."""

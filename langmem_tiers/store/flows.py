@@ -17,39 +17,26 @@ from langgraph.store.base import (
     Op,
     PutOp,
     Result,
-    SearchItem,
-    SearchOp,
     TTLConfig,
 )
 
 from langmem_tiers.core.config import Distance, StoreOptions
-from langmem_tiers.core.errors import ConfigurationError, DatabaseError
-from langmem_tiers.core.memory import TIERS, Moment, Recollection, RelationSize, Tier, TierStats
-from langmem_tiers.core.namespaces import check_key
+from langmem_tiers.core.errors import DatabaseError
+from langmem_tiers.core.memory import TIERS, Moment, RelationSize, Tier, TierStats
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.learn import outcome
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
 from langmem_tiers.postgres.group_commit import HOPELESS
-from langmem_tiers.recall import recall as context
-from langmem_tiers.recall.candidates import Candidate, read_columns
-from langmem_tiers.recall.recall import Inquiry, Reader
-from langmem_tiers.remember.admission import Applied, needs_admission
-from langmem_tiers.remind import flow as reminders
-from langmem_tiers.state import flows as state_flows
 from langmem_tiers.store import ops
 from langmem_tiers.store import read as recalling
+from langmem_tiers.store import sweep as sweeping
 from langmem_tiers.store import write as remembering
 from langmem_tiers.store.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
-from langmem_tiers.turn import trace_flows
 
 _log = logging.getLogger(__name__)
 
 _STATE_SECONDS = 60.0
 """How long a store believes what it last read about the database's vector indexes."""
-
-_HIDDEN_AT_ONCE = 100
-"""Rows of each further page of a search, where what came before is not all shown by a recall."""
 
 
 class StoreFlows:
@@ -69,7 +56,7 @@ class StoreFlows:
         self.options = options
         self._clock = clock
         self._ttl = ttl
-        self._ann_tiers: Sequence[Tier] = ()
+        self.ann_tiers: Sequence[Tier] = ()
         self._state_expires = -math.inf
         self._accesses = AccessBuffer()
         self.aside: Callable[[Flow[None]], Future[None]] | None = None
@@ -84,8 +71,8 @@ class StoreFlows:
             return [(yield from self._get(todo[0], tier))]
         if not any(isinstance(op, PutOp) for op in todo):
             asked = [ops.to_read(op, bounds) for op in todo]
-            answers = yield from self._read(asked, tier)
-            yield from self._note(asked, answers)
+            answers = yield from self.read(asked, tier)
+            yield from self.note(asked, answers)
             return [self._result(answer) for answer in answers]
         writes = yield from apart(
             lambda: {i: ops.to_write(op, self.options) for i, op in _puts(todo)},
@@ -97,51 +84,32 @@ class StoreFlows:
         vectors = yield from remembering.embed(last, self.options)
         writing = remembering.Writing(last, vectors, self.moment())
         if not reads and tier is None:
-            yield Together(writing, self._apply_together)
+            yield self.together(writing)
             return [None] * len(todo)
-        lock = remembering.lock_writes(last, self.options) if reads else None
-        answers = yield from self._read(list(reads.values()), tier, lock)
-        yield from remembering.apply(
-            writing, options=self.options, tier=tier, locked=lock is not None
+        lock = remembering.lock_writes(last, self.options)
+        answers = yield from self.read(list(reads.values()), tier, lock)
+        yield from remembering.carry_out(
+            writing, options=self.options, tier=tier, lock=() if reads else (lock,)
         )
-        yield from self._note(list(reads.values()), answers)
+        yield from self.note(list(reads.values()), answers)
         results: list[Result] = [None] * len(todo)
         for i, answer in zip(reads, answers, strict=True):
             results[i] = self._result(answer)
         return results
 
-    def search_shown(self, op: SearchOp, tier: Tier | None) -> Flow[list[SearchItem]]:
-        """A page of a search among what a recall shows; its lives begin again as in any search."""
-        asked, wanted = ops.to_read(op), op.offset + op.limit
-        size, start, shown = wanted, 0, list[recalling.Found]()
-        while size and len(shown) < wanted:
-            page = op._replace(limit=size, offset=start)
-            (found,) = yield from self._read([ops.to_read(page)], tier)
-            shown += yield from self._shown(found)
-            if len(found) < size:
-                break
-            start, size = start + size, max(size, _HIDDEN_AT_ONCE)
-        answer = shown[op.offset : wanted]
-        yield from self._note([asked], [answer])
-        return list(ops.to_search_items(answer, self._distance))
+    def together(self, writing: remembering.Writing) -> Together:
+        """Carry this out together with what others write meanwhile."""
+        return Together(writing, self._carry_out_together)
 
-    def _shown(self, found: Sequence[recalling.Found]) -> Flow[list[recalling.Found]]:
-        if not found:
-            return []
-        moment = self.moment()
-        params = {"tenants": [one.tenant for one in found], "ids": [one.id for one in found]}
-        call = Call("shown_by_recall", {**params, **context.visibility(moment.now)})
-        (rows,) = yield Query((call,), commit=True)
-        known = {(tenant, number) for tenant, number in rows}
-        return [one for one in found if (one.tenant, one.id) in known]
-
-    def _apply_together(self, several: Sequence[remembering.Writing]) -> Flow[None]:
-        yield from remembering.apply(remembering.merged(several), options=self.options, tier=None)
+    def _carry_out_together(self, several: Sequence[remembering.Writing]) -> Flow[None]:
+        merged = remembering.merged(several)
+        lock = remembering.lock_writes(merged.writes, self.options)
+        yield from remembering.carry_out(merged, options=self.options, lock=(lock,))
 
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
         """One get alone: the commonest call, on the shortest way."""
         asked = ops.to_get(op)
-        self._begin_to_flush()
+        self.begin_to_flush()
         rows = yield recalling.lookup(asked)
         if not rows:
             return None
@@ -154,13 +122,13 @@ class StoreFlows:
         self._accesses.add((found,), reading.moment.now)
         return ops.to_item(found)
 
-    def _read(
+    def read(
         self, reads: Sequence[recalling.Read], tier: Tier | None, lock: Call | None = None
     ) -> Flow[list[Any]]:
         """Answer reads; with a lock, take it first and leave the transaction open."""
         if not reads:
             return []
-        self._begin_to_flush()
+        self.begin_to_flush()
         vectors: Mapping[int, PackedVector | None] = {}
         if any(isinstance(one, recalling.Search) for one in reads):
             yield from self.refresh_state()
@@ -169,11 +137,11 @@ class StoreFlows:
             yield Query((lock,))
         reading = self._reading(tier)
         answers = yield from recalling.read(
-            reads, vectors, reading=reading, ann_tiers=self._ann_tiers, commit=lock is None
+            reads, vectors, reading=reading, ann_tiers=self.ann_tiers, commit=lock is None
         )
         return answers
 
-    def _note(self, reads: Sequence[recalling.Read], answers: Sequence[Any]) -> Flow[None]:
+    def note(self, reads: Sequence[recalling.Read], answers: Sequence[Any]) -> Flow[None]:
         """What a read leaves behind, once it has succeeded: a count, and a longer life."""
         moment = self.moment()
         got = [answer for answer in answers if isinstance(answer, recalling.Found)]
@@ -185,7 +153,7 @@ class StoreFlows:
         if isinstance(answer, recalling.Found):
             return ops.to_item(answer)
         if isinstance(answer, list) and answer and isinstance(answer[0], recalling.Found):
-            return list(ops.to_search_items(answer, self._distance))
+            return list(ops.to_search_items(answer, self.distance))
         return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
 
     def _reading(self, tier: Tier | None) -> recalling.Reading:
@@ -241,7 +209,7 @@ class StoreFlows:
         except DatabaseError as error:  # they are not worth an error here
             _log.warning("the last reads were not counted: %s", error)
 
-    def _begin_to_flush(self) -> None:
+    def begin_to_flush(self) -> None:
         """Write them in the background if it is time: no read waits for a lock on them."""
         aside = self.aside
         if aside is not None and self._accesses.due:
@@ -254,51 +222,6 @@ class StoreFlows:
             if not isinstance(error, HOPELESS):  # else the reads themselves say so
                 self._accesses.rest(error)
 
-    def recall(
-        self,
-        asks: Sequence[Inquiry],
-        reader: Reader,
-        hidden: Callable[[Candidate], bool] | None = None,
-    ) -> Flow[list[list[Recollection]]]:
-        """Recall for several questions at once; what is returned counts as read, if not hidden."""
-        if self.options.index is None:
-            raise ConfigurationError(
-                "recall needs an index: open the store with index={'fields': ['content']} for "
-                "words alone, or with `dims` and `embed` as well"
-            )
-        self._begin_to_flush()
-        yield from self.refresh_state()
-        moment = self.moment()
-        answers = yield from context.recall(asks, reader, moment, self._ann_tiers)
-        read = [row for answer in answers for row in answer.rows]
-        yield from self.mark([row for row in read if not (hidden and hidden(row))], moment)
-        return [answer.memories for answer in answers]
-
-    def find(self, tenant: str, key: str, tiers: Sequence[Tier]) -> Flow[list[Candidate]]:
-        """Memories of a tenant by key, short_term before working before long_term."""
-        self._begin_to_flush()
-        params = {
-            "tenant": tenant,
-            "key": check_key(key),
-            "tiers": [tier.value for tier in tiers],
-            "alive_at": self.moment().alive_at,
-        }
-        (rows,) = yield Query((Call("find", params),), commit=True)
-        return read_columns(rows, self._distance)
-
-    def write(self, writes: Sequence[remembering.Write]) -> Flow[Applied]:
-        """Put and delete what was checked already, all or nothing; what was written in the end."""
-        last = remembering.last_writes(writes)
-        if not last:
-            return Applied()
-        yield from self.refresh_state()
-        vectors = yield from remembering.embed(last, self.options)
-        writing = remembering.Writing(last, vectors, self.moment())
-        if needs_admission(last):
-            return (yield from remembering.apply(writing, options=self.options, tier=None))
-        yield Together(writing, self._apply_together)
-        return Applied(last)
-
     def type_stats(self, tenant: str) -> Flow[list[Row]]:
         """Tier, memory type, memories and accesses of a tenant, accesses counted so far too."""
         yield from self.flush_aside()
@@ -306,7 +229,7 @@ class StoreFlows:
         (rows,) = yield Query((Call("type_stats", params),), commit=True)
         return list(rows)
 
-    def mark(self, found: Sequence[Candidate], moment: Moment) -> Flow[None]:
+    def mark(self, found: Sequence[recalling.Mortal], moment: Moment) -> Flow[None]:
         """Count what was read, and begin its life again."""
         if found:
             self._accesses.add(found, moment.now)
@@ -346,7 +269,7 @@ class StoreFlows:
         index = self.options.index
         if index is None or time.monotonic() < self._state_expires:
             return
-        self._ann_tiers = yield from migrate.read_state(self.options)
+        self.ann_tiers = yield from migrate.read_state(self.options)
         self._state_expires = time.monotonic() + _STATE_SECONDS
 
     def optimize(self) -> Flow[tuple[Tier, ...]]:
@@ -379,12 +302,7 @@ class StoreFlows:
 
     def sweep(self) -> Flow[int]:
         """Remove what has expired, and what waits in vain for an outcome; how many memories."""
-        now = self._clock()
-        yield from outcome.forget(now)
-        yield from state_flows.sweep(now)
-        yield from trace_flows.sweep(now, self.options.trace_days)
-        yield from reminders.sweep(now, self.options)
-        return (yield from remembering.sweep(now=now))
+        return (yield from sweeping.sweep(self._clock(), self.options))
 
     def tend(self) -> Flow[int]:
         """What a sweeper does each time: sweep, then optimize; how many were removed."""
@@ -393,7 +311,8 @@ class StoreFlows:
         return removed
 
     @property
-    def _distance(self) -> Distance:
+    def distance(self) -> Distance:
+        """How far apart vectors are: the index's measure."""
         index = self.options.index
         return index.vector.distance if index and index.vector else Distance.COSINE
 

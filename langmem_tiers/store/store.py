@@ -24,7 +24,7 @@ from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.postgres.embedded import EmbeddedPostgres
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
-from langmem_tiers.postgres.flow import Flow, Plan
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.postgres.pool import Target
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.store.flows import StoreFlows
@@ -312,14 +312,6 @@ class TieredStore(SweepingStore, BaseStore):
     def on_own_loop(self) -> bool:
         """Whether a blocking call would block the loop that the store was opened on."""
         return self._runner.on_own_loop
-
-    def run_plan(self, plan: Plan[T]) -> T:
-        """Run a plan, each of its flows a transaction of its own, blocking."""
-        return self._runner.run_plan(plan)
-
-    async def arun_plan(self, plan: Plan[T]) -> T:
-        """Run a plan, awaiting; what it asks for is awaited on the caller's loop."""
-        return await self._runner.arun_plan(plan)
 
     @property
     def target(self) -> Target:

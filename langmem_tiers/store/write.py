@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from typing import Any, Literal, NamedTuple
-from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions, lexical_text
 from langmem_tiers.core.errors import TierConflictError
-from langmem_tiers.core.memory import TIERS, Moment, Tier
+from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode, elsewhere
 from langmem_tiers.core.values import NOTHING_TOLD, Told
 from langmem_tiers.core.vectors import PackedVector, PackedVectors, pack_all
 from langmem_tiers.postgres.flow import Call, Embed, Flow, Query, apart
-from langmem_tiers.remember.admission import (
-    QUARANTINED,
-    Applied,
-    admitted,
-    awaiting_calls,
-    keys_of,
-    needs_admission,
-    quarantine_calls,
-)
-from langmem_tiers.remember.room import Evicted, Room, evicted_calls
-from langmem_tiers.remember.trust import THRESHOLD
 
 LOCK_BUCKETS = 1024
 """Advisory locks that writers share; one lock a key would exhaust Postgres' lock table."""
@@ -41,10 +27,17 @@ ROOM = "\0room"
 """The key that those lock who come into a place that holds only so many."""
 
 _CHUNK_BYTES = 8_000_000
-_log = logging.getLogger(__name__)
 
 Twins = Literal["free", "stay", "go"]
 """What becomes of what lives on in a memory that is deleted, or was merged with it."""
+
+
+class Room(NamedTuple):
+    """How many memories a place holds: of one type, or of any in one tier."""
+
+    most: int
+    memory_type: str | None = None
+    tier: Tier | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,92 +126,48 @@ def merged(several: Sequence[Writing]) -> Writing:
     return Writing(writes, vectors, max(one.moment for one in several))
 
 
-def apply(
-    writing: Writing,
-    *,
-    options: StoreOptions,
-    tier: Tier | None,
-    locked: bool = False,
-    further: Callable[[Applied], Sequence[Call]] = lambda _: (),
-) -> Flow[Applied]:
-    """Apply puts and deletions, one a key, all or none; `locked` if their keys are already.
-
-    The calls that are to be made `further` of what was written follow in the same transaction. What
-    is quarantined and would replace a memory that is trusted more is left out: the answer says what
-    was written and what was refused.
-
-    A put updates a memory where it lives; a new one goes to `tier`, else to working.
-
-    Raises:
-        TierConflictError: if `tier` is given and a key lives in another one.
-        InvalidInputError: if what a memory is said to be derived from is gone by now, or came
-            from it.
-    """
-    writes = writing.writes
-    lock = () if locked else (lock_writes(writes, options),)
-    applied = Applied(writes)
-    if needs_admission(writes):
-        applied = yield from admitted(writes, lock, writing.moment)
-        lock = ()
-    writing = writing._replace(writes=applied.writes)
-    yield from carry_out(
-        writing,
-        applied.evicted,
-        options=options,
-        tier=tier,
-        lock=lock,
-        further=further(applied),
-    )
-    return applied
-
-
 def carry_out(
     writing: Writing,
-    evicted: Sequence[Evicted],
     *,
     options: StoreOptions,
     tier: Tier | None = None,
     lock: Sequence[Call] = (),
-    further: Sequence[Call] = (),
+    before: Iterable[Call] = (),
+    after: Iterable[Call] = (),
 ) -> Flow[None]:
-    """Carry out writes that were admitted, after `lock` if that is not held, with `further` calls.
+    """Carry out puts and deletions, one a key, all or none: their keys are locked, or `lock` does.
+
+    What is to happen `before` and `after` them happens in the same transaction. A put updates a
+    memory where it lives; a new one goes to `tier`, else to working.
 
     Raises:
         TierConflictError: if `tier` is given and a key lives in another one.
     """
     writes, vectors, moment = writing
     puts = [one for one in writes if one.value is not None]
-    deletions = [one for one in writes if one.value is None]
-    leaving = [Write(place=one.memory.place, key=one.memory.key, value=None) for one in evicted]
-    tiers = [tier] if tier else TIERS
-    calls = [
-        *evicted_calls(evicted, moment.now),
-        *delete_calls(leaving, TIERS),
-        *chain.from_iterable(
-            delete_calls(
-                [one for one in deletions if (one.twins, one.reach) == (twins, reach)],
-                tiers,
-                moment.now,
-                twins,
-                reach,
-            )
-            for twins, reach in sorted({(one.twins, one.reach) for one in deletions})
-        ),
+    calls = (
+        *before,
+        *_deletions([one for one in writes if one.value is None], tier, moment.now),
         *(delete_expired_calls(puts, moment.now) if moment.omit_expired else ()),
         *put_calls(puts, vectors, options, moment.now, tier),
-        *quarantine_calls(puts, moment.now),
-        *awaiting_calls(puts),
-        *_derive_calls(puts, moment.now),
-        *further,
+        *after,
         *_renewal_calls(puts, options, moment.now),
-    ]
-    if tier is not None and puts:
-        *_, conflicts = yield Query((*lock, _conflicts_call(puts, tier, moment)))
-        if conflicts:
-            raise _conflict(conflicts[0], tier)
-        yield Query(tuple(calls), commit=True)
-    else:
+    )
+    if tier is None or not puts:
         yield Query((*lock, *calls), commit=True)
+        return
+    *_, conflicts = yield Query((*lock, _conflicts_call(puts, tier, moment)))
+    if conflicts:
+        raise _conflict(conflicts[0], tier)
+    yield Query(calls, commit=True)
+
+
+def _deletions(writes: Sequence[Write], tier: Tier | None, now: datetime) -> Iterator[Call]:
+    """The calls that remove memories, those that take along the same kind of others together."""
+    tiers = [tier] if tier else TIERS
+    for twins, reach in sorted({(one.twins, one.reach) for one in writes}):
+        alike = [one for one in writes if (one.twins, one.reach) == (twins, reach)]
+        yield from delete_calls(alike, tiers, now, twins, reach)
 
 
 def move(
@@ -236,23 +185,6 @@ def move(
     }
     answers = yield Query((lock_call([(*place, key)], options), Call("move", params)), commit=True)
     return bool(answers[1][0][0])
-
-
-def sweep(*, now: datetime) -> Flow[int]:
-    """Remove expired memories in small batches, each its own transaction; the count.
-
-    The log says how many of them nobody had read.
-    """
-    total = unread = 0
-    while True:
-        ((row,),) = yield Query((Call("sweep", {"now": now}),), commit=True)
-        removed: int = row[0]
-        total, unread = total + removed, unread + row[1]
-        if not removed:
-            break
-    if unread:
-        _log.info("%d memories expired and were removed; nobody had read %d of them", total, unread)
-    return total
 
 
 def lock_writes(
@@ -287,6 +219,15 @@ def embed(
     pack = partial(pack_all, vectors, len(distinct), options.index.vector)
     packed = yield from apart(pack, len(distinct) * options.index.vector.dims)
     return dict(zip(distinct, packed, strict=True))
+
+
+def keys_of(writes: Sequence[Write]) -> dict[str, list[str]]:
+    """The parameters that name these memories."""
+    return {
+        "tenants": [one.place.tenant for one in writes],
+        "namespaces": [one.place.namespace for one in writes],
+        "keys": [one.key for one in writes],
+    }
 
 
 def put_calls(
@@ -338,25 +279,6 @@ def _renewal_calls(puts: Sequence[Write], options: StoreOptions, now: datetime) 
         tenants, namespaces, sessions = zip(*sorted(written), strict=True)
         names = {"tenants": [*tenants], "namespaces": [*namespaces], "sessions": [*sessions]}
         yield Call("renew_sessions", {**names, "minutes": options.session_ttl, "now": now})
-
-
-def _derive_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
-    """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
-    derived = [one for one in puts if one.sources]
-    for tenant in sorted({one.place.tenant for one in derived}):
-        mine = [one for one in derived if one.place.tenant == tenant]
-        events = {(one.place, one.key): str(uuid4()) for one in mine}
-        pairs = [(one, place, key) for one in mine for place, key in one.sources]
-        params = {
-            **keys_of([one for one, _, _ in pairs]),
-            "tenant": tenant,
-            "source_namespaces": [place.namespace for _, place, _ in pairs],
-            "source_keys": [key for _, _, key in pairs],
-            "events": [events[one.place, one.key] for one, _, _ in pairs],
-            "now": now,
-        }
-        yield Call("derive", params)
-        yield Call("doubt", {"tenant": tenant, "ids": [], "events": [*events.values()]})
 
 
 def _words(one: Write) -> str:

@@ -8,16 +8,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import Source
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, failure_fields
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall
 from langmem_tiers.recall.words import words
-from langmem_tiers.remember.candidate import Source
 from langmem_tiers.remember.new import NewMemory, checked_text, share
 
 TOOL_CALL: Final = "tool-call"
@@ -36,7 +36,8 @@ class Invocation:
 
     tool: str
     parameters: Mapping[str, Any]
-    key: str
+    key: str = ""
+    """That of its memory, once it belongs to a turn."""
     result: str | None = None
     error: str | None = None
     seconds: float | None = None
@@ -47,7 +48,7 @@ class Invocation:
     def approach(self) -> str:
         """What was done: the tool with its arguments."""
         arguments = json.dumps(self.parameters, ensure_ascii=False, sort_keys=True)
-        return shortened(f"{self.tool}({arguments})")
+        return both_ends(f"{self.tool}({arguments})")
 
     def to_memory(self, at: datetime, task: str) -> NewMemory:
         """The call as an episodic memory; one that failed has the failure's signature."""
@@ -73,12 +74,16 @@ class Invocation:
             further={"tool_call": told, **failure_fields(failure)},
         )
 
+    def within(self, key: str, prompt: str) -> Invocation:
+        """The call as a turn keeps it; its relevance, if not given, is that to the prompt."""
+        return replace(self, key=key, relevance=_relevance(prompt, self))
+
     def step(self) -> ToolCall:
         """The call as the skill extractor reads it: names, and no values."""
         return ToolCall(self.tool, frozenset(self.parameters), self.error is None)
 
 
-def shortened(text: str, longest: int = LONGEST_RESULT) -> str:
+def both_ends(text: str, longest: int = LONGEST_RESULT) -> str:
     """A text of bounded length, that says what is left out."""
     if len(text) <= longest:
         return text
@@ -87,60 +92,49 @@ def shortened(text: str, longest: int = LONGEST_RESULT) -> str:
     return f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[-tail:]}"
 
 
-class Called(NamedTuple):
-    """A tool call as a caller tells of it, checked."""
-
-    tool: str
-    parameters: Mapping[str, Any]
-    result: str | None
-    error: str | None
-    seconds: float | None
-    relevance: float | None
-    call_id: str | None
-    whole: str
-    """All that is told of it, not cut, for whoever looks for private data."""
-
-    def invocation(self, key: str, prompt: str) -> Invocation:
-        """The call as a turn keeps it; its relevance, if not given, is that to the prompt."""
-        told = {name: value for name, value in self._asdict().items() if name != "whole"}
-        one = Invocation(**told, key=key)
-        return replace(one, relevance=_relevance(prompt, one))
-
-
 def called(
     tool_name: str,
     parameters: Mapping[str, Any] | None,
     result: Any,
     error: BaseException | str | None,
-    **told: Any,
-) -> Called:
-    """Check what a caller tells of a tool call.
+    *,
+    duration: float | None,
+    relevance: float | None,
+    call_id: str | None,
+) -> tuple[Invocation, str]:
+    """A tool call as a caller tells of it, checked; and all that is told of it, not cut.
+
+    The latter is for whoever looks for private data.
 
     Raises:
         InvalidInputError: for a tool without a name, or what is no duration or relevance.
     """
     if parameters is not None and not isinstance(parameters, Mapping):
         raise InvalidTypeError(f"parameters is a mapping, not {type(parameters).__name__}")
-    seconds = told["duration"]
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
-        raise InvalidTypeError(f"duration is a number of seconds, not {short(seconds)}")
-    if seconds is not None and not abs(seconds) <= sys.float_info.max:
-        raise InvalidInputError(f"duration is {short(seconds)}: use seconds, or None")
-    named = told["call_id"]
-    if named is not None and not isinstance(named, str):
-        raise InvalidTypeError(f"call_id is a string or None, not {short(named)}")
+    _check_seconds(duration)
+    if call_id is not None and not isinstance(call_id, str):
+        raise InvalidTypeError(f"call_id is a string or None, not {short(call_id)}")
     tool, written = _named(tool_name), _written_each(parameters or {})
     came = _said(result) if error is None else _failed(error)
-    return Called(
+    one = Invocation(
         tool=tool.encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore"),
         parameters=_json(written),
-        result=shortened(came) if error is None else None,
-        error=None if error is None else shortened(came),
-        seconds=seconds,
-        relevance=share(told["relevance"], "relevance"),
-        call_id=None if named is None else storable(named),
-        whole="\n".join((tool, *written, *written.values(), came)),
+        result=both_ends(came) if error is None else None,
+        error=None if error is None else both_ends(came),
+        seconds=duration,
+        relevance=share(relevance, "relevance"),
+        call_id=None if call_id is None else storable(call_id),
     )
+    return one, "\n".join((tool, *written, *written.values(), came))
+
+
+def _check_seconds(given: object) -> None:
+    if given is None:
+        return
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidTypeError(f"duration is a number of seconds, not {short(given)}")
+    if not abs(given) <= sys.float_info.max:
+        raise InvalidInputError(f"duration is {short(given)}: use seconds, or None")
 
 
 def _named(tool_name: object) -> str:
@@ -159,7 +153,7 @@ def _json(written: Mapping[str, str]) -> dict[str, Any]:
     """Parameters as JSON; what is none, is long or lies too deep is its text."""
     read = {name: _read(one) for name, one in written.items()}
     if sum(map(len, (*written, *written.values()))) > LONGEST_RESULT:
-        return {name: shortened(_said(one)) for name, one in read.items()}
+        return {name: both_ends(_said(one)) for name, one in read.items()}
     return read
 
 

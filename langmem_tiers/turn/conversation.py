@@ -14,7 +14,7 @@ from langmem_tiers.core.explain import shortened
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Plan
+from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.state.flows import Whose, look
 from langmem_tiers.turn.fragment import Fragment, Section
@@ -38,9 +38,9 @@ class Conversation:
     messages: Sequence[Any] | None = None
     known_options: ClassVar = ("limit", "minutes", "summary")
 
-    def plan(
+    def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
+    ) -> Flow[Section]:
         """The conversation so far, oldest first; the prompt itself is no part of it."""
         options = metadata["options"]
         given = metadata["messages"] if self.messages is None else self.messages
@@ -56,12 +56,12 @@ class Conversation:
         return Section(tuple(replace(one, seen=seen) for one in (*summary, *ranked)))
 
 
-def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Plan[list[Fragment]]:
+def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
     """What the last hour's messages say was said; without any, what the session's memories say."""
     if memory.context.session_id is None:
         return []
     limit = metadata["options"].get("limit", 20)
-    known = yield look(Whose.of(memory.context), metadata["now"], limit=limit)
+    known = yield from unit(look(Whose.of(memory.context), metadata["now"], limit=limit))
     if not known.messages:
         return (yield from _stored(metadata, memory))
     told = [
@@ -70,7 +70,7 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Plan[list[
     return list(_said(told))
 
 
-def _stored(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Plan[list[Fragment]]:
+def _stored(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
     """What the session's memories say was said, oldest first."""
     session = memory.context.session_id
     ask = memory.asking.ask(
@@ -80,7 +80,9 @@ def _stored(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Plan[list
         limit=metadata["options"].get("limit", 20),
         filter={"session_id": session, "speaker": {"$gt": ""}},
     )
-    (found,) = yield memory.flows.recall([ask], lambda _: True)  # said in any case: no accesses
+    (found,) = yield from unit(
+        memory.flows.recall([ask], lambda _: True)
+    )  # said in any case: no accesses
     return [_turn(one) for one in sorted(found, key=_when)]
 
 

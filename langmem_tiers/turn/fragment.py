@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import storable
@@ -131,15 +131,3 @@ class Section:
     def __str__(self) -> str:
         """What it says."""
         return "\n".join(one.text for one in self.fragments)
-
-
-class Source(Protocol):
-    """Anything that answers a prompt with a formatted section.
-
-    It answers a text, a `Section`, or None for nothing; a coroutine function may be awaited for
-    it. `metadata` holds the turn's `mode`, `filters`, `messages` and the stage's `options`, and
-    under `sections` what every earlier stage answered, by name.
-    """
-
-    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Any:
-        """What there is to say for a prompt."""

@@ -1,4 +1,4 @@
-"""How an assembled context looks, as data: its stages in order, their titles and their room."""
+"""How a context looks, as data: its stages in order, their titles, their room, and their items."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from string import Formatter
 from typing import Any, Final
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.prompts import RECALLED_ONE
+from langmem_tiers.core.prompts import (
+    DIALOGUE_HEAD,
+    DIALOGUE_TAIL,
+    RECALLED_FROM,
+    RECALLED_HEAD,
+    RECALLED_ONE,
+    RECALLED_TAIL,
+)
+from langmem_tiers.recall.fence import indented, labelled, quoted
+from langmem_tiers.turn.fragment import Fragment
 
 VERBATIM: Final = "{content}"
 MESSAGE: Final = "{stamp}{speaker}{origin}: {content}"
@@ -29,6 +38,7 @@ FIELDS: Final = frozenset(
     )
 )
 """What an `item` may say of a fragment."""
+_ITEM_FIELDS: Final = FIELDS - {"content", "source"}
 
 EPISODES: Final = ("episodic", "interaction", "achievement")
 """Memory types of what happened."""
@@ -131,6 +141,27 @@ class Layout:
             )
         place = len(names) if before is None else names.index(before)
         return replace(self, stages=(*self.stages[:place], stage, *self.stages[place:]))
+
+
+def written(fragment: Fragment, stage: Stage) -> str:
+    """A fragment as its stage writes it; data cannot end its fence, nor begin another entry."""
+    if not fragment.data:
+        return fragment.text
+    content = quoted(fragment.text)
+    if not fragment.fields and stage.item == VERBATIM:
+        label = {"source": labelled(fragment.source), "version": labelled(fragment.version)}
+        return RECALLED_FROM.format_map({**label, "content": content})
+    item = stage.item
+    alone = item == VERBATIM or "\n{content}\n" in item
+    said = {**dict.fromkeys(_ITEM_FIELDS, ""), "source": labelled(fragment.source)}
+    said["key"] = labelled(fragment.key or "")
+    told = {name: quoted(one) for name, one in fragment.fields.items()}
+    return item.format_map({**said, **told, "content": content if alone else indented(content)})
+
+
+def fence_of(stage: Stage) -> tuple[str, str]:
+    """What begins and ends the data of a stage."""
+    return (DIALOGUE_HEAD, DIALOGUE_TAIL) if stage.dialogue else (RECALLED_HEAD, RECALLED_TAIL)
 
 
 ORCHESTRATOR: Final = Layout(

@@ -157,23 +157,7 @@ class TurnRecord:
 
     def to_state(self) -> dict[str, Any]:
         """The turn as JSON."""
-        return {
-            "turn": self.turn,
-            "began": self.began.isoformat(),
-            "about": self.about,
-            "prompt": self.prompt,
-            "tokens": self.tokens,
-            "spent": self.spent,
-            "pending": [as_json(one) for one in self.pending],
-            "evicted": list(self.evicted),
-            "calls": [_fields(one) for one in self.calls],
-            "goals": list(self.goals),
-            "shown": list(self.shown),
-            "echoes": list(self.echoes),
-            "wanted": list(self.wanted),
-            "events": [one.to_state() for one in self.events],
-            "closed": self.closed,
-        }
+        return {name: _as_state(one) for name, one in _fields(self).items()}
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> Self:
@@ -200,6 +184,22 @@ class TurnRecord:
                 f"the state holds no turn ({error}): begin one with the assemble node, which "
                 "writes the key 'turn'"
             ) from error
+
+
+def _as_state(one: Any) -> Any:
+    """A field of a record as JSON."""
+    match one:
+        case list():
+            return [_as_state(each) for each in one]
+        case datetime():
+            return one.isoformat()
+        case NewMemory():
+            return as_json(one)
+        case TurnEvent():
+            return one.to_state()
+        case Invocation():
+            return _fields(one)
+    return one
 
 
 def as_json(one: NewMemory) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langmem_tiers.core.memory import StoreResult, Tier
+from langmem_tiers.remember.admission import Applied
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import EPISODES
@@ -79,55 +80,51 @@ def exported(one: Write) -> dict[str, Any]:
 
 
 def committed(
+    record: TurnRecord,
     puts: Sequence[Write],
+    applied: Applied,
     *,
-    refused: Mapping[str, str],
-    evicted: Sequence[tuple[str, str]],
-    wanted: Sequence[str],
-    calls: int,
-    refusals: int,
     lessons: Sequence[str],
     skills: Sequence[str],
     goals: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """What the `committed` event of a turn keeps, so that a retry can be answered from it.
-
-    `refusals` is how many things were refused since the turn began, `refused` are the keys of what
-    the commit did not write, each with the reason, `evicted` those of what made room, each with
-    that of what it made room for.
-    """
+    """What the `committed` event of a turn keeps, so that a retry can be answered from it."""
     exports = [exported(one) for one in puts]
     episodes = sum(map(_happened, exports))
+    made_room = [(one.memory.key, one.by) for one in applied.evicted]
     return {
         "summary": {
             "episodic": episodes,
             "semantic": len(exports) - episodes,
-            "tool calls": calls,
+            "tool calls": len(record.calls),
             "lessons": len(lessons),
             "skills": len(skills),
             "goals": len(goals),
-            "refused": refusals,
+            "refused": record.refusals + len(applied.refused),
             "quarantined": _held(puts),
         },
-        "wanted": list(wanted),
-        "stored": [
-            {
-                "key": one.key,
-                "namespace": one.place.namespace,
-                "tier": one.tier.value,
-                "held": one.held,
-                "evicted": [key for key, by in evicted if by == one.key],
-            }
-            for one in puts
-        ],
-        "refused": dict(refused),
+        "wanted": list(record.wanted),
+        "stored": [_stored(one, [key for key, by in made_room if by == one.key]) for one in puts],
+        "refused": {key: why for (_, key), why in applied.refused.items()},
         "lessons": list(lessons),
         "skills": list(skills),
-        "goals": [dict(one) for one in goals],
+        "goals": list(goals),
     }
 
 
-def pending(record: TurnRecord) -> dict[str, Any]:
+def _stored(one: Write, evicted: Sequence[str]) -> dict[str, Any]:
+    """A memory that is written, as the event keeps it."""
+    place, tier = one.place.namespace, one.tier.value
+    return {
+        "key": one.key,
+        "namespace": place,
+        "tier": tier,
+        "held": one.held,
+        "evicted": list(evicted),
+    }
+
+
+def pending_in(record: TurnRecord) -> dict[str, Any]:
     """What the ending of a turn keeps of what it did not write."""
     return {
         "summary": {
@@ -139,7 +136,7 @@ def pending(record: TurnRecord) -> dict[str, Any]:
     }
 
 
-def reason(detail: Mapping[str, Any]) -> str:
+def written_in(detail: Mapping[str, Any]) -> str:
     """What was written, in a line for the trace."""
     wrote = ", ".join(f"{number} {name}" for name, number in detail["summary"].items() if number)
     return wrote or "nothing to write"
@@ -156,17 +153,7 @@ def report_of(
     found = list(exports)
     return CommitReport(
         turn=trace.turn,
-        stored=tuple(
-            StoreResult(
-                stored=True,
-                key=one["key"],
-                tier=Tier(one["tier"]),
-                quarantined=one["held"] is not None,
-                reason=one["held"] or "stored",
-                evicted=tuple(one["evicted"]),
-            )
-            for one in detail["stored"]
-        ),
+        stored=tuple(map(_result, detail["stored"])),
         refused=tuple(
             StoreResult(stored=False, key=key, reason=why)
             for key, why in detail.get("refused", {}).items()
@@ -179,6 +166,18 @@ def report_of(
         summary=dict(detail["summary"]),
         budget=budget,
         trace=trace,
+    )
+
+
+def _result(one: Mapping[str, Any]) -> StoreResult:
+    """What became of a memory that was written, as the event keeps it."""
+    return StoreResult(
+        stored=True,
+        key=one["key"],
+        tier=Tier(one["tier"]),
+        quarantined=one["held"] is not None,
+        reason=one["held"] or "stored",
+        evicted=tuple(one["evicted"]),
     )
 
 

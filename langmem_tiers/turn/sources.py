@@ -1,81 +1,67 @@
-"""The sources of a turn: those built in, and whatever a user gives as one."""
+"""The sources of a turn: who the agent is, what it is about and may do, and what a user gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Protocol
+from functools import partial
+from typing import Any, Final
 
-from langmem_tiers.core.errors import InvalidTypeError, short
-from langmem_tiers.core.memory import RECALL_OPTIONS, Recollection
-from langmem_tiers.core.values import storable
+from langchain_core.runnables.config import ContextThreadPoolExecutor
+
+from langmem_tiers.core.answering import answers_awaited
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Ask, Flow, Plan
-from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.recall.recall import Inquiry
-from langmem_tiers.remember.trivial import triviality
+from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
-from langmem_tiers.store.read import embed_texts
-from langmem_tiers.turn.arguments import checked_parameters
+from langmem_tiers.state.state import ShortTermSnapshot
+from langmem_tiers.turn.asking import answer_of, checked_parameters, items_of
 from langmem_tiers.turn.conversation import Conversation
 from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.identity import Identity, awaited, called, items_of, naming
-from langmem_tiers.turn.informed import (
-    LEAST_INFORMED_MATCH,
-    LEAST_MATCH,
-    MOST_INFORMED,
-    Circumstance,
-    circumstances,
-    matching,
-    together,
-)
-from langmem_tiers.turn.layout import Layout, Stage
+from langmem_tiers.turn.layout import Layout
+from langmem_tiers.turn.memories import MemorySource
 from langmem_tiers.turn.persona import OperationalState
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"
-
-
-class PlannedSource(Protocol):
-    """A source that reads the turn's memories: it yields what it needs."""
-
-    def plan(
-        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
-        """What there is to say for a prompt."""
+QUERIES: Final = (
+    ("What is my core identity and charter?", False),
+    ("What mandates apply to my current mode?", True),
+    ("What capabilities do I have?", True),
+    ("What governance rules apply?", False),
+)
+"""What an identity is asked, and whether it is told the current mode."""
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySource:
-    """Recalls memories, in one round trip, by its stage's options and the turn's filters.
+class Identity:
+    """Who the agent is and what it may do: four queries, which run side by side.
 
-    Options are those of `get_context`; `query` stands for the prompt, and an empty one asks for the
-    newest, which then do not count as accessed; `other_than` names the memory types that are left
-    out, `informed_by` the earlier stages whose words it asks for as well; `own` asks for what the
-    agent remembered itself, where one is named.
+    Of a mapping, or of an object with `query(question, metadata)`. Each answers
+    `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
     """
 
-    name: str
-    known_options: ClassVar = (*RECALL_OPTIONS, "query", "other_than", "informed_by", "own")
+    answers: Any
 
-    def plan(
+    def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
-        """The memories that matter for a prompt, best first."""
-        options = dict(metadata["options"])
-        said = memory.tiered_store.options.bounds.beginning(prompt)
-        query, stages = options.pop("query", said), options.pop("informed_by", ())
-        types = _types(options, metadata["filters"], memory)
-        if types == []:
-            return Section()
-        if options.pop("own", False) and metadata["agent_id"] is not None:
-            options["agent_id"] = metadata["agent_id"]
-        asked = {**options, **metadata["filters"], "memory_types": types}
-        ask = memory.asking.ask(query, memory.context, **asked)
-        alone = ask.blank or ask.max_tokens is not None
-        told = [] if alone else circumstances(metadata["sections"], stages)
-        found = yield _recalled(ask, told, metadata["vectors"], memory)
-        return Section(tuple(Fragment.of_memory(one, self.name) for one in found))
+    ) -> Flow[Section]:
+        """The answers, in the order of the queries; an item that two of them name stands once."""
+        del prompt, memory
+        mode = metadata["mode"]
+        if isinstance(self.answers, Mapping):
+            found = _of_mapping(self.answers, mode)
+        else:
+            query = self.answers.query
+            asked = [(text, {"current_mode": mode} if moded else {}) for text, moded in QUERIES]
+            found = yield Ask(
+                partial(_side_by_side, query, asked), partial(answers_awaited, query, asked)
+            )
+        items: dict[str, Fragment] = {}
+        for (question, _), answer in zip(QUERIES, found, strict=True):
+            for one in items_of(answer, "identity", question):
+                items.setdefault(one.key or one.text, one)
+        return Section(tuple(items.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +91,11 @@ class Goals:
 class KnownGoals:
     """What the agent is about, as its short-term state has it: goals, tasks and constraints."""
 
-    def plan(
+    def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
+    ) -> Flow[Section]:
         """The three lists, as data: they were noted in other turns."""
-        whose = Whose.of(memory.context)
-        known = yield look(whose, metadata["now"], kinds=(GOAL, TASK))
+        known = yield from _known(memory, metadata, GOAL, TASK)
         goals = [one for one in known.goals if one.status == "active"]
         state = {
             "active_goals": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
@@ -125,16 +110,22 @@ class KnownGoals:
 class KnownState:
     """The state the agent is in, as its short-term state has it."""
 
-    def plan(
+    def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Plan[Section]:
+    ) -> Flow[Section]:
         """Its mood, and how much it is at."""
-        whose = Whose.of(memory.context)
-        known = yield look(whose, metadata["now"], kinds=(EMOTION, TASK))
+        known = yield from _known(memory, metadata, EMOTION, TASK)
         mood = known.emotional_state
         told = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
         state = OperationalState(emotional_state=told, active_tasks=known.tasks)
         return state.remember(prompt, metadata)
+
+
+def _known(
+    memory: MemoryCoordinator, metadata: Mapping[str, Any], *kinds: str
+) -> Flow[ShortTermSnapshot]:
+    """What there is of these kinds in the agent's short-term state."""
+    return unit(look(Whose.of(memory.context), metadata["now"], kinds=kinds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +159,14 @@ def as_source(name: str, given: Any) -> Any:
     Raises:
         InvalidTypeError: for what can answer nothing.
     """
-    if callable(getattr(given, "plan", None)):
+    if callable(getattr(given, "flow", None)):
         return given
     if verbs := [one for one in ("remember", "aremember") if callable(getattr(given, one, None))]:
         for verb in verbs:
             checked_parameters(name, getattr(given, verb))
         return given
     if callable(getattr(given, "query", None)):
-        return Identity(given) if name == "identity" else _Queried(given)
+        return Identity(given) if name == "identity" else _Function(partial(_queried, given))
     if isinstance(given, Mapping) and name in ("identity", "goals"):
         return Identity(given) if name == "identity" else Goals(given)
     if isinstance(given, Sequence) and not isinstance(given, str) and name in _LISTED:
@@ -189,6 +180,31 @@ def as_source(name: str, given: Any) -> Any:
     )
 
 
+def checked_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
+    """Refuse a layout whose stages ask what is not there, or tell it what it does not know.
+
+    Raises:
+        ConfigurationError: for a stage without a source.
+        InvalidTypeError: for an option that its source does not take.
+    """
+    for stage in layout.stages:
+        if stage.source not in sources:
+            raise ConfigurationError(
+                f"the layout {layout.name!r} has a stage {stage.source!r} and nothing that "
+                f"answers it: give sources={{{stage.source!r}: …}}"
+            )
+        known = getattr(sources[stage.source], "known_options", None)
+        if known is not None:
+            checked_names(stage.options, known, f"the options of the stage {stage.source!r}")
+
+
+def checked_names(given: Mapping[Any, Any], known: Collection[str], what: str) -> None:
+    """Refuse a mapping that names what is not known."""
+    for name in given:
+        if name not in known:
+            raise InvalidTypeError(f"{what}: there is no {name!r}: use one of {', '.join(known)}")
+
+
 _LISTED: Final[Mapping[str, Callable[[Any], Any]]] = {"tools": Tools, "conversation": Conversation}
 
 
@@ -197,130 +213,31 @@ class _Function:
     remember: Callable[[str, Mapping[str, Any]], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Queried:
-    """A daemon that answers questions, as a source."""
-
-    daemon: Any
-
-    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Any:
-        """What it answers to the one question that it is asked."""
-        return self.daemon.query(_GOALS, {"prompt": prompt, **metadata})
+def _queried(daemon: Any, prompt: str, metadata: Mapping[str, Any]) -> Any:
+    """What a daemon answers to the one question that it is asked."""
+    return daemon.query(_GOALS, {"prompt": prompt, **metadata})
 
 
-def filled(
-    layout: Layout,
-    sources: Mapping[str, Any],
-    prompt: str,
-    told: Mapping[str, Any],
-    memory: MemoryCoordinator,
-) -> Plan[list[tuple[Stage, Section]]]:
-    """What the sources of a layout answer, in its order, each told what the earlier ones did."""
-    sections: dict[str, Section] = {}
-    for stage in layout.stages:
-        about = {"options": stage.options, "title": stage.title, "sections": dict(sections)}
-        source = sources[stage.source]
-        with naming(stage.source):
-            sections[stage.source] = yield from asked(
-                stage.source, source, prompt, {**told, **about}, memory
-            )
-    return [(stage, sections[stage.source]) for stage in layout.stages]
+def _of_mapping(answers: Mapping[str, Any], mode: str | None) -> list[Any]:
+    """What a mapping answers to the four queries; `mandates` may be one for each mode."""
+    mandates = answers.get("mandates", ())
+    if isinstance(mandates, Mapping):
+        always, current = mandates.get("*", ()), () if mode is None else mandates.get(mode, ())
+        mandates = (*always, *current)
+    found = (answers.get("identity", ()), mandates, answers.get("capabilities", ()))
+    listed = (*found, answers.get("governance", ()))
+    effective = answers.get("effective_at")
+    return [{"items": [_item(one) for one in each], "effective_at": effective} for each in listed]
 
 
-def asked(
-    name: str, source: Any, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-) -> Plan[Section]:
-    """What a source answers, as a section."""
-    if callable(getattr(source, "plan", None)):
-        answer = yield from source.plan(prompt, metadata, memory)
-    else:
-        verb = getattr(source, "remember", None)
-        averb = getattr(source, "aremember", None) or verb
-        answer = yield Ask(
-            lambda: _called(name, verb or averb, prompt, metadata),
-            lambda: _awaited(name, averb, prompt, metadata),
-        )
-    return section_of(answer, name, metadata["title"])
+def _item(one: Any) -> Any:
+    return {"content": one} if isinstance(one, str) else one
 
 
-def _called(name: str, verb: Any, *given: Any) -> Any:
-    with naming(name):
-        return called(verb, *given)
-
-
-async def _awaited(name: str, verb: Any, *given: Any) -> Any:
-    with naming(name):
-        return await awaited(verb, *given)
-
-
-def section_of(answer: Any, name: str, title: str) -> Section:
-    """An answer as a section; text is data, and a heading of its own goes.
-
-    Raises:
-        InvalidTypeError: for what is neither text, nor a section, nor nothing.
-    """
-    if answer is None:
-        return Section()
-    if isinstance(answer, Section):
-        return answer
-    if isinstance(answer, str):
-        text = storable(answer).strip().removeprefix(title).strip()
-        why = "what its source answered"
-        return Section((Fragment(text=text, source=name, rationale=why),) if text else ())
-    if isinstance(answer, Mapping) and "items" in answer:
-        return Section(tuple(items_of(answer, name, "what its source answered")))
-    raise InvalidTypeError(
-        f"the source {name!r} answers a text, a Section or None, not {type(answer).__name__}"
-    )
-
-
-def _recalled(
-    ask: Inquiry,
-    told: Sequence[Circumstance],
-    vectors: dict[str, Any],
-    memory: MemoryCoordinator,
-) -> Flow[list[Recollection]]:
-    """Recall, in its circumstances too; a turn embeds each text once."""
-    store = memory.tiered_store
-    few = min(ask.limit, MOST_INFORMED)
-    asks = [ask, *(replace(ask, query=one.query, embedding=None, limit=few) for one in told)]
-    unready = (one.query for one in asks if one.embedding is None and one.query.strip())
-    if fresh := [text for text in unready if text not in vectors]:
-        vectors |= yield from embed_texts(fresh, store.options)
-    ready = [replace(one, embedding=one.embedding or vectors.get(one.query)) for one in asks]
-    if ask.blank:
-        (found,) = yield from memory.flows.recall(ready, lambda _: True)  # shown, whatever is asked
-        return found
-    rows: dict[tuple[tuple[str, ...], str], Candidate] = {}
-
-    def noted(row: Candidate) -> bool:
-        rows[row.place] = row
-        return True  # it counts as accessed once, below, if it is among the best
-
-    direct, *informed = yield from memory.flows.recall(ready, noted)
-    if ask.cutoff:
-        direct = [] if triviality(ask.query) else matching(direct, LEAST_MATCH)
-        informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
-    stages = [one.stage for one in told]
-    found = together(direct, dict(zip(stages, informed, strict=True)), ask.limit)
-    read = [rows[one.namespace, one.key] for one in found]
-    yield from store.flows.mark(read, store.flows.moment())
-    return found
-
-
-def _types(
-    options: dict[str, Any], filters: Mapping[str, Any], memory: MemoryCoordinator
-) -> list[str] | None:
-    """The memory types that a stage may recall, as far as the filters let it."""
-    left_out = options.pop("other_than", None)
-    own = options.pop("memory_types", None)
-    if own is None and left_out is not None:
-        own = [one.name for one in memory.types if one.name not in left_out]
-    wanted = filters.get("memory_types")
-    if own is None or wanted is None:
-        found = own if wanted is None else wanted
-        return None if found is None else list(found)
-    return [one for one in own if one in wanted]
+def _side_by_side(query: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+    with ContextThreadPoolExecutor(len(asked)) as pool:
+        waiting = [pool.submit(answer_of, query, text, given) for text, given in asked]
+        return [one.result() for one in waiting]
 
 
 def _tool(one: Any, place: int) -> Fragment:

@@ -1,4 +1,4 @@
-"""The trace of a turn: every decision as an event, in order, with its reasons."""
+"""The trace of a turn: each decision as an event, with its reasons; written once, and read."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
 
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.explain import LINE, plain, shortened
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.values import storable
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 
 Kind = Literal[
     "assembled",
@@ -108,21 +112,106 @@ class EndedTurn:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {plain(self.turn)} {self.kind}: {why}"
 
 
-def event_names(turn: str, events: Sequence[TurnEvent], project: str | None = None) -> list[str]:
+def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:
     """The name of each event: the same for the same turn, in the order of its events."""
-    begin, _ = bounds(turn, project)
-    return [f"{begin}{number:06}" for number, _ in enumerate(events)]
+    return [f"{bounds(turn)[0]}{number:06}" for number, _ in enumerate(events)]
 
 
-def failure_name(
-    turn: str, events: Sequence[TurnEvent], at: datetime, project: str | None = None
-) -> str:
+def failure_name(turn: str, events: Sequence[TurnEvent], at: datetime) -> str:
     """The name of a failure that a turn may go on after: between its events so far and the next."""
-    return f"{bounds(turn, project)[0]}{max(0, len(events) - 1):06}-{at.isoformat()}"
+    return f"{bounds(turn)[0]}{max(0, len(events) - 1):06}-{at.isoformat()}"
 
 
-def bounds(turn: str, project: str | None = None) -> tuple[str, str]:
-    """Between which names the events of a turn are; that of another project is another turn."""
-    of = "" if project is None else f"{quote(project, safe='', errors='surrogatepass')}:"
-    begin = f"{_PREFIX}{of}{quote(turn, safe='')}"
+def bounds(turn: str) -> tuple[str, str]:
+    """Between which names the events of a turn are."""
+    begin = f"{_PREFIX}{quote(turn, safe='')}"
     return f"{begin}/", f"{begin}0"  # '0' follows '/'
+
+
+def _within(context: MemoryContext, turn: str) -> dict[str, str]:
+    """The parameters that say where the events of a turn are."""
+    low, high = bounds(turn)
+    return {"tenant": context.root, "low": low, "high": high}
+
+
+def record_call(
+    context: MemoryContext,
+    turn: str,
+    events: Sequence[TurnEvent],
+    names: Sequence[str] | None = None,
+) -> Call:
+    """The call that writes the trace of a turn, unless that has ended; it is to be locked."""
+    details = [{**one.detail, "reasons": list(one.reasons), "turn": turn} for one in events]
+    params = {
+        **_within(context, turn),
+        "events": event_names(turn, events) if names is None else list(names),
+        "kinds": [one.kind for one in events],
+        "namespaces": [one.namespace for one in events],
+        "keys": [one.key for one in events],
+        "at": [one.at for one in events],
+        "details": [json.dumps(one, ensure_ascii=False) for one in details],
+    }
+    return Call("record_turn", params)
+
+
+def lock_name(context: MemoryContext, turn: str) -> tuple[str, str, str]:
+    """What is locked by whoever ends a turn."""
+    return context.root, "", f"\0{bounds(turn)[0]}"
+
+
+def ended_call(context: MemoryContext, turn: str) -> Call:
+    """The call that reads how a turn ended: a kind and its detail, if it did."""
+    return Call("turn_ended", _within(context, turn))
+
+
+def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
+    """What was decided in a turn.
+
+    Raises:
+        InvalidInputError: if the context's project has no such turn.
+    """
+    (rows,) = yield Query((Call("turn_events", _within(context, turn)),), commit=True)
+    if not rows or not all(is_of(context, row[2]) for row in rows if row[0] in get_args(Ending)):
+        raise InvalidInputError(
+            f"there is no turn {turn!r} in tenant {context.tenant!r}: one is written when it is "
+            "committed, or left, and kept for as many days as the store's trace_days"
+        )
+    return TurnTrace(turn=turn, events=tuple(map(_event, rows)))
+
+
+def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
+    """Whether a turn that ended so is one that the context looks after."""
+    project = context.project_id
+    return project is None or ended.get("project_id") == storable(project)
+
+
+def ended_turns(
+    context: MemoryContext, limit: int, session_id: str | None
+) -> Flow[list[EndedTurn]]:
+    """How the latest turns of the context's project ended, or of all, if it names none."""
+    project = None if context.project_id is None else storable(context.project_id)
+    params = {"tenant": context.root, "limit": limit, "session": session_id, "project": project}
+    (rows,) = yield Query((Call("turns_ended", params),), commit=True)
+    return [_ended(row) for row in rows]
+
+
+def _ended(row: Row) -> EndedTurn:
+    _, at, kind, turn, began, reason, project, session, summary = row
+    return EndedTurn(
+        turn=turn,
+        kind=kind,
+        began=None if began is None else datetime.fromisoformat(began),
+        at=at,
+        reason=reason,
+        project_id=project,
+        session_id=session,
+        summary=dict(summary or {}),
+    )
+
+
+def _event(row: Row) -> TurnEvent:
+    kind, at, detail, namespace, key = row
+    told = dict(detail)
+    reasons = tuple(told.pop("reasons", ()))
+    told.pop("turn", None)
+    return TurnEvent(kind=kind, at=at, reasons=reasons, detail=told, namespace=namespace, key=key)

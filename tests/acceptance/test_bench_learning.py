@@ -10,7 +10,6 @@ from rich.console import Console
 
 from benchmarks import learning_alfworld, learning_mbpp, learning_report
 from benchmarks.faulty import Outcome, advice, agent, forgetful
-from benchmarks.faulty_families import FAMILIES, Draw
 from benchmarks.faulty_measure import (
     NONE,
     PEER,
@@ -22,7 +21,7 @@ from benchmarks.faulty_measure import (
     measure,
     total,
 )
-from benchmarks.faulty_tools import HIDDEN, OWN, SHARED, WORLDS, Task, call, tasks
+from benchmarks.faulty_tools import FAMILIES, HIDDEN, OWN, SHARED, WORLDS, Draw, Task, call, tasks
 from benchmarks.learning import QUICK, real
 from benchmarks.learning_alfworld import AS_LOGGED, AS_RUN, Replay, plain_counts
 from benchmarks.learning_data import FOLDER, Trial, missing, parts, trials

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -72,28 +73,16 @@ def written(path: Path, records: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_help_names_every_command_and_every_format() -> None:
+def test_help_names_every_command_and_format_shows_no_value_for_a_flag_and_fits_80_columns() -> (
+    None
+):
     helped = run("--help").stdout
-    formats = run("import", "--help").stdout
-
     assert all(name in helped for name in ("setup", "import", "search", "stats", "demo"))
-    assert all(name in formats for name in Format)
-
-
-@pytest.mark.parametrize("command", [(), ("setup",), ("import",), ("search",), ("stats",)])
-def test_help_shows_no_value_for_a_flag_and_fits_80_columns(command: tuple[str, ...]) -> None:
-    helped = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).stdout
-
-    assert "<bool>" not in helped
-    assert "BOOLEAN" not in helped
-    assert "…" not in helped
-    assert max(len(line) for line in helped.splitlines()) == 80
-
-
-def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.metadata.version", lambda _name: "9.8.7")
-
-    assert run("--version").stdout == "langmem-tiers 9.8.7\n"
+    assert all(name in run("import", "--help").stdout for name in Format)
+    for command in ((), ("setup",), ("import",), ("search",), ("stats",)):
+        helped = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).stdout
+        assert not any(shown in helped for shown in ("<bool>", "BOOLEAN", "…"))
+        assert max(len(line) for line in helped.splitlines()) == 80
 
 
 @pytest.mark.parametrize(
@@ -126,11 +115,6 @@ def test_the_version_and_the_help_load_no_framework_and_no_driver() -> None:
     )
 
     assert done.stdout.splitlines()[-1] == "loaded: []"
-
-
-def test_setup_says_how_the_database_can_be_searched(url: str) -> None:
-    assert url
-    assert document("setup") == {"ready": True, "vector_dims": 256}
 
 
 def test_an_import_counts_the_memories_of_each_tenant(url: str, notes: Path) -> None:
@@ -174,38 +158,18 @@ def test_on_a_terminal_a_bar_shows_count_and_rate(url: str, notes: Path) -> None
 def test_bad_records_are_named_by_line_and_the_rest_is_imported(url: str, tmp_path: Path) -> None:
     assert url
     mixed = written(tmp_path / "mixed.jsonl", [*GOOD, {"speaker": "Ada"}])
+    many = written(tmp_path / "bad.jsonl", [*GOOD, *({"speaker": "Ada"} for _ in range(25))])
 
-    result = run("import", str(mixed))
+    result, told = run("import", str(mixed)), run("import", str(many)).stderr
 
     assert result.exit_code == 0
     assert "Memories imported: 2" in result.stdout
     assert "1 record could not be imported" in result.stderr
     assert "line 3: there is no `content`" in result.stderr
     assert run("import", str(mixed), "--strict").exit_code == 1
-
-
-def test_a_record_that_the_store_refuses_does_not_take_others_with_it(
-    url: str, tmp_path: Path
-) -> None:
-    assert url
-    refused = {"content": "too long a key", "key": "k" * 2000}
-
-    imported = document("import", str(written(tmp_path / "long.jsonl", [refused, *GOOD])))
-
-    assert imported["memories"] == 2
-    (bad,) = imported["bad"]
-    assert "the key has 2000 bytes" in bad["reason"]
-
-
-def test_only_twenty_bad_records_are_told_in_detail(url: str, tmp_path: Path) -> None:
-    assert url
-    many = written(tmp_path / "bad.jsonl", [*GOOD, *({"speaker": "Ada"} for _ in range(25))])
-
-    result = run("import", str(many))
-
-    assert result.stderr.count("line ") == 20
-    assert "25 records" in result.stderr
-    assert "5 more" in result.stderr
+    assert told.count("line ") == 20  # only so many are told in detail
+    assert "25 records" in told
+    assert "5 more" in told
 
 
 def test_a_refused_record_takes_no_record_of_any_tenant_with_it(url: str, tmp_path: Path) -> None:
@@ -214,13 +178,15 @@ def test_a_refused_record_takes_no_record_of_any_tenant_with_it(url: str, tmp_pa
         for i in range(9)
     ]
     records[4] |= {"speaker": "A" * 401}
+    records.append({"content": "too long a key", "key": "k" * 2000})
 
     imported = document("import", str(written(tmp_path / "tenants.jsonl", records)))
 
     by_tenant = {name: one["memories"] for name, one in imported["tenants"].items()}
     assert by_tenant == {"t0": 3, "t1": 2, "t2": 3}
-    (bad,) = imported["bad"]
-    assert "key '4': speaker" in bad["reason"]
+    told = " ".join(bad["reason"] for bad in imported["bad"])
+    assert "key '4': speaker" in told
+    assert "the key has 2000 bytes" in told
     with TieredStore.from_conn_string(url, index=local_index()) as store:
         assert sum(tier.memories for tier in store.stats()) == 8
 
@@ -317,69 +283,44 @@ def test_the_terms_of_a_result_add_up_to_its_score_and_its_evidence_is_told(
     assert (best["tier"], best["memory_type"], best["speaker"]) == ("working", "episodic", "Ben")
 
 
-def test_a_memory_cannot_steer_the_terminal(url: str, tmp_path: Path) -> None:
+def test_a_memory_can_neither_steer_a_terminal_nor_reorder_what_it_shows(
+    url: str, tmp_path: Path
+) -> None:
     assert url
-    record = {"content": "red \x1b[31malert", "key": "\x1b]0;title\x07"}
-    run("import", str(written(tmp_path / "escape.jsonl", [record])), "--tenant", "acme")
-
-    shown = run("search", "--tenant", "acme", "alert").stdout
-
-    assert "alert" in shown
-    assert not set("\x1b\x07") & set(shown)
-
-
-def test_a_memory_cannot_reorder_what_is_shown(url: str, tmp_path: Path) -> None:
-    assert url
-    record = {"content": f"alert {DIRECTIONS}", "key": f"k{DIRECTIONS}", "speaker": DIRECTIONS}
+    name = f"k{DIRECTIONS}\x1b]0;title\x07"
+    record = {
+        "content": f"alert {DIRECTIONS} \x1b[31m \x9b \x7f Zoë",
+        "key": name,
+        "speaker": DIRECTIONS,
+    }
     run("import", str(written(tmp_path / "reorder.jsonl", [record])), "--tenant", "acme")
-
-    shown = run("search", "--tenant", "acme", "alert").stdout
+    asked = ("search", "--tenant", "acme", "alert")
+    shown, printed = run(*asked).stdout, run(*asked, "--json").stdout
 
     assert "alert" in shown
     assert "\N{REPLACEMENT CHARACTER}" in shown
-    assert not set(DIRECTIONS) & set(shown)
-
-
-def test_json_escapes_what_could_steer_or_reorder_a_terminal(url: str, tmp_path: Path) -> None:
-    assert url
-    record = {"content": f"alert {DIRECTIONS} \x1b \x9b \x7f Zoë", "key": "k"}
-    run("import", str(written(tmp_path / "escape.jsonl", [record])), "--tenant", "acme")
-
-    printed = run("search", "--tenant", "acme", "--json", "alert").stdout
-
+    assert not set(f"{DIRECTIONS}\x1b\x07") & set(shown)
     (found,) = json.loads(printed)["results"]
-    assert found["value"]["content"] == record["content"]
+    assert (found["value"]["content"], found["key"]) == (record["content"], name)
     assert not set(f"{DIRECTIONS}\x1b\x9b\x7f") & set(printed)
     assert "Zoë" in printed
 
 
-def test_search_looks_in_the_working_memory_of_one_project(url: str, tmp_path: Path) -> None:
-    assert url
+def test_search_looks_in_one_project_and_in_one_session(url: str, tmp_path: Path) -> None:
     records = [GOOD[0] | {"project_id": "p.1"}, GOOD[1]]
     run("import", str(written(tmp_path / "projects.jsonl", records)), "--tenant", "acme")
-
-    keys = {
-        project: [one["key"] for one in found["results"]]
-        for project in ("", "p.1")
-        for found in [document("search", "--no-cutoff", *_project(project), "Mondays")]
-    }
-
-    assert keys == {"": ["k2"], "p.1": ["k1"]}
-
-
-def _project(name: str) -> list[str]:
-    return ["--project", name] if name else []
-
-
-def test_search_looks_in_the_short_term_memory_of_one_session(url: str) -> None:
     with TieredStore.from_conn_string(url, index=local_index()) as store:
         for session in ("s1", "s2"):
             context = MemoryContext(tenant="acme", session_id=session)
-            MemoryCoordinator(store, context=context).store(f"Room {session}", "working")
+            MemoryCoordinator(store, context=context).store(f"Mondays in room {session}", "working")
 
-    (found,) = document("search", "--session", "s2", "--no-cutoff", "room")["results"]
-
-    assert (found["content"], found["tier"]) == ("Room s2", "short_term")
+    for where, keys in (
+        ([], ["Lunch is at [bold]noon[/bold]."]),
+        (["--project", "p.1"], ["The API key rotates on Mondays."]),
+        (["--session", "s2"], ["Lunch is at [bold]noon[/bold].", "Mondays in room s2"]),
+    ):
+        found = document("search", "--no-cutoff", *where, "Mondays")["results"]
+        assert sorted(one["content"] for one in found) == keys
 
 
 def test_the_only_tenant_need_not_be_named(url: str) -> None:
@@ -394,36 +335,24 @@ def test_the_only_tenant_need_not_be_named(url: str) -> None:
     assert document("stats", "--tenant", "acme 2.0 %2E")["tiers"][1]["memories"] == 1
 
 
-@pytest.mark.parametrize("count", [0, 2, 12])
 def test_without_a_tenant_it_is_asked_for_by_naming_those_there_are(
-    url: str, tmp_path: Path, count: int
+    url: str, tmp_path: Path
 ) -> None:
     assert url
-    records = [{"content": "hi", "tenant": f"t{i:02}"} for i in range(count)]
-    if count:
-        run("import", str(written(tmp_path / "tenants.jsonl", records)))
-
-    result = run("search", "hi")
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.count("\n") == 1
-    if count == 0:
-        assert "nothing is stored here yet" in result.stderr
-    else:
-        listed = ", ".join(f"t{i:02}" for i in range(min(count, 10)))
-        assert result.stderr.endswith(f"there are {listed}{', …' * (count > 10)}\n")
-
-
-def test_a_search_of_a_tenant_that_is_not_there_names_those_there_are(
-    url: str, notes: Path
-) -> None:
-    assert url
-    run("import", str(notes), "--tenant", "acme")
-
-    result = run("search", "--tenant", "acme2", "noon")
-
+    for count, there in (
+        (0, "nothing is stored here yet"),
+        (2, "there are t00, t01\n"),
+        (12, f"there are {', '.join(f't{i:02}' for i in range(10))}, …\n"),
+    ):
+        records = [{"content": "hi", "tenant": f"t{i:02}"} for i in range(count)]
+        if count:
+            run("import", str(written(tmp_path / "tenants.jsonl", records)))
+        result = run("search", "hi")
+        assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+        assert there in result.stderr
+    result = run("search", "--tenant", "none", "noon")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "There is no tenant 'acme2'. Tenants here: acme.\n"
+    assert result.stderr.startswith("There is no tenant 'none'. Tenants here: t00, t01,")
 
 
 def test_a_query_that_nothing_answers_gets_one_line_and_the_nearest_where_asked_for(
@@ -456,8 +385,14 @@ def test_words_alone_are_searched_without_embeddings(
     assert nothing.stderr == "Nothing was found.\n"
 
 
-def test_stats_counts_one_tenant_and_measures_every_table(url: str, notes: Path) -> None:
+def test_stats_counts_one_tenant_and_measures_every_table(
+    url: str, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert url
+    assert document("setup") == {"ready": True, "vector_dims": 256}
+    with monkeypatch.context() as patched:
+        patched.setattr("importlib.metadata.version", lambda _name: "9.8.7")
+        assert run("--version").stdout == "langmem-tiers 9.8.7\n"
     run("import", str(notes), "--tenant", "acme")
 
     counted = document("stats", "--tenant", "acme", "--sizes")
@@ -468,28 +403,23 @@ def test_stats_counts_one_tenant_and_measures_every_table(url: str, notes: Path)
     assert "working.memories" in run("stats", "--sizes").stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["import", "nowhere.json"], "does not exist"),
-        (["import", ".", "--format", "jsonl"], "is a directory"),
-        (["import", "nowhere.json", "--format", "xml"], "there is no format 'xml'"),
-        (["search", "x", "--tenant", ""], "tenant is empty"),
-        (["search", "x", "--tenant", "acme", "--project", ""], "project_id is empty"),
-        (["search", "x", "--tenant", "acme", "--profile", "best"], "no ranking profile 'best'"),
-        (["search", "", "--tenant", "acme"], "a query is needed"),
-        (["search", " \n", "--tenant", "acme"], "a query is needed"),
-        (["stats", "--url", "embedded:"], "names no directory"),
-        (["stats", "--url", f"embedded:{'x' * 300}"], "cannot use"),
-        (["stats", "--url", "postgresql://127.0.0.1:1/none"], "does not answer"),
-    ],
-)
-def test_an_error_is_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
-    result = run(*arguments)
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+def test_an_error_is_one_line_and_exit_code_2() -> None:
+    for arguments, message in (
+        ("import nowhere.json", "does not exist"),
+        ("import . --format jsonl", "is a directory"),
+        ("import nowhere.json --format xml", "there is no format 'xml'"),
+        ("search x --tenant ''", "tenant is empty"),
+        ("search x --tenant acme --project ''", "project_id is empty"),
+        ("search x --tenant acme --profile best", "no ranking profile 'best'"),
+        ("search ' ' --tenant acme", "a query is needed"),
+        ("stats --url embedded:", "names no directory"),
+        (f"stats --url embedded:{'x' * 300}", "cannot use"),
+        ("stats --url postgresql://127.0.0.1:1/none", "does not answer"),
+    ):
+        result = run(*shlex.split(arguments))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr
+        assert result.stderr.count("\n") == 1
 
 
 def test_a_database_without_tables_is_told_to_be_set_up(
@@ -536,7 +466,7 @@ def test_reading_what_does_not_exist_says_what_to_do_and_creates_nothing(
 
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
-PRINTING = [["--help"], ["stats"], ["stats", "--json"], ["stats", "--sizes", "--json"]]
+PRINTING = [["--help"], ["stats", "--json"], ["stats", "--sizes", "--json"]]
 
 
 @FULL

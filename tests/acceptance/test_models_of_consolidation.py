@@ -118,7 +118,7 @@ def cycle(memory: MemoryCoordinator, model: ChatOpenAI, way: Way) -> Callable[[A
 
 
 @both_ways
-def test_a_model_merges_what_the_rules_could_not(
+def test_a_model_merges_what_says_the_same(
     memory: MemoryCoordinator, clock: Clock, url: str, way: Way
 ) -> None:
     remembered(memory, clock, LIKED, LIKED_AGAIN)
@@ -129,7 +129,7 @@ def test_a_model_merges_what_the_rules_could_not(
 
 
 @both_ways
-def test_a_model_finds_a_contradiction_that_the_rules_could_not(
+def test_a_model_ends_what_is_contradicted(
     memory: MemoryCoordinator, clock: Clock, url: str, way: Way
 ) -> None:
     remembered(memory, clock, LIKED, DISLIKED)
@@ -140,17 +140,17 @@ def test_a_model_finds_a_contradiction_that_the_rules_could_not(
 
 
 @pytest.mark.parametrize("yes", [True, False])
-def test_what_the_rules_find_is_asked_as_well_and_the_model_has_the_word(
+def test_what_is_near_is_asked_and_the_model_has_the_word(
     memory: MemoryCoordinator,
     clock: Clock,
     url: str,
     yes: bool,  # noqa: FBT001 - a parameter of pytest
 ) -> None:
     remembered(memory, clock, LIKED, LIKED.upper())
-    for text in ("The port of the mailer is 25", "The port of the mailer is 587"):
+    for text in ("The port of the mailer is 25", "The port of the mailer now is 587"):
         memory.store(text, "prospective", key=text)
         clock.advance(hours=1)
-    with wayward(*[YES if yes else NO] * 2) as server:
+    with wayward(*([judged(pair(3, 4)), YES] if yes else [NO, NO])) as server:
         cycle(memory, model_of(server), "sync")({})
     ended = ["consolidated", "superseded"] if yes else ["None", "None"]
     assert sorted(str(state) for state in states(url).values()) == ["None", "None", *ended]

@@ -36,13 +36,13 @@ SHOWN = {
     ),
     "04_consolidation": (
         "merge      apply    1 memories  1 done",
-        "<li>supersede  proposed: port, new port: another value</li>",
+        "proposed: port, new port: a newer one may contradict it, or say the same</li>",
         "consolidated",
         "now: ['The deployment port is 8443.']",
         "at ten past nine: ['The deployment port is 80.']",
         "rolled back: 3 moves",
         "launch     short_term current",
-        "in two weeks: 18 rose; proposed: {'merge': 8, 'supersede': 12}",
+        "in two weeks: 18 rose; proposed: {'merge': 14, 'supersede': 20}",
     ),
     "05_a_turn": (
         "trivial: thanks or a courtesy",

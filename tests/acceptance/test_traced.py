@@ -30,7 +30,7 @@ HOOKS = {
     "on_session_stop",
 }
 VERBS = {
-    *("store", "store_many", "get_context", "delete_memory", "consolidate_session"),
+    *("store", "store_many", "get_context", "delete_memory"),
     *("remind", "intend", "acknowledge", "reflect", "record_outcome", "promote_to_long_term"),
     *("evolve", "archive", "restore_archive", "release", "supersede", "retract"),
     *("assemble_context", "memorize", "commit"),

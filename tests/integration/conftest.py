@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import count
-from typing import cast
+from typing import Any, cast
 
 import psycopg
 import pytest
 
-from langmem_tiers import TieredStore
+from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.testing import Mode, StoreDriver
 from tests.support.consolidating import fill, opened_world
+from tests.support.coordinating import Caller, calling
+from tests.support.graphs import ACME
+from tests.support.learning import Team, broken, team
 from tests.support.opening import Clock, Opened, Opener, empty, leave, text_index
 
 _numbers = count()
 _ONE = [("sync", "batch")]
 _TWINS = [("sync", "batch"), ("async", "abatch")]
 _CROSSED = [("sync", "abatch"), ("async", "batch")]
-_CROSSES = ("test_store_", "test_coordinator", "test_recall_rounds", "test_accesses", "test_fuzz")
+_CROSSES = ("test_store_contract", "test_store_tiers", "test_coordinator", "test_fuzz")
 """Whose tests also call a store in the way it was not opened: the runner alone knows of that."""
 
 
@@ -83,6 +86,48 @@ def url(shared_url: str) -> str:
     """A database that is set up for `text_index` and holds nothing."""
     empty(shared_url)
     return shared_url
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+    """A store on `url`, opened blocking; its time is the test's."""
+    with TieredStore(url, index=text_index(), clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def own_store(database_url: str, index: dict[str, Any]) -> Iterator[TieredStore]:
+    """A store on a database of its own, by the time of this machine."""
+    with TieredStore(database_url, index=index) as opened:
+        opened.setup()
+        yield opened
+
+
+@pytest.fixture
+def ready(store: TieredStore) -> TieredStore:
+    """The store that a graph is compiled with."""
+    return store
+
+
+@pytest.fixture
+def memory(ready: TieredStore) -> MemoryCoordinator:
+    """Whose memory it is where a graph is run for `ACME`."""
+    return MemoryCoordinator(ready, context=ACME)
+
+
+@pytest.fixture
+async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
+    """Two projects on an empty store, opened and called each way, which stays whole."""
+    async with team(open_store, url) as opened:
+        yield opened
+    assert broken(url) == {}
+
+
+@pytest.fixture
+async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
+    """A coordinator of a project and session, called each way."""
+    async with calling(open_store, url, project_id="p", session_id="s") as opened:
+        yield opened
 
 
 @pytest.fixture

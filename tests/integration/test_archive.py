@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -41,12 +40,6 @@ from tests.support.opening import Clock, Opener, text_index, tiered
 from tests.support.plans import calls_of
 
 NUMBER = 120
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -31,16 +31,9 @@ from tests.support.archives import (
     policy,
 )
 from tests.support.coordinating import coordinator
-from tests.support.opening import Clock, text_index
 
 NUMBER = 120
 WITH_VECTOR = 'key 1 "quoted"'
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,15 +20,9 @@ from tests.support.archives import (
     remember,
 )
 from tests.support.coordinating import coordinator
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
 
 NUMBER = 120
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

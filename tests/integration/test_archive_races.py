@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,7 @@ from tests.support.archives import (
 )
 from tests.support.coordinating import coordinator
 from tests.support.invariants import broken_rows
-from tests.support.opening import Clock, text_index
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as opened:
-        yield opened
+from tests.support.opening import text_index
 
 
 @pytest.fixture
@@ -186,8 +180,7 @@ DYING = """
 import os, sys
 from fsspec.implementations.local import LocalFileSystem
 from langmem_tiers import ArchivalPolicy, MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers import archiving
-from langmem_tiers.consolidate import archive
+from langmem_tiers.consolidate import archive, files
 
 url, directory, point = sys.argv[1:]
 
@@ -197,7 +190,7 @@ def die(*_, **__):
 if point == "before the file":
     LocalFileSystem.makedirs = die
 elif point == "before it is read back":
-    archiving._check_same = die
+    files._check_same = die
 elif point == "before it is named":
     LocalFileSystem.mv = die
 elif point == "before the transaction":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,6 @@ from tests.support.opening import Clock, text_index
 ACME = MemoryContext(tenant="acme")
 STORED = 300
 ONE_BY_ONE: RunnableConfig = {"max_concurrency": 1, "configurable": {"thread_id": "acme"}}
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    """A store on an empty database."""
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
 
 
 @pytest.fixture

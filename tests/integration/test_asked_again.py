@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langgraph.graph import StateGraph
 from langgraph.store.memory import InMemoryStore
 
@@ -16,7 +15,7 @@ from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.graph.tools import create_search_memory_tool
-from tests.support.agents import WAYS, How, run, scripted
+from tests.support.agents import WAYS, How, agent_on, run, scripted
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, Opened, opened_store, text_index
 
@@ -25,12 +24,6 @@ ANSWER = "I live in Lisbon with my dog Rex."
 ADA = MemoryContext(tenant="ada")
 ASKED = 60
 """More often than a leg of the statement has candidates."""
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -48,8 +41,13 @@ def asked_often(store: TieredStore) -> MemoryCoordinator:
 # What an agent is shown
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-@pytest.mark.parametrize("reply", ["OK.", "You live in Lisbon.", "I don't know."])
+@pytest.mark.parametrize(
+    ("opened", "how", "reply"),
+    [
+        (*way, reply)
+        for way, reply in zip(WAYS, ("OK.", "You live in Lisbon.", "I don't know."), strict=True)
+    ],
+)
 async def test_a_question_asked_day_after_day_is_answered_and_not_repeated(
     url: str, clock: Clock, opened: Opened, how: How, reply: str
 ) -> None:
@@ -64,12 +62,7 @@ async def test_a_question_asked_day_after_day_is_answered_and_not_repeated(
         return "\n".join(one.text for one in model.seen[-1] if one.type == "system")
 
     async with opened_store(store, opened):
-        agent = create_agent(
-            model,
-            middleware=[TurnMiddleware()],
-            context_schema=MemoryContext,
-            store=store,
-        )
+        agent = agent_on(store, model, TurnMiddleware())
         for text in (ANSWER, "Tell me a joke", QUESTION):
             await says("day 1", text)
         for day in (2, 3):
@@ -110,12 +103,7 @@ def by_node(memory: MemoryCoordinator) -> list[str]:
 
 def by_middleware(memory: MemoryCoordinator) -> list[str]:
     model = scripted("In Lisbon.")
-    agent: Any = create_agent(
-        model,
-        middleware=[TieredMemoryMiddleware(limit=1)],
-        context_schema=MemoryContext,
-        store=memory.tiered_store,
-    )
+    agent: Any = agent_on(memory.tiered_store, model, TieredMemoryMiddleware(limit=1))
     agent.invoke({"messages": [QUESTION]}, context=ADA)
     shown = str(model.seen[0][0].text)
     return [text for text in (ANSWER, QUESTION) if text in shown]

@@ -72,8 +72,10 @@ def with_processes(store: TieredStore, url: str, steps: int) -> None:
         check(url, [one for several in done for one in several])
 
 
-def test_sixteen_threads_at_ten_keys_lose_nothing(store: TieredStore, database_url: str) -> None:
-    with_threads(store, database_url, steps=40)
+def test_sixteen_threads_at_ten_keys_lose_nothing(
+    own_store: TieredStore, database_url: str
+) -> None:
+    with_threads(own_store, database_url, steps=40)
 
 
 async def test_sixteen_tasks_at_ten_keys_lose_nothing(
@@ -82,13 +84,13 @@ async def test_sixteen_tasks_at_ten_keys_lose_nothing(
     await with_tasks(database_url, index, steps=40)
 
 
-def test_four_processes_at_ten_keys_lose_nothing(store: TieredStore, database_url: str) -> None:
-    with_processes(store, database_url, steps=20)
+def test_four_processes_at_ten_keys_lose_nothing(own_store: TieredStore, database_url: str) -> None:
+    with_processes(own_store, database_url, steps=20)
 
 
 @pytest.mark.proof
-def test_sixteen_threads_lose_nothing_for_long(store: TieredStore, database_url: str) -> None:
-    with_threads(store, database_url, steps=1000)
+def test_sixteen_threads_lose_nothing_for_long(own_store: TieredStore, database_url: str) -> None:
+    with_threads(own_store, database_url, steps=1000)
 
 
 @pytest.mark.proof
@@ -99,20 +101,20 @@ async def test_sixteen_tasks_lose_nothing_for_long(
 
 
 @pytest.mark.proof
-def test_four_processes_lose_nothing_for_long(store: TieredStore, database_url: str) -> None:
-    with_processes(store, database_url, steps=1000)
+def test_four_processes_lose_nothing_for_long(own_store: TieredStore, database_url: str) -> None:
+    with_processes(own_store, database_url, steps=1000)
 
 
 def test_what_is_put_again_while_it_is_swept_leaves_no_vector_behind(
-    store: TieredStore, database_url: str
+    own_store: TieredStore, database_url: str
 ) -> None:
     def put(name: int) -> None:
         for i in range(60):
-            store.put(NAMESPACE, f"{name % 3}", {"text": f"{name} {i}"}, ttl=0.0001)
+            own_store.put(NAMESPACE, f"{name % 3}", {"text": f"{name} {i}"}, ttl=0.0001)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         putting = [pool.submit(put, name) for name in range(6)]
-        sweeping = [pool.submit(sweep_until, store, putting) for _ in range(4)]
+        sweeping = [pool.submit(sweep_until, own_store, putting) for _ in range(4)]
         for one in (*putting, *sweeping):
             one.result()
     assert broken_for_good(database_url) == {}
@@ -169,16 +171,16 @@ def test_a_batch_that_reads_what_another_writes_is_never_a_deadlock(
 
 
 def test_counting_does_not_hold_up_a_deletion_and_leaves_no_counter_for_good(
-    store: TieredStore, database_url: str
+    own_store: TieredStore, database_url: str
 ) -> None:
-    store.batch([PutOp(NAMESPACE, key, {"text": key}) for key in ("first", "second")])
-    store.batch([GetOp(NAMESPACE, key) for key in ("first", "second")])
+    own_store.batch([PutOp(NAMESPACE, key, {"text": key}) for key in ("first", "second")])
+    own_store.batch([GetOp(NAMESPACE, key) for key in ("first", "second")])
     with psycopg.connect(database_url) as conn, ThreadPoolExecutor() as pool:
         conn.execute("""INSERT INTO memory.usage (tenant, id)
                         SELECT tenant, id FROM memory.memories WHERE key = 'first'""")
-        flush = pool.submit(store.stats)
+        flush = pool.submit(own_store.stats)
         wait_until(lambda: blocked(database_url))
-        pool.submit(store.delete, NAMESPACE, "second").result(timeout=10)
+        pool.submit(own_store.delete, NAMESPACE, "second").result(timeout=10)
         conn.rollback()
         flush.result()
     assert values(database_url).keys() == {"first"}
@@ -241,25 +243,25 @@ async def test_sixteen_async_setups_of_one_store_all_succeed(
 
 @pytest.mark.parametrize("same_store", [True, False])
 def test_setup_beside_running_traffic_disturbs_nobody(
-    store: TieredStore, database_url: str, index: dict[str, Any], *, same_store: bool
+    own_store: TieredStore, database_url: str, index: dict[str, Any], *, same_store: bool
 ) -> None:
-    prepare(store)
+    prepare(own_store)
     with (
         TieredStore.from_conn_string(database_url, index=index) as other,
         ThreadPoolExecutor(4) as pool,
     ):
-        running = [pool.submit(one.run, store) for one in workers(30)[:4]]
-        setter = store if same_store else other
+        running = [pool.submit(one.run, own_store) for one in workers(30)[:4]]
+        setter = own_store if same_store else other
         while not all(one.done() for one in running):
             setter.setup()
-        store.stats()
+        own_store.stats()
         check(database_url, [one.result() for one in running])
 
 
 def test_two_index_builds_at_once_leave_one_valid_index(
-    store: TieredStore, database_url: str, index: dict[str, Any]
+    own_store: TieredStore, database_url: str, index: dict[str, Any]
 ) -> None:
-    store.batch([PutOp(NAMESPACE, str(i), {"text": f"number {i}"}) for i in range(600)])
+    own_store.batch([PutOp(NAMESPACE, str(i), {"text": f"number {i}"}) for i in range(600)])
 
     def build(_: int) -> None:
         with TieredStore.from_conn_string(database_url, index=index, exact_limit=500) as other:

@@ -71,18 +71,16 @@ def test_what_changes_again_and_again_has_one_current_value(
     assert [one.key for one in memory.get_context("the port", limit=99)] == ["port 44"]
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_i_in_two_sessions_is_one_person_only_where_the_speaker_says_so(
-    store: TieredStore, clock: Clock, name: str
+@pytest.mark.parametrize(("other", "met"), [("Anna", 1), (None, 1), ("Ben", 0)])
+def test_what_two_sessions_said_is_put_to_the_judge_unless_two_speakers_did(
+    store: TieredStore, clock: Clock, other: str | None, met: int
 ) -> None:
-    said = {"merge": ("I like tea.", "I like tea!"), "supersede": ("My port is 1", "My port is 2")}
-    for speaker, met in ((None, 0), ("Anna", 1)):
-        for session, content in zip(("monday", "tuesday"), said[name], strict=True):
-            memory = coordinator(store, project_id=f"of {speaker}", session_id=session)
-            memory.store(content, "semantic", tier="short_term", importance=0.9, speaker=speaker)
-            clock.advance(minutes=20)
-        done(store, step("rise"), cycle(store, f"rise of {speaker}"))
-        assert len(done(store, step(name), cycle(store, f"of {speaker}"))["moves"]) == met
+    for session, speaker in (("monday", "Anna"), ("tuesday", other)):
+        memory = coordinator(store, project_id="billing", session_id=session)
+        memory.store("I like tea", "semantic", tier="short_term", importance=0.9, speaker=speaker)
+        clock.advance(minutes=20)
+    done(store, step("rise"), cycle(store, "rise"))
+    assert len(done(store, step("merge"), cycle(store))["moves"]) == met
 
 
 def test_what_rose_without_a_session_meets_what_its_project_knows(
@@ -268,7 +266,7 @@ def test_two_cycles_at_once_do_it_once(
 ) -> None:
     for number in range(12):
         for session, port in (("monday", 80), ("tuesday", 443), ("friday", 8443)):
-            said = {"merge": TEA, "supersede": f"The port of host {number} is {port}."}[name]
+            said = {"merge": TEA, "supersede": f"Port {number} of host {number} is {port}."}[name]
             about = f" of brand {number:x}" if name == "merge" else ""
             memory = coordinator(store, project_id="billing", session_id=session)
             note(memory, f"{session} {number}", said + about)

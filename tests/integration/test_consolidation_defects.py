@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate import changed
+from langmem_tiers.consolidate import stored
 from langmem_tiers.consolidate.stored import read
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
@@ -270,10 +270,10 @@ def test_what_is_near_by_words_is_what_shares_most_of_them(
     for key, words in texts.items():
         fact(memory, key, " ".join(sorted(words)))
     at = cycle(store)
-    ids = store.run(changed.select(at, "merge", 0, 100))
+    ids = store.run(stored.select(at, "merge", 0, 100))
     keys = {one.id: one.key for one in store.run(read(at, ids))}
     params = {"tenant": "acme", "ids": ids, "alive_at": None, "same_tier": True, "also": None}
-    limits = {"limit": 100, "overlap": changed.OVERLAP, "looked_at": changed.LOOKED_AT}
+    limits = {"limit": 100, "overlap": stored.OVERLAP, "looked_at": stored.LOOKED_AT}
 
     def near() -> Flow[Rows]:
         (rows,) = yield Query((Call("near_by_words", {**params, **limits}),), commit=True)

@@ -20,9 +20,9 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.changed import NEAREST
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.consolidate.stored import NEAREST
 from langmem_tiers.graph import consolidation, consolidation_nodes
 from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
 from tests.support.agents import How, run, scripted

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
 
 import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.consolidate import changed
+from langmem_tiers.consolidate import stored
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.cycling import cycle
@@ -59,10 +59,11 @@ def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredSto
         yield opened
 
 
-def looked_at(store: TieredStore, tenant: str, ids: list[int], **given: Any) -> list[Call]:
+def looked_at(store: TieredStore, tenant: str, ids: list[int]) -> list[Call]:
     """The statements that look for what is near to some memories."""
     at = cycle(store, tenant=tenant)
-    return calls_of(store, lambda: store.run(changed.groups(at, ids, same_tier=True, **given)))
+    groups = partial(stored.groups, at, ids, same_tier=True, thorough=False)
+    return calls_of(store, lambda: store.run(groups()))
 
 
 def some(store: TieredStore, tenant: str, count: int) -> list[int]:
@@ -87,7 +88,7 @@ def rows(store: TieredStore, call: Call) -> list[Row]:
 @pytest.mark.parametrize("name", ["near_by_words", "near_by_vector", "cosines", "stored_memories"])
 def test_a_small_tenant_is_read_by_indexes_alone(store: TieredStore, name: str, mode: Mode) -> None:
     ids = some(store, SMALL, 20)
-    root = plan(store, named(looked_at(store, SMALL, ids, cosines=True), name), mode)
+    root = plan(store, named(looked_at(store, SMALL, ids), name), mode)
     assert sequential(root) == []
     most = {"near_by_vector": 3, "near_by_words": 3}.get(name, 2)
     assert rows_read(root) <= most * len(ids) * OF_SMALL
@@ -102,7 +103,7 @@ def test_words_of_a_large_home_are_found_in_their_index_and_common_ones_are_not_
     root = plan(store, call, mode)
     assert sequential(root) == []
     assert any("lexemes" in one for one in indexes(root))
-    assert rows_read(root) <= 2 * OF_LARGE + 5 * changed.LOOKED_AT * len(ids)
+    assert rows_read(root) <= 2 * OF_LARGE + 5 * stored.LOOKED_AT * len(ids)
     found = {(row[0], row[1]) for row in rows(store, call)}
     assert {(one, one + 1) for one in ids[1:-1:2]} <= found
 
@@ -115,15 +116,16 @@ def test_vectors_of_a_large_home_are_left_alone_and_those_of_a_small_one_are_not
         call = named(looked_at(store, tenant, ids), "near_by_vector")
         assert bool(rows(store, call)) == near
         assert rows_read(plan(store, call, "force_generic_plan")) <= (
-            3 * OF_SMALL * len(ids) if near else 2 * changed.EXACT
+            3 * OF_SMALL * len(ids) if near else 2 * stored.EXACT
         )
 
 
-def test_where_a_model_judges_every_pair_has_its_cosine(store: TieredStore) -> None:
+def test_every_pair_is_told_how_near_it_is_by_cosine_or_by_words(store: TieredStore) -> None:
     ids = some(store, LARGE, 20)
     at = cycle(store, tenant=LARGE)._replace(options=store.options)
-    (group,) = store.run(changed.groups(at, ids, same_tier=True, cosines=True))
-    (alone,) = store.run(changed.groups(at, ids, same_tier=True))
-    assert not alone.near
-    assert {one for pair in group.near for one in pair} >= set(ids)
-    assert all(-1.001 <= one <= 1.001 for one in group.near.values())
+    (near,) = store.run(stored.groups(at, ids, same_tier=True, thorough=True))
+    (by_words,) = store.run(stored.groups(at, ids, same_tier=True, thorough=False))
+    for found in (near, by_words):
+        assert {one for pair in found.near for one in pair} >= set(ids)
+        assert all(stored.OVERLAP <= one <= 1.001 for one in by_words.near.values())
+    assert len(near.near) > len(by_words.near)

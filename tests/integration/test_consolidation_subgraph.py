@@ -264,8 +264,8 @@ class Mine:
     [
         (MemoryContext, {"tenant": "acme"}, {}, {}),
         (Mine, Mine("acme"), {}, {}),
-        (None, None, {"tenant": "{user}"}, {"configurable": {"user": "acme"}}),
-        (None, None, {"tenant": "acme"}, {}),
+        (None, None, {"context": {"tenant": "{user}"}}, {"configurable": {"user": "acme"}}),
+        (None, None, {"context": MemoryContext(tenant="acme")}, {}),
     ],
 )
 def test_whose_memory_it_is_the_agent_s_run_says(

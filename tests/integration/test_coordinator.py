@@ -98,38 +98,24 @@ async def test_what_was_not_given_is_the_contexts_or_absent(opening: Open) -> No
     assert set(one.value) == {"content", "memory_type", "project_id", "session_id", "agent_id"}
 
 
-async def test_a_content_is_kept_to_the_letter(call: Caller) -> None:
-    for content in (
-        "  two  spaces\n\t",
-        "🧠 naïve '; DROP TABLE x; --",
-        "%s {tier} $1",
-        "x y " * 5_000,
-    ):
-        key = (await call("store", content)).key
-        assert (await call("get", key)).content == content
-
-
-@pytest.mark.parametrize(
-    ("tier", "namespace"),
-    [
+async def test_each_tier_has_its_place(call: Caller, url: str) -> None:
+    places: list[tuple[Tier | str, tuple[str, ...]]] = [
         ("short_term", ("acme", "billing", "chat")),
         ("working", ("acme", "billing")),
         (Tier.LONG_TERM, ("acme",)),
-    ],
-)
-async def test_each_tier_has_its_place(
-    call: Caller, url: str, tier: Tier | str, namespace: tuple[str, ...]
-) -> None:
-    result = await call("store", "here", tier=tier)
-    assert result.tier == tier
-    assert tier_of(url, result.key) == [str(tier)]
-    assert (await call("get", result.key)).namespace == namespace
-
-
-async def test_an_absent_project_and_session_are_an_underscore(opening: Open) -> None:
-    async with opening(project_id=None, session_id=None) as call:
-        key = (await call("store", "nowhere", tier="short_term")).key
-        assert (await call("get", key)).namespace == ("acme", "_", "_")
+    ]
+    for tier, namespace in places:
+        result = await call("store", "here", tier=tier)
+        assert result.tier == tier
+        assert tier_of(url, result.key) == [str(tier)]
+        assert (await call("get", result.key)).namespace == namespace
+    nowhere = beside(call, project_id=None, session_id=None)
+    key = (await nowhere("store", "nowhere", tier="short_term")).key
+    assert (await nowhere("get", key)).namespace == ("acme", "_", "_")
+    with pytest.raises(InvalidInputError, match="did you mean 'reflexion'"):
+        await call("store", "x", "reflection")
+    with pytest.raises(InvalidInputError, match="did you mean 'semantic'"):
+        await call("get_context", "x", memory_types=["semantics"])
 
 
 async def test_dots_and_percents_in_names_are_encoded_and_come_back(opening: Open) -> None:
@@ -165,7 +151,6 @@ async def test_storing_under_a_key_again_replaces_it(call: Caller) -> None:
 
 BAD_MEMORIES: dict[str, Any] = {
     "no content": {"content": " "},
-    "content of a number": {"content": 5},
     "an unknown type": {"content": "x", "memory_type": "episodik"},
     "an unknown tier": {"content": "x", "tier": "longterm"},
     "an unknown field": {"content": "x", "colour": "red"},
@@ -183,11 +168,8 @@ BAD_MEMORIES: dict[str, Any] = {
     "an empty session": {"content": "x", "session_id": ""},
     "an endless session": {"content": "x", "session_id": "s" * 500},
     "a speaker of a number": {"content": "x", "speaker": 5},
-    "a mood of a number": {"content": "x", "emotional_valence": 5},
     "metrics of a number": {"content": "x", "success_metrics": 5},
-    "metadata of a text": {"content": "x", "metadata": "y"},
     "metadata with NaN": {"content": "x", "metadata": {"a": float("nan")}},
-    "metadata with a set": {"content": "x", "metadata": {"a": {1}}},
     "a turn of text": {"content": "x", "turn": "first"},
     "NUL": {"content": "x\0"},
     "half a character": {"content": "\ud800"},
@@ -198,6 +180,10 @@ BAD_MEMORIES: dict[str, Any] = {
 
 async def test_one_bad_memory_and_nothing_is_stored(call: Caller, url: str) -> None:
     before = tables(url)
+    wrong: Any
+    for wrong in ("abc", 5, None):
+        with pytest.raises(InvalidTypeError):
+            await call("store_many", wrong)
     for what, bad in BAD_MEMORIES.items():
         try:
             await call("store_many", ["good", bad, "good"])
@@ -205,13 +191,6 @@ async def test_one_bad_memory_and_nothing_is_stored(call: Caller, url: str) -> N
             continue
         pytest.fail(f"taken: {what}")
     assert tables(url) == before
-
-
-async def test_what_is_no_list_of_memories_is_refused(call: Caller) -> None:
-    wrong: Any
-    for wrong in ("abc", 5, None):
-        with pytest.raises(InvalidTypeError):
-            await call("store_many", wrong)
 
 
 # Types
@@ -228,13 +207,6 @@ async def test_a_type_says_tier_and_boost_unless_told_otherwise(call: Caller) ->
         one = await call("get", result.key)
         assert (one.memory_type, one.tier, one.boost) == (name, tier, boost)
         assert (await call("store", "elsewhere", name, tier="long_term")).tier == "long_term"
-
-
-async def test_an_unknown_type_is_told_the_nearest(call: Caller) -> None:
-    with pytest.raises(InvalidInputError, match="did you mean 'reflexion'"):
-        await call("store", "x", "reflection")
-    with pytest.raises(InvalidInputError, match="did you mean 'semantic'"):
-        await call("get_context", "x", memory_types=["semantics"])
 
 
 def extract(content: str, _: Any) -> dict[str, Any]:
@@ -288,3 +260,14 @@ def test_a_coordinator_needs_a_store_with_an_index_and_a_context(url: str) -> No
     for wrong in ({"tenant": ""}, {"tenant": 5}, {"tenant": "acme", "project_id": ""}):
         with pytest.raises(InvalidInputError):
             MemoryContext(**wrong)
+
+
+async def test_a_content_is_kept_to_the_letter(call: Caller) -> None:
+    for content in (
+        "  two  spaces\n\t",
+        "🧠 naïve '; DROP TABLE x; --",
+        "%s {tier} $1",
+        "x y " * 5_000,
+    ):
+        key = (await call("store", content)).key
+        assert (await call("get", key)).content == content

@@ -190,63 +190,65 @@ async def without_a_cut(store: TieredStore, url: str, name: str) -> tuple[Stored
     before = stored(url)
     await WRITES[name](store)
     after = stored(url)
-    await store.adelete(NAMESPACE, "b")
-    await store.adelete(NAMESPACE, "a")
-    await store.aput(NAMESPACE, "a", {"text": "old"})
+    await as_before(store)
     assert stored(url) == before != after
     return before, after
 
 
-@pytest.mark.parametrize("name", WRITES)
+async def as_before(store: TieredStore) -> None:
+    """Undo whatever a write has done."""
+    await store.adelete(NAMESPACE, "b")
+    await store.adelete(NAMESPACE, "a")
+    await store.aput(NAMESPACE, "a", {"text": "old"})
+
+
 async def test_a_write_cut_before_it_reached_the_server_is_not_said_to_be_there(
-    cuttable: TieredStore, proxy: CuttingProxy, url: str, name: str
+    cuttable: TieredStore, proxy: CuttingProxy, url: str
 ) -> None:
-    before, after = await without_a_cut(cuttable, url, name)
-    proxy.cut_before(b"COMMIT" if name in SEVERAL_ROUND_TRIPS else b"", upwards=True)
-    with pytest.raises(OutcomeUnknownError, match="may or may not be there"):
-        await WRITES[name](cuttable)
-    assert proxy.disarm()
-    assert stored(url) == before
-    await WRITES[name](cuttable)
-    assert stored(url) == after
+    for name, write in WRITES.items():
+        before, after = await without_a_cut(cuttable, url, name)
+        proxy.cut_before(b"COMMIT" if name in SEVERAL_ROUND_TRIPS else b"", upwards=True)
+        with pytest.raises(OutcomeUnknownError, match="may or may not be there"):
+            await write(cuttable)
+        assert proxy.disarm()
+        assert stored(url) == before
+        await write(cuttable)
+        assert stored(url) == after
+        await as_before(cuttable)
 
 
-@pytest.mark.parametrize("name", WRITES)
 async def test_a_write_cut_before_its_answer_is_applied_once_and_said_to_be_unknown(
-    cuttable: TieredStore, proxy: CuttingProxy, url: str, name: str
+    cuttable: TieredStore, proxy: CuttingProxy, url: str
 ) -> None:
-    _, after = await without_a_cut(cuttable, url, name)
-    proxy.cut_before(b"COMMIT" if name in SEVERAL_ROUND_TRIPS else b"", upwards=False)
-    with pytest.raises(OutcomeUnknownError, match="read it") as caught:
+    for name, write in WRITES.items():
+        _, after = await without_a_cut(cuttable, url, name)
+        proxy.cut_before(b"COMMIT" if name in SEVERAL_ROUND_TRIPS else b"", upwards=False)
+        with pytest.raises(OutcomeUnknownError, match="read it") as caught:
+            await write(cuttable)
+        assert proxy.disarm()
+        assert isinstance(caught.value, DatabaseUnavailableError)
+        assert isinstance(caught.value.__cause__, psycopg.OperationalError)
+        assert stored(url) == after
+        assert broken_rows(url) == {}
+        await as_before(cuttable)
+
+
+@pytest.mark.parametrize("upwards", [True, False])
+async def test_what_is_cut_where_nothing_is_committed_is_repeated(
+    cuttable: TieredStore, proxy: CuttingProxy, url: str, *, upwards: bool
+) -> None:
+    for name in sorted(SEVERAL_ROUND_TRIPS):  # a write cut in its first round trip
+        _, after = await without_a_cut(cuttable, url, name)
+        proxy.cut_after(0, upwards=upwards)
         await WRITES[name](cuttable)
-    assert proxy.disarm()
-    assert isinstance(caught.value, DatabaseUnavailableError)
-    assert isinstance(caught.value.__cause__, psycopg.OperationalError)
-    assert stored(url) == after
-    assert broken_rows(url) == {}
-
-
-@pytest.mark.parametrize("name", sorted(SEVERAL_ROUND_TRIPS))
-@pytest.mark.parametrize("upwards", [True, False])
-async def test_a_write_cut_in_its_first_round_trip_is_repeated_as_nothing_was_committed(
-    cuttable: TieredStore, proxy: CuttingProxy, url: str, name: str, *, upwards: bool
-) -> None:
-    _, after = await without_a_cut(cuttable, url, name)
-    proxy.cut_after(0, upwards=upwards)
-    await WRITES[name](cuttable)
-    assert proxy.disarm()
-    assert stored(url) == after
-
-
-@pytest.mark.parametrize("name", READS)
-@pytest.mark.parametrize("upwards", [True, False])
-async def test_a_read_that_is_cut_is_repeated(
-    cuttable: TieredStore, proxy: CuttingProxy, name: str, *, upwards: bool
-) -> None:
-    uncut = await READS[name](cuttable)
-    proxy.cut_after(0, upwards=upwards)
-    assert await READS[name](cuttable) == uncut
-    assert proxy.disarm()
+        assert proxy.disarm()
+        assert stored(url) == after
+        await as_before(cuttable)
+    for read in READS.values():
+        uncut = await read(cuttable)
+        proxy.cut_after(0, upwards=upwards)
+        assert await read(cuttable) == uncut
+        assert proxy.disarm()
 
 
 async def test_counts_that_are_cut_are_repeated_and_may_count_twice(
@@ -283,15 +285,15 @@ def terminate(url: str) -> None:
     wait_until(lambda: sessions(url) == 0)
 
 
-@pytest.mark.parametrize("name", [*WRITES, *READS])
 async def test_a_connection_that_ended_while_idle_is_replaced_unnoticed(
-    cuttable: TieredStore, proxy: CuttingProxy, url: str, name: str
+    cuttable: TieredStore, proxy: CuttingProxy, url: str
 ) -> None:
-    terminate(url)
-    await {**WRITES, **READS}[name](cuttable)
-    proxy.hang_up()
-    wait_until(lambda: sessions(url) == 0)
-    await {**WRITES, **READS}[name](cuttable)
+    for act in (*WRITES.values(), *READS.values()):
+        terminate(url)
+        await act(cuttable)
+        proxy.hang_up()
+        wait_until(lambda: sessions(url) == 0)
+        await act(cuttable)
     assert broken_rows(url) == {}
 
 

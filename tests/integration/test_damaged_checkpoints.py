@@ -28,8 +28,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.steps import Applied, Cycle
-from langmem_tiers.graph.serializer import CycleSerializer, strictly
-from langmem_tiers.graph.worker_thread import config_of, thread_of
+from langmem_tiers.graph.checkpoints import CycleSerializer, config_of, strictly, thread_of
 from langmem_tiers.postgres.flow import Flow
 from tests.support.coordinating import coordinator
 from tests.support.damaging import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -21,19 +20,13 @@ from langmem_tiers import (
 from langmem_tiers.core.config import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import broken
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
 
 FACT = "The deployment port is 8080."
 QUESTION = "Which port is the deployment on?"
 MILK = "Buy milk on Friday."
 KEYS = ("first", "second", "third")
 PROVEN = PromotionSettings(min_access_count=0, min_age_days=0, min_projects=1)
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

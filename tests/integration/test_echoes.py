@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 
 from langmem_tiers import MemoryContext, MemoryCoordinator
 from langmem_tiers.remember.gate import GatePolicy
-from tests.support.coordinating import Caller, beside, calling, keys, stored
-from tests.support.opening import Clock, Opener, tables
+from tests.support.coordinating import Caller, beside, keys, stored
+from tests.support.opening import Clock, tables
 
 FACT = "The API key rotates on Mondays."
-
-
-@pytest.fixture
-async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
-    async with calling(open_store, url, project_id="p", session_id="s") as one:
-        yield one
 
 
 @pytest.mark.parametrize("source", ["user", "agent", "web"])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,22 +21,11 @@ from tests.support.graphs import (
     memories,
     off_the_loop,
 )
-from tests.support.opening import Clock, Opened, Opener, opened_store, text_index, tiered
+from tests.support.opening import Opened, Opener, opened_store, text_index, tiered
 
 POST = {"asked": "A post on coffee", "said": "Its growers tell of it", "platform": "mastodon"}
 LIKED = {"engagement_rate": 0.09, "revenue_generated": 245.5}
 IGNORED = {"engagement_rate": 0.01}
-
-
-@pytest.fixture
-def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield store
-
-
-@pytest.fixture
-def memory(ready: TieredStore) -> MemoryCoordinator:
-    return MemoryCoordinator(ready, context=ACME)
 
 
 async def test_what_was_worth_it_becomes_a_learning_of_everybody(
@@ -94,15 +82,6 @@ def test_long_interactions_that_begin_alike_are_different_memories(
     turned = dict(reversed({**LIKED, "clicks": 3}.items()))
     assert memory.evolve({"said": f"{long}a"}, turned).stored
     assert memory.stats().total_count == 3
-
-
-@pytest.mark.parametrize("wrong", [{"engagement_rate": -1}, {"when": object(), **LIKED}, None])
-def test_metrics_that_cannot_be_are_refused_and_nothing_is_stored(
-    memory: MemoryCoordinator, wrong: Any
-) -> None:
-    with pytest.raises(InvalidInputError):
-        memory.evolve(POST, wrong)
-    assert memory.stats().total_count == 0
 
 
 def evolution(**options: Any) -> Any:
@@ -166,3 +145,12 @@ def test_an_evolution_node_that_cannot_work_is_refused_with_what_to_do(ready: Ti
             create_evolution_node(**options)
     with pytest.raises(InvalidInputError, match="no 'metrics' yet"):
         chain(ready, evolution()).invoke({"interaction": POST}, context=ACME)
+
+
+@pytest.mark.parametrize("wrong", [{"engagement_rate": -1}, {"when": object(), **LIKED}, None])
+def test_metrics_that_cannot_be_are_refused_and_nothing_is_stored(
+    memory: MemoryCoordinator, wrong: Any
+) -> None:
+    with pytest.raises(InvalidInputError):
+        memory.evolve(POST, wrong)
+    assert memory.stats().total_count == 0

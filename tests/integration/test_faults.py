@@ -128,14 +128,6 @@ async def test_an_absent_server_is_reported_at_async_open_in_two_seconds(tmp_pat
         assert time.monotonic() - start < 2
 
 
-def test_an_absent_server_is_reported_at_first_use(tmp_path: Path) -> None:
-    for url in absent_servers(tmp_path):
-        store = TieredStore.from_conn_string(url)
-        with pytest.raises(DatabaseUnavailableError):
-            store.get(NAMESPACE, "a")
-        store.close()
-
-
 def test_an_absent_database_is_named(server_url: str) -> None:
     url = psycopg.conninfo.make_conninfo(server_url, dbname="no_such_database")
     with (
@@ -204,15 +196,16 @@ CALLS: dict[str, Callable[[TieredStore], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
 def test_every_call_on_an_empty_database_says_to_set_it_up(
-    database_url: str, index: dict[str, Any], name: str
+    database_url: str, index: dict[str, Any]
 ) -> None:
     with TieredStore.from_conn_string(database_url, index=index) as store:
-        with pytest.raises(NotSetUpError, match=r"setup\(\)"):
-            CALLS[name](store)
+        for call in CALLS.values():
+            with pytest.raises(NotSetUpError, match=r"setup\(\)"):
+                call(store)
         store.setup()
-        CALLS[name](store)
+        for call in CALLS.values():
+            call(store)
 
 
 async def test_an_async_sweeper_on_an_empty_database_says_to_set_it_up(
@@ -239,20 +232,7 @@ class FailingEmbeddings(TrigramEmbeddings):
         return super().embed_query(text)
 
 
-def test_a_failing_model_is_visible_and_nothing_is_written(database_url: str) -> None:
-    with TieredStore.from_conn_string(database_url, index=index_of(FailingEmbeddings())) as store:
-        store.setup()
-        store.batch(puts(1))
-        poisoned = [*puts(2)[:10], PutOp(NAMESPACE, "x", {"text": "poison"}), *puts(2)[10:]]
-        with pytest.raises(LookupError, match="refuses"):
-            store.batch([GetOp(NAMESPACE, "0"), *poisoned])
-        with pytest.raises(LookupError, match="refuses"):
-            store.search(NAMESPACE, query="poison")
-        assert {value["turn"] for value in values(database_url).values()} == {1}
-        assert len(store.search(NAMESPACE, query="turn")) == 10
-
-
-async def test_a_failing_model_is_visible_and_nothing_is_written_async(database_url: str) -> None:
+async def test_a_failing_model_is_visible_and_nothing_is_written(database_url: str) -> None:
     async with TieredStore.from_conn_string(
         database_url, index=index_of(FailingEmbeddings())
     ) as store:
@@ -262,6 +242,15 @@ async def test_a_failing_model_is_visible_and_nothing_is_written_async(database_
         with pytest.raises(LookupError, match="refuses"):
             await store.asearch(NAMESPACE, query="poison")
         assert values(database_url) == {}
+    with TieredStore.from_conn_string(database_url, index=index_of(FailingEmbeddings())) as store:
+        store.batch(puts(1))
+        poisoned = [*puts(2)[:10], PutOp(NAMESPACE, "x", {"text": "poison"}), *puts(2)[10:]]
+        with pytest.raises(LookupError, match="refuses"):
+            store.batch([GetOp(NAMESPACE, "0"), *poisoned])
+        with pytest.raises(LookupError, match="refuses"):
+            store.search(NAMESPACE, query="poison")
+        assert {value["turn"] for value in values(database_url).values()} == {1}
+        assert len(store.search(NAMESPACE, query="turn")) == 10
 
 
 class AskingEmbeddings(TrigramEmbeddings):
@@ -286,11 +275,10 @@ class AskingEmbeddings(TrigramEmbeddings):
         return TrigramEmbeddings().embed_query(text)
 
 
-def test_embedding_holds_no_connection(database_url: str) -> None:
+async def test_embedding_holds_no_connection(database_url: str) -> None:
     embeddings = AskingEmbeddings()
-    with TieredStore.from_conn_string(
-        database_url, index=index_of(embeddings), pool_config=ONE_CONNECTION
-    ) as store:
+    options: dict[str, Any] = {"index": index_of(embeddings), "pool_config": ONE_CONNECTION}
+    with TieredStore.from_conn_string(database_url, **options) as store:
         embeddings.store = store
         store.setup()
         store.put(NAMESPACE, "a", {"text": "one connection is enough"})
@@ -300,17 +288,10 @@ def test_embedding_holds_no_connection(database_url: str) -> None:
             [SearchOp(NAMESPACE, query="one"), PutOp(NAMESPACE, "b", {"text": "and another"})]
         )
         assert [item.key for item in read] == ["a"]  # type: ignore[union-attr]
-
-
-async def test_embedding_holds_no_connection_async(database_url: str) -> None:
-    embeddings = AskingEmbeddings()
-    async with TieredStore.from_conn_string(
-        database_url, index=index_of(embeddings), pool_config=ONE_CONNECTION
-    ) as store:
+    async with TieredStore.from_conn_string(database_url, **options) as store:
         embeddings.store = store
-        await store.asetup()
-        await store.aput(NAMESPACE, "a", {"text": "one connection is enough"})
-        assert [item.key for item in await store.asearch(NAMESPACE, query="one")] == ["a"]
+        await store.aput(NAMESPACE, "c", {"text": "a third"})
+        assert (await store.asearch(NAMESPACE, query="a third"))[0].key == "c"
 
 
 # Nothing is left behind
@@ -342,11 +323,15 @@ async def test_aclose_leaves_no_task_and_no_connection(
     assert [one.name for one in left if not one.name.startswith("asyncio")] == []
 
 
-def test_a_failed_open_leaves_no_thread(tmp_path: Path) -> None:
+def test_a_failed_open_or_use_leaves_no_thread(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     for url in absent_servers(tmp_path):
         with pytest.raises(TieredMemoryError), TieredStore.from_conn_string(url):
             pass
+        store = TieredStore.from_conn_string(url)
+        with pytest.raises(DatabaseUnavailableError):
+            store.get(NAMESPACE, "a")
+        store.close()
     assert set(threading.enumerate()) - before == set()
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.tracers.langchain import wait_for_all_tracers
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
@@ -20,7 +19,7 @@ from langmem_tiers.graph.learn import create_outcome_node
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from langmem_tiers.graph.recall import create_recall_node
 from langmem_tiers.memory.feedback import arecord_feedback, by_score, record_feedback
-from tests.support.agents import WAYS, How, run, scripted
+from tests.support.agents import WAYS, How, agent_on, run, scripted
 from tests.support.chat_server import serving
 from tests.support.graphs import ACME, asks, chain, off_the_loop
 from tests.support.langsmith_server import Runs
@@ -130,8 +129,10 @@ def turn(store: TieredStore, name: str, memory_type: str = "semantic", *nodes: A
     return shows(store, memory_type, *nodes).invoke(given, named(name), context=ACME)
 
 
-@pytest.mark.parametrize("score", [1.0, 0.0])
-@pytest.mark.parametrize(("opened", "how"), WAYS)
+@pytest.mark.parametrize(
+    ("opened", "how", "score"),
+    [(*way, score) for way, score in zip(WAYS, (1.0, 0.0, 1.0), strict=True)],
+)
 async def test_feedback_credits_what_its_trace_was_shown_and_nothing_else_once(
     url: str, langsmith: LangSmith, opened: Opened, how: How, score: float
 ) -> None:
@@ -185,23 +186,6 @@ def test_a_trace_is_all_that_ran_below_its_root(ready: TieredStore, langsmith: L
     assert counts(ready) == {"vault": (0, 1), "keys": (0, 1)}
 
 
-def test_feedback_credits_what_an_agent_was_shown(ready: TieredStore, langsmith: LangSmith) -> None:
-    remember(ready)
-    middleware = TieredMemoryMiddleware(memory_types=["semantic"], limit=1)
-    model = scripted("In the cellar")
-    agent: Any = create_agent(
-        model, middleware=[middleware], context_schema=MemoryContext, store=ready
-    )
-    with langsmith.tracing():
-        agent.invoke({"messages": [asks("Where is the vault?")]}, named("agent"), context=ACME)
-    root = langsmith.run_id("agent")
-    langsmith.say(1, root)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    assert [one.credited for one in record_feedback(memory, langsmith.said(root))] == [1]
-    assert counts(ready) == {"vault": (1, 0), "keys": (0, 0)}
-
-
 def test_after_an_interrupt_feedback_belongs_to_the_trace_that_recalled(
     ready: TieredStore, langsmith: LangSmith
 ) -> None:
@@ -241,19 +225,6 @@ def test_what_the_graph_judged_itself_is_not_judged_again(
     assert counts(ready)["vault"] == (1, 0)
 
 
-def test_feedback_without_a_score_says_nothing(ready: TieredStore, langsmith: LangSmith) -> None:
-    remember(ready)
-    with langsmith.tracing():
-        turn(ready, "turn")
-    root = langsmith.run_id("turn")
-    langsmith.say(None, root)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    assert record_feedback(memory, langsmith.said(root)) == []
-    assert asyncio.run(arecord_feedback(memory, langsmith.said(root))) == []
-    assert counts(ready)["vault"] == (0, 0)
-
-
 def test_of_much_feedback_on_a_trace_the_first_that_says_anything_counts(
     ready: TieredStore, langsmith: LangSmith
 ) -> None:
@@ -261,9 +232,13 @@ def test_of_much_feedback_on_a_trace_the_first_that_says_anything_counts(
     with langsmith.tracing():
         turn(ready, "turn")
     root = langsmith.run_id("turn")
+    memory = MemoryCoordinator(ready, context=ACME)
+    langsmith.say(None, root)
+    assert record_feedback(memory, langsmith.said(root)) == []
+    assert asyncio.run(arecord_feedback(memory, langsmith.said(root))) == []
+    assert record_feedback(memory, [Feedback(**sent(1, None, None))]) == []
     for score in [1, 0, *[None] * 120]:  # listed newest first, on two pages
         langsmith.say(score, root)
-    memory = MemoryCoordinator(ready, context=ACME)
     reports = record_feedback(memory, langsmith.said(root))
 
     assert [(one.success, one.credited) for one in reports] == [(False, 1)]
@@ -285,11 +260,9 @@ def test_the_caller_may_say_what_feedback_means(ready: TieredStore, langsmith: L
     assert (report.success, report.credited) == (False, 1)
 
 
-@pytest.mark.parametrize(
-    ("score", "says"), [(1, True), (True, True), (0.5, True), (0.49, False), (0, False)]
-)
-def test_from_one_half_on_a_score_says_success(score: float, *, says: bool) -> None:
-    assert by_score(Feedback(**sent(score, None, None))) is says
+def test_from_one_half_on_a_score_says_success() -> None:
+    for score, says in ((1, True), (True, True), (0.5, True), (0.49, False), (0, False)):
+        assert by_score(Feedback(**sent(score, None, None))) is says
 
 
 def test_what_cannot_be_told_is_refused_before_anything_is_credited(
@@ -366,7 +339,16 @@ async def test_feedback_that_blocks_is_not_read_on_the_loop(url: str) -> None:
     assert threads != [threading.current_thread()]
 
 
-def test_feedback_on_no_run_credits_nothing(ready: TieredStore) -> None:
+def test_feedback_credits_what_an_agent_was_shown(ready: TieredStore, langsmith: LangSmith) -> None:
+    remember(ready)
+    middleware = TieredMemoryMiddleware(memory_types=["semantic"], limit=1)
+    model = scripted("In the cellar")
+    agent: Any = agent_on(ready, model, middleware)
+    with langsmith.tracing():
+        agent.invoke({"messages": [asks("Where is the vault?")]}, named("agent"), context=ACME)
+    root = langsmith.run_id("agent")
+    langsmith.say(1, root)
     memory = MemoryCoordinator(ready, context=ACME)
 
-    assert record_feedback(memory, [Feedback(**sent(1, None, None))]) == []
+    assert [one.credited for one in record_feedback(memory, langsmith.said(root))] == [1]
+    assert counts(ready) == {"vault": (1, 0), "keys": (0, 0)}

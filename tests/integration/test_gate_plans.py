@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from uuid import uuid4
 
 import psycopg
 import pytest
 
 from langmem_tiers import GatePolicy, MemoryCoordinator, TieredStore
+from langmem_tiers.memory import reviews
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.agents import ScriptedModel
 from tests.support.agents import calls as calls_of_model
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
-from tests.support.plans import MODES, Mode, calls_of, plan, rows_read, sequential
+from tests.support.plans import MODES, calls_of, plan, rows_read, sequential
 from tests.support.servers import fresh_database
 
 _FILL = """
@@ -110,22 +112,21 @@ USES: dict[str, Use] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", USES)
-def test_each_statement_reads_a_few_rows_of_its_tenant(
-    store: TieredStore, name: str, mode: Mode
-) -> None:
+def test_each_statement_reads_a_few_rows_of_its_tenant(store: TieredStore) -> None:
     memory = coordinator(store, "tenant7", project_id="p")
-    call = next(one for one in calls_of(store, lambda: USES[name](memory)) if one.name == name)
-    if "events" in call.params:
-        anew = [str(uuid4()) for _ in call.params["events"]]
-        call = call._replace(params={**call.params, "events": anew})
-    root = plan(store, call, mode)
-    assert sequential(root) == []
-    assert rows_read(root) <= 400
+    for name, use in USES.items():
+        call = next(one for one in calls_of(store, partial(use, memory)) if one.name == name)
+        if "events" in call.params:
+            anew = [str(uuid4()) for _ in call.params["events"]]
+            call = call._replace(params={**call.params, "events": anew})
+        for mode in MODES:
+            root = plan(store, call, mode)
+            assert sequential(root) == [], name
+            assert rows_read(root) <= 400, name
 
 
 def test_a_review_in_the_background_reads_what_it_is_for_and_not_what_else_waits(
+    monkeypatch: pytest.MonkeyPatch,
     store: TieredStore,
 ) -> None:
     answer = calls_of_model("Reviewed", score=9, reason="worth keeping")
@@ -136,9 +137,9 @@ def test_a_review_in_the_background_reads_what_it_is_for_and_not_what_else_waits
         review_model=ScriptedModel(responses=[answer]),
         review_storage="background",
     )
-    memory.begin_reviews = lambda keys: None  # type: ignore[method-assign]  # noqa: ARG005
+    monkeypatch.setattr("langmem_tiers.memory.remembering.begin_reviews", lambda *_: None)
     kept = memory.store(f"The mailer restarts at noon, {uuid4()}.")
-    calls = calls_of(store, lambda: store.run(memory._review(1, [str(kept.key)])))
+    calls = calls_of(store, lambda: store.run(reviews.reviewing(memory, 1, [str(kept.key)])))
     for name in ("waiting_reviews_of", "hold_below"):
         (call,) = [one for one in calls if one.name == name]
         for mode in MODES:

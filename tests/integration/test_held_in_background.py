@@ -12,7 +12,6 @@ from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.trust import TrustPolicy
 from tests.support.coordinating import coordinator, keys
-from tests.support.opening import Clock, text_index
 from tests.support.reviewing import BAD, Answer, model_of, scoring
 from tests.support.wayward_chat import Reply, minded
 
@@ -31,12 +30,6 @@ class Reviewers:
 
     def __call__(self, request: dict[str, Any]) -> Reply:
         return self.answers[-1](request)
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from langchain.agents import create_agent
 from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
@@ -33,8 +32,10 @@ from langmem_tiers import (
     create_session_start_node,
     create_user_prompt_node,
 )
-from langmem_tiers.graph.hooks import careful_of
-from tests.support.agents import WAYS, How, calls, run, scripted
+from langmem_tiers.graph.careful import careful_of
+from langmem_tiers.graph.driven import CALLER
+from langmem_tiers.postgres.flow import Flow
+from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after, memories
 from tests.support.opening import Clock, Opened, opened_store, tables, text_index
 from tests.support.sessions import types
@@ -47,12 +48,6 @@ THREAD: Any = {"configurable": {"thread_id": "7"}}
 
 def said(text: str, number: int = 1) -> Any:
     return {"messages": [HumanMessage(text, id=f"m{number}")]}
-
-
-@pytest.fixture
-def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield store
 
 
 def hooked(store: TieredStore, *, user_prompt: Any = None, **options: Any) -> Any:
@@ -232,41 +227,36 @@ def test_what_a_model_says_wrongly_of_its_todos_is_told_and_the_answer_is_not_lo
 
 def test_an_error_of_a_hook_is_raised_where_that_is_asked_for(url: str, ready: TieredStore) -> None:
     graph = hooked(ready, user_prompt=create_user_prompt_node(on_error="raise"))
-    agent = create_agent(
-        scripted("Fine."), middleware=[MemoryHooksMiddleware(on_error="raise")],
-        context_schema=MemoryContext, store=ready,
-    )  # fmt: skip
+    agent = agent_on(ready, scripted("Fine."), MemoryHooksMiddleware(on_error="raise"))
     for each in (graph, agent):
         with refusing(url), pytest.raises(DatabaseError):
             each.invoke(said(RENEW), context=CHAT)
 
 
-async def test_an_interrupt_passes_and_what_is_not_ours_is_told_with_its_traceback(
+def test_an_interrupt_passes_and_what_is_not_ours_is_told_with_its_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def raises(error: Exception) -> dict[str, Any]:
+    def raises(error: Exception) -> Flow[dict[str, Any]]:
+        yield from ()
         raise error
 
     with pytest.raises(GraphInterrupt):
-        await careful_of("tell")("hook", raises(GraphInterrupt()))
-    told = await careful_of("tell")("hook", raises(OSError("no embeddings")))
+        CALLER.run(careful_of("tell")("hook", raises(GraphInterrupt())))
+    told = CALLER.run(careful_of("tell")("hook", raises(OSError("no embeddings"))))
     assert told == {"error": "OSError: no embeddings"}
     assert caplog.records[-1].exc_info is not None
 
 
 def agent_with_hooks(store: TieredStore) -> Any:
-    return create_agent(
-        scripted("Fine."), middleware=[MemoryHooksMiddleware()], context_schema=MemoryContext,
-        store=store,
-    )  # fmt: skip
+    return agent_on(store, scripted("Fine."), MemoryHooksMiddleware())
 
 
 def test_a_defect_of_our_own_is_raised_and_not_told_as_something_that_was_refused(
     ready: TieredStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(MemoryHooks, "_prompted")
+    monkeypatch.delattr("langmem_tiers.memory.hooks._prompted")
     for each in (hooked(ready), agent_with_hooks(ready)):
-        with pytest.raises(AttributeError, match="_prompted"):
+        with pytest.raises(NameError, match="_prompted"):
             each.invoke(said(RENEW), context=CHAT)
 
 
@@ -321,19 +311,22 @@ def working_agent(store: TieredStore, *beside: Any, checkpointer: Any = None) ->
         calls("write_todos", todos=todos(Rotate="completed")),
         "The keys are rotated.",
     )
-    agent = create_agent(
+    agent = agent_on(
+        store,
         model,
-        [make_key],
-        middleware=[TodoListMiddleware(), *beside, MemoryHooksMiddleware()],
-        context_schema=MemoryContext,
-        store=store,
+        TodoListMiddleware(),
+        *beside,
+        MemoryHooksMiddleware(),
+        tools=[make_key],
         checkpointer=checkpointer,
     )
     return agent, model
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a turn"])
-@pytest.mark.parametrize(("opened", "how"), WAYS)
+@pytest.mark.parametrize(
+    ("opened", "how", "beside"),
+    [(*way, beside) for way, beside in zip(WAYS, (False, True, True), strict=True)],
+)
 async def test_an_agent_remembers_what_it_is_told_and_what_it_has_done(
     url: str, clock: Clock, opened: Opened, how: How, *, beside: bool
 ) -> None:
@@ -366,10 +359,7 @@ def test_what_is_due_is_shown_in_the_turn_whose_message_shows_its_cue(
     ready: TieredStore, clock: Clock
 ) -> None:
     model = scripted("Noted.", "Ask her.", "Yes.")
-    agent = create_agent(
-        model, middleware=[MemoryHooksMiddleware()], context_schema=MemoryContext,
-        store=ready, checkpointer=InMemorySaver(),
-    )  # fmt: skip
+    agent = agent_on(ready, model, MemoryHooksMiddleware(), checkpointer=InMemorySaver())
     asked = "When Anna mentions the budget, I need to ask her for the figures"
     for number, text in enumerate((asked, "Anna asked about the budget", "Well then, go on"), 1):
         agent.invoke(said(text, number), THREAD, context=ACME)

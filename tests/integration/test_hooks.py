@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, calling, coordinator
-from tests.support.opening import Clock, Opener, tables, text_index
+from tests.support.opening import Clock, Opener, tables
 from tests.support.sessions import there, types
 
 RENEW = "I need to renew the certificate tomorrow at 5pm, it is urgent"
@@ -53,12 +53,6 @@ async def hooked(open_store: Opener, url: str) -> AsyncIterator[Hooked]:
     """The hooks of a session, called in the opener's way."""
     async with calling(open_store, url, **WHOSE) as call:
         yield Hooked(MemoryHooks(call.memory), call.mode)
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
 
 
 @pytest.fixture
@@ -110,21 +104,20 @@ def test_a_prompt_that_intends_something_before_a_tool_is_raised_before_it(
     assert [one.content for one in memory.remind(tool="deploy")] == [said]
 
 
-def test_a_trivial_prompt_stores_nothing(hooks: MemoryHooks, url: str) -> None:
+def test_a_trivial_prompt_stores_nothing_and_one_that_intends_nothing_is_working_memory_alone(
+    store: TieredStore, hooks: MemoryHooks, url: str
+) -> None:
     for said in ("Hi there", "Thanks!", "ok"):
         done = hooks.on_user_prompt_submit(said)
         assert not done.working.stored
         assert "trivial" in done.working.reason
         assert done.intended is None
     assert types(url) == {}
-
-
-def test_a_prompt_that_intends_nothing_is_working_memory_alone(
-    hooks: MemoryHooks, url: str
-) -> None:
-    done = hooks.on_user_prompt_submit("The deployment port is 8443.")
-    assert (done.intended, done.priority, done.trigger) == (None, None, None)
-    assert types(url) == {"working": 1}
+    for session in ("one", "two"):  # where the same id is another message
+        there = MemoryHooks(coordinator(store, project_id="billing"), session_id=session)
+        done = there.on_user_prompt_submit(f"The port of {session} is 8443.", message_id="m1")
+        assert (done.intended, done.priority, done.trigger) == (None, None, None)
+    assert types(url) == {"working": 2}
 
 
 def test_a_prompt_that_comes_again_under_its_id_is_kept_once_and_waits_as_at_first(
@@ -145,15 +138,6 @@ def test_a_prompt_that_comes_again_under_its_id_is_kept_once_and_waits_as_at_fir
     assert [one.content for one in raised] == [prompt]
     assert hooks.memory.remind() == []
     assert types(url) == {"working": 1, "prospective": 1}
-
-
-def test_the_same_message_id_in_another_session_is_another_message(
-    store: TieredStore, url: str
-) -> None:
-    for session in ("one", "two"):
-        hooks = MemoryHooks(coordinator(store, project_id="billing"), session_id=session)
-        hooks.on_user_prompt_submit(f"I need to write to {session} later", message_id="m1")
-    assert types(url) == {"working": 2, "prospective": 2}
 
 
 async def test_a_session_starts_with_what_is_open_by_priority(open_store: Opener, url: str) -> None:
@@ -285,21 +269,19 @@ async def test_what_session_data_tells_is_kept_as_it_is_told(open_store: Opener,
     assert types(url) == {"episodic": 1, "semantic": 1}
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        "events", {"event": []}, {"events": "one"}, {"events": ["one"]},
-        {"events": [{"type": "decision"}]}, {"concepts": [{"description": " "}]},
-        {"session_id": 3},
-    ],
-)  # fmt: skip
 def test_what_is_no_session_data_is_refused_and_nothing_is_stored(
-    hooks: MemoryHooks, url: str, data: Any
+    hooks: MemoryHooks, url: str
 ) -> None:
     hooks.on_user_prompt_submit("The deployment port is 8443.")
     before = tables(url)
-    with pytest.raises(InvalidInputError):
-        hooks.on_session_stop(data)
+    data: Any
+    for data in (
+        "events", {"event": []}, {"events": "one"}, {"events": ["one"]},
+        {"events": [{"type": "decision"}]}, {"concepts": [{"description": " "}]},
+        {"session_id": 3},
+    ):  # fmt: skip
+        with pytest.raises(InvalidInputError):
+            hooks.on_session_stop(data)
     assert tables(url) == before
 
 

@@ -134,33 +134,35 @@ async def test_a_tier_is_a_vector_store_of_langchain_postgres(
         assert [one.page_content for one in answer] == [TEA]
 
 
-@pytest.mark.parametrize("kind", ["vector", "halfvec"])
-@pytest.mark.parametrize("metric", ["cosine", "l2", "inner_product"])
 async def test_it_orders_by_the_stores_own_metric_and_vectors(
-    database_url: str, kind: str, metric: str
+    new_database: Callable[[], str],
 ) -> None:
-    index = text_index(distance_type=metric, ann_index_config={"vector_type": kind})
-    with TieredStore(database_url, index=index) as store:
-        store.setup()
-        texts = ["aaa", "bbb", "abcd", "poisson", "a poisson process"]
-        for text in texts:
-            store.put(("acme", "notes"), text, {"text": text})
-        items = store.search(("acme",), query="poisson ratio")
-        async with opened(store, "batch") as ask:
-            found = await ask("similarity_search_with_score", "poisson ratio", k=9)
-            diverse = await ask("max_marginal_relevance_search", "poisson ratio", k=5, fetch_k=9)
-    assert [one.id for one, _ in found] == [item.key for item in items]
-    nearness = [{"cosine": 1 - one, "l2": -one}.get(metric, one) for _, one in found]
-    assert nearness == pytest.approx([item.score for item in items], rel=1e-2, abs=1e-2)
-    assert {one.id for one in diverse} == set(texts)
+    for kind, metric in (("vector", "cosine"), ("halfvec", "l2"), ("halfvec", "inner_product")):
+        index = text_index(distance_type=metric, ann_index_config={"vector_type": kind})
+        with TieredStore(new_database(), index=index) as store:
+            store.setup()
+            texts = ["aaa", "bbb", "abcd", "poisson", "a poisson process"]
+            for text in texts:
+                store.put(("acme", "notes"), text, {"text": text})
+            items = store.search(("acme",), query="poisson ratio")
+            async with opened(store, "batch") as ask:
+                found = await ask("similarity_search_with_score", "poisson ratio", k=9)
+                diverse = await ask(
+                    "max_marginal_relevance_search", "poisson ratio", k=5, fetch_k=9
+                )
+        assert [one.id for one, _ in found] == [item.key for item in items]
+        nearness = [{"cosine": 1 - one, "l2": -one}.get(metric, one) for _, one in found]
+        assert nearness == pytest.approx([item.score for item in items], rel=1e-2, abs=1e-2)
+        assert {one.id for one in diverse} == set(texts)
 
 
-@pytest.mark.parametrize("tier", ["short_term", "working", "long_term"])
-async def test_each_tier_shows_itself_alone(store: TieredStore, mode: Mode, tier: str) -> None:
-    for name in ("short_term", "working", "long_term"):
+async def test_each_tier_shows_itself_alone(store: TieredStore, mode: Mode) -> None:
+    tiers = "short_term", "working", "long_term"
+    for name in tiers:
         remembering(store, "acme").store(f"kept in {name}", tier=name)
-    async with opened(store, mode, tier=tier) as ask:
-        assert await ask.texts() == [f"kept in {tier}"]
+    for tier in tiers:
+        async with opened(store, mode, tier=tier) as ask:
+            assert await ask.texts() == [f"kept in {tier}"]
 
 
 async def test_what_is_put_changed_moved_and_deleted_later_is_seen(
@@ -259,12 +261,13 @@ async def test_a_condition_is_not_tried_on_another_tenants_rows(
         assert await ask.texts(filter={"metadata.n": {"$lt": 3}}) == []
 
 
-@pytest.mark.parametrize("given", [None, 7, ""])
-async def test_it_is_not_opened_without_a_tenant(store: TieredStore, given: Any) -> None:
-    with pytest.raises(InvalidInputError, match="tenant"):
-        open_tier(store, "working", tenant=given)
-    with pytest.raises(InvalidInputError, match="tenant"):
-        await aopen_tier(store, "working", tenant=given)
+async def test_it_is_not_opened_without_a_tenant(store: TieredStore) -> None:
+    given: Any
+    for given in (None, 7, ""):
+        with pytest.raises(InvalidInputError, match="tenant"):
+            open_tier(store, "working", tenant=given)
+        with pytest.raises(InvalidInputError, match="tenant"):
+            await aopen_tier(store, "working", tenant=given)
 
 
 # Reading only
@@ -282,28 +285,16 @@ WRITES: dict[str, Callable[[], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("verb", WRITES)
 async def test_whoever_writes_through_it_is_told_where_to_write(
-    store: TieredStore, url: str, mode: Mode, verb: str
+    store: TieredStore, url: str, mode: Mode
 ) -> None:
     remembering(store, "acme").store(KEY, key="k")
     before = tables(url), catalog(url)
     async with opened(store, mode) as ask:
-        with pytest.raises(InvalidInputError, match=r"MemoryCoordinator\.store"):
-            await ask(verb, *WRITES[verb]())
+        for verb, given in WRITES.items():
+            with pytest.raises(InvalidInputError, match=r"MemoryCoordinator\.store"):
+                await ask(verb, *given())
     assert (tables(url), catalog(url)) == before
-
-
-async def test_a_search_leaves_no_trace(store: TieredStore, url: str, mode: Mode) -> None:
-    remembering(store, "acme").store("soon gone", tier="short_term")
-    before = tables(url)
-    async with opened(store, mode, tier="short_term") as ask:
-        assert await ask.texts() == ["soon gone"]
-    assert tables(url) == before
-
-
-def test_its_transactions_are_read_only(store: TieredStore) -> None:
-    remembering(store, "acme").store(KEY)
     with open_tier(store, "working", tenant="acme") as documents:
         engine, alchemy = documents._engine, import_module("sqlalchemy")
 
@@ -313,6 +304,14 @@ def test_its_transactions_are_read_only(store: TieredStore) -> None:
 
         with pytest.raises(alchemy.exc.InternalError, match="read-only transaction"):
             engine._run_as_sync(remove())
+
+
+async def test_a_search_leaves_no_trace(store: TieredStore, url: str, mode: Mode) -> None:
+    remembering(store, "acme").store("soon gone", tier="short_term")
+    before = tables(url)
+    async with opened(store, mode, tier="short_term") as ask:
+        assert await ask.texts() == ["soon gone"]
+    assert tables(url) == before
 
 
 async def test_a_closed_vector_store_leaves_no_connection(store: TieredStore, url: str) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import (
     AIMessage,
@@ -25,7 +24,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.learn.outcome import Run
-from tests.support.agents import WAYS, How, ScriptedModel, run, scripted
+from tests.support.agents import WAYS, How, ScriptedModel, agent_on, run, scripted
 from tests.support.graphs import (
     ACME,
     TASK,
@@ -80,12 +79,12 @@ class Reported(AgentMiddleware[Any, Any, Any]):
 
 def agent(model: ScriptedModel, store: TieredStore, **options: Any) -> Any:
     saver = options.pop("checkpointer", None)
-    return create_agent(
+    return agent_on(
+        store,
         model,
+        TieredMemoryMiddleware(**options),
+        Reported(),
         tools=[add, pay],
-        middleware=[TieredMemoryMiddleware(**options), Reported()],
-        context_schema=MemoryContext,
-        store=store,
         checkpointer=saver,
     )
 
@@ -165,15 +164,14 @@ def test_what_one_run_learned_comes_before_the_same_call_of_the_next(ready: Tier
     assert all(LESSON not in system for system in systems(model))
 
 
-@pytest.mark.parametrize("options", [{"hold_repeats": False}, {"lessons": 0}])
-def test_an_agent_that_holds_nothing_runs_every_call(
-    ready: TieredStore, options: dict[str, Any]
-) -> None:
+def test_an_agent_that_holds_nothing_runs_every_call(ready: TieredStore) -> None:
     learned(ready)
-    model = scripted(call("add", 1, amount="1,234"), "Done")
-    (ran,) = answers(agent(model, ready, **options).invoke({"messages": [asks()]}, context=ACME))
-
-    assert "has a comma" in ran.text
+    several: list[dict[str, Any]] = [{"hold_repeats": False}, {"lessons": 0}]
+    for options in several:
+        model = scripted(call("add", 1, amount="1,234"), "Done")
+        made = agent(model, ready, **options)
+        (ran,) = answers(made.invoke({"messages": [asks()]}, context=ACME))
+        assert "has a comma" in ran.text
 
 
 def test_a_call_whose_answer_no_model_reads_is_not_held(ready: TieredStore) -> None:
@@ -184,20 +182,16 @@ def test_a_call_whose_answer_no_model_reads_is_not_held(ready: TieredStore) -> N
 
     learned(ready, tool="send", original_approach='send({"text": "hi"})')
     middleware = [TieredMemoryMiddleware()]
-    made: Any = create_agent(
-        scripted(call("send", 1, text="hi")),
-        tools=[send],
-        middleware=middleware,
-        context_schema=MemoryContext,
-        store=ready,
-    )
+    made: Any = agent_on(ready, scripted(call("send", 1, text="hi")), *middleware, tools=[send])
     (sent,) = answers(made.invoke({"messages": [asks()]}, context=ACME))
 
     assert sent.text == "sent hi"
 
 
-@pytest.mark.parametrize("success", [True, False])
-@pytest.mark.parametrize(("opened", "how"), WAYS)
+@pytest.mark.parametrize(
+    ("opened", "how", "success"),
+    [(*way, success) for way, success in zip(WAYS, (True, False, True), strict=True)],
+)
 async def test_what_an_agent_was_shown_is_credited_with_the_outcome_of_the_turn(
     url: str, opened: Opened, how: How, *, success: bool
 ) -> None:
@@ -252,16 +246,6 @@ def test_what_an_agents_turn_goes_without_is_shown_nowhere(ready: TieredStore) -
     assert "has a comma" in answers(state)[0].text
 
 
-def test_an_agent_that_recalls_nothing_is_still_taught(ready: TieredStore) -> None:
-    learned(ready)
-    model = scripted(call("add", 1, amount="5,678"), "Done")
-    agent(model, ready, limit=0).invoke({"messages": [asks()]}, context=ACME)
-
-    before, failed = systems(model)
-    assert before == ""
-    assert LESSON in failed
-
-
 def test_memories_in_hand_are_shown_to_a_run_by_their_name(ready: TieredStore) -> None:
     key = learned(ready)
     memory = MemoryCoordinator(ready, context=ACME)
@@ -278,3 +262,13 @@ def test_memories_in_hand_are_shown_to_a_run_by_their_name(ready: TieredStore) -
     other = MemoryCoordinator(ready, context=MemoryContext(tenant="other"))
     with pytest.raises(InvalidInputError, match="another tenant"):
         other.expose(found, run_id="1")
+
+
+def test_an_agent_that_recalls_nothing_is_still_taught(ready: TieredStore) -> None:
+    learned(ready)
+    model = scripted(call("add", 1, amount="5,678"), "Done")
+    agent(model, ready, limit=0).invoke({"messages": [asks()]}, context=ACME)
+
+    before, failed = systems(model)
+    assert before == ""
+    assert LESSON in failed

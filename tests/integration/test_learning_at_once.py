@@ -92,15 +92,15 @@ def at_once(store: TieredStore, url: str, *, workers: int, steps: int) -> None:
 
 
 def test_whatever_happens_at_once_leaves_no_loose_end(
-    store: TieredStore, database_url: str
+    own_store: TieredStore, database_url: str
 ) -> None:
-    at_once(store, database_url, workers=8, steps=25)
+    at_once(own_store, database_url, workers=8, steps=25)
 
 
 def test_moves_of_the_same_memories_at_once_go_on_whoever_is_faster(
-    store: TieredStore, database_url: str
+    own_store: TieredStore, database_url: str
 ) -> None:
-    crowd = crowd_on(store, database_url, steps=40)
+    crowd = crowd_on(own_store, database_url, steps=40)
     for seed in range(20):
         crowd.learn(random.Random(seed))  # noqa: S311 - seeded, not secret
     with ThreadPoolExecutor(8) as pool:
@@ -116,9 +116,9 @@ async def learn(ours: Caller, key: str) -> None:
 
 @pytest.mark.parametrize("mode", ["batch", "abatch"])
 async def test_a_promotion_goes_again_after_what_teaches_the_same_was_moved(
-    store: TieredStore, database_url: str, mode: Mode
+    own_store: TieredStore, database_url: str, mode: Mode
 ) -> None:
-    ours = Caller(coordinator(store, project_id=BILLING, policy=EASY), mode)
+    ours = Caller(coordinator(own_store, project_id=BILLING, policy=EASY), mode)
     await learn(ours, "first")
     first = await ours("promote_to_long_term", "first")
     await learn(ours, "second")
@@ -136,6 +136,6 @@ async def test_a_promotion_goes_again_after_what_teaches_the_same_was_moved(
 
 @pytest.mark.proof
 def test_sixteen_workers_leave_no_loose_end_in_ten_thousand_steps(
-    store: TieredStore, database_url: str
+    own_store: TieredStore, database_url: str
 ) -> None:
-    at_once(store, database_url, workers=16, steps=625)
+    at_once(own_store, database_url, workers=16, steps=625)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import psycopg
@@ -48,7 +49,7 @@ from tests.support.graphs import (
     learned,
     memories,
 )
-from tests.support.opening import Clock, tables, text_index
+from tests.support.opening import tables, text_index
 
 ASKED = {"messages": [asks()]}
 LESSON: dict[str, Any] = {
@@ -60,59 +61,43 @@ LESSON: dict[str, Any] = {
 ATTEMPT = FailedAttempt(task_id=TASK, approach="guessed", error="ValueError: no such invoice")
 
 
-@pytest.fixture
-def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield store
-
-
-@pytest.fixture
-def memory(ready: TieredStore) -> MemoryCoordinator:
-    return MemoryCoordinator(ready, context=ACME)
-
-
 # Options of the surfaces
 
 
 def test_a_misspelt_option_is_answered_with_the_nearest_of_the_same_surface() -> None:
     with pytest.raises(InvalidTypeError, match="no option 'hold_repeat': did you mean 'hold_repea"):
         checked({"hold_repeat": True}, TieredMemoryMiddleware)
-    with pytest.raises(InvalidTypeError, match="no option 'lesson': did you mean 'lessons'"):
-        checked({"lesson": 2}, create_recall_node)
-    with pytest.raises(InvalidTypeError, match="did you mean 'max_tokens'"):
-        create_recall_node(max_token=2)  # type: ignore[call-arg]
+    for surface, name, said in (
+        (create_recall_node, "lesson", "'lesson': did you mean 'lessons'"),
+        (create_recall_node, "max_token", "did you mean 'max_tokens'"),
+        *((create_recall_node, one, f"'{one}': did you mean 'limit'") for one in ("k", "top_k")),
+        (create_recall_node, "zzz", r"use one of .*holdout, .*limit, .*cutoff"),
+    ):
+        with pytest.raises(InvalidTypeError, match=said):
+            surface(**{name: 2})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["k", "top_k", "max_items"])
-def test_a_limit_by_anothers_name_is_answered_with_ours(name: str) -> None:
-    with pytest.raises(InvalidTypeError, match=f"no option '{name}': did you mean 'limit'"):
-        create_recall_node(**{name: 3})  # type: ignore[arg-type]
-
-
-def test_an_option_like_no_other_is_answered_with_all_there_are() -> None:
-    with pytest.raises(InvalidTypeError, match=r"use one of .*holdout, .*limit, .*cutoff"):
-        checked({"zzz": 1}, create_recall_node)
-
-
-@pytest.mark.parametrize("lessons", [-1, 101, True, "3"])
-def test_a_number_of_lessons_that_cannot_be_is_refused_by_its_name(lessons: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"^lessons is "):
-        create_recall_node(lessons=lessons)
-
-
-@pytest.mark.parametrize("limit", [-1, 101, True, None])
-def test_no_more_than_a_hundred_lessons_are_looked_for(
-    memory: MemoryCoordinator, limit: Any
+def test_a_value_that_cannot_be_is_refused_by_its_name_before_any_run(
+    memory: MemoryCoordinator,
 ) -> None:
+    wrong: Any
+    for wrong in (-1, 101, True, "3"):
+        with pytest.raises(InvalidInputError, match=r"^lessons is "):
+            create_recall_node(lessons=wrong)
+        with pytest.raises(InvalidInputError, match=r"^limit is "):
+            memory.get_lessons(tools="add", limit=wrong)
     assert memory.get_lessons(tools="add", limit=100) == []
-    with pytest.raises(InvalidInputError, match=r"^limit is "):
-        memory.get_lessons(tools="add", limit=limit)
-
-
-@pytest.mark.parametrize("names", ["reflexion", 3, ["reflexion", 3]])
-def test_memory_types_that_are_no_list_of_names_are_refused_before_any_run(names: Any) -> None:
-    with pytest.raises(InvalidTypeError, match=r"memory_types is a list of names, not"):
-        create_recall_node(memory_types=names)
+    for wrong in ("reflexion", 3, ["reflexion", 3]):
+        with pytest.raises(InvalidTypeError, match=r"memory_types is a list of names, not"):
+            create_recall_node(memory_types=wrong)
+    wrong = "gpt-4o"
+    for create in (create_reflexion_node, create_promotion_node):
+        with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model, not str"):
+            create(model=wrong)
+    with pytest.raises(InvalidTypeError, match="policy is a PromotionPolicy, not str"):
+        create_promotion_node(policy=wrong)
+    with pytest.raises(InvalidTypeError, match="failure is a Signature, not str"):
+        Reflexion(**LESSON, failure=wrong)
 
 
 def test_memory_types_of_ones_own_are_looked_up_when_the_node_runs(ready: TieredStore) -> None:
@@ -124,17 +109,6 @@ def test_memory_types_of_ones_own_are_looked_up_when_the_node_runs(ready: Tiered
     assert chain(ready, known).invoke(ASKED, context=ACME)["recalled"] == []
     with pytest.raises(InvalidInputError, match="no memory type 'social'"):
         chain(ready, create_recall_node(memory_types=["social"])).invoke(ASKED, context=ACME)
-
-
-def test_what_is_no_chat_model_is_refused_before_any_run() -> None:
-    for create in (create_reflexion_node, create_promotion_node):
-        with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model, not str"):
-            create(model="gpt-4o")  # type: ignore[arg-type]
-
-
-def test_what_is_no_policy_is_refused_before_any_run() -> None:
-    with pytest.raises(InvalidTypeError, match="policy is a PromotionPolicy, not str"):
-        create_promotion_node(policy="beta")  # type: ignore[arg-type]
 
 
 # Functions that would have to be awaited
@@ -152,7 +126,6 @@ class Judging:
 ASYNC: list[Any] = [judge, functools.partial(judge), Judging()]
 
 
-@pytest.mark.parametrize("given", ASYNC, ids=["function", "partial", "object"])
 @pytest.mark.parametrize(
     ("what", "create"),
     [
@@ -168,18 +141,12 @@ ASYNC: list[Any] = [judge, functools.partial(judge), Judging()]
     ids=["outcome", "skills", "reflexion", "interaction", "judged"],
 )
 def test_a_function_that_must_be_awaited_is_refused_before_any_run(
-    what: str, create: Callable[[Any], Any], given: Any
+    what: str, create: Callable[[Any], Any]
 ) -> None:
-    with pytest.raises(InvalidTypeError, match=f"^{what} is an async function.*in a node before"):
-        create(given)
-
-
-def test_a_plain_function_and_a_plain_object_may_judge() -> None:
-    class Plain:
-        def __call__(self, _: Any) -> bool:
-            return True
-
-    for given in (lambda _: True, Plain(), functools.partial(lambda _: True), bool):
+    for given in ASYNC:
+        with pytest.raises(InvalidTypeError, match=f"^{what} is an async function.*in a node"):
+            create(given)
+    for given in (lambda _: True, functools.partial(lambda _: True), bool):
         checked_blocking(given, "success")
 
 
@@ -189,10 +156,10 @@ def test_a_plain_function_and_a_plain_object_may_judge() -> None:
 @pytest.mark.parametrize(
     "node",
     [
-        create_recall_node(tenant="t"),
-        create_reflexion_node(tenant="t"),
-        create_promotion_node(tenant="t"),
-        create_outcome_node(lambda _: True, tenant="t"),
+        create_recall_node(context=MemoryContext(tenant="t")),
+        create_reflexion_node(context=MemoryContext(tenant="t")),
+        create_promotion_node(context=MemoryContext(tenant="t")),
+        create_outcome_node(lambda _: True, context=MemoryContext(tenant="t")),
     ],
     ids=["recall", "reflexion", "promotion", "outcome"],
 )
@@ -208,7 +175,7 @@ async def _done(found: Any) -> Any:
 
 
 def test_a_skill_node_outside_a_graph_says_that_it_belongs_into_one() -> None:
-    node = create_skill_node(lambda _: True, tenant="t")
+    node = create_skill_node(lambda _: True, context=MemoryContext(tenant="t"))
     with pytest.raises(ConfigurationError, match=r"a node runs in a graph: add it with"):
         node.invoke({"messages": failed_then_worked()})
 
@@ -243,49 +210,41 @@ def test_a_graph_on_another_store_is_told_by_that_stores_name() -> None:
 # The verbs
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (
-            lambda one: one.record_outcome(recollections=True),
-            r"not bool; what came of them is success=…",
-        ),
-        (lambda one: one.record_outcome("r1"), r"not str; .* is found by run_id=…"),
-        (lambda one: one.record_outcome(one.get_context("x")[0]), r"for one, give \[memory\]"),
-        (lambda one: one.expose(3, run_id="r"), "not int"),
-        (lambda one: one.get_lessons(404), "an exception or a text, not int; pass str"),
-        (lambda one: one.get_lessons({"error": "x"}), "an exception or a text, not dict"),
-        (
-            lambda one: one.get_lessons(ToolMessage("x", tool_call_id="1")),
-            "an exception or a text, not ToolMessage; pass str",
-        ),
-        (lambda one: one.get_lessons(tools=404), "a tool is a string, not int"),
-        (lambda one: one.reflect(ATTEMPT), r"a list of attempts: for one, reflect\(\[attempt\]"),
-        (lambda one: one.reflect(None), "an attempt is a FailedAttempt, not NoneType"),
-    ],
-)
 def test_the_wrong_kind_of_thing_is_refused_with_the_right_one(
-    ready: TieredStore,
-    url: str,
-    memory: MemoryCoordinator,
-    call: Callable[[Any], Any],
-    said: str,
+    ready: TieredStore, url: str, memory: MemoryCoordinator
 ) -> None:
     learned(ready)
     before = tables(url)["exposures"]
-    with pytest.raises(InvalidTypeError, match=said):
-        call(memory)
+    failure = "an exception or a text, not"
+    several: list[tuple[Callable[[Any], Any], str]] = [
+        (lambda one: one.record_outcome(recollections=True), r"not bool; what came of them is"),
+        (lambda one: one.record_outcome("r1"), r"not str; .* is found by run_id=…"),
+        (lambda one: one.record_outcome(one.get_context("x")[0]), r"for one, give \[memory\]"),
+        (lambda one: one.expose(3, run_id="r"), "not int"),
+        (lambda one: one.get_lessons(404), f"{failure} int; pass str"),
+        (lambda one: one.get_lessons({"error": "x"}), f"{failure} dict"),
+        (lambda one: one.get_lessons(ToolMessage("x", tool_call_id="1")), f"{failure} ToolMessage"),
+        (lambda one: one.get_lessons(tools=404), "a tool is a string, not int"),
+        (lambda one: one.reflect(ATTEMPT), r"a list of attempts: for one, reflect\(\[attempt\]"),
+        (lambda one: one.reflect(None), "an attempt is a FailedAttempt, not NoneType"),
+    ]
+    for call, said in several:
+        with pytest.raises(InvalidTypeError, match=said):
+            call(memory)
     assert tables(url)["exposures"] == before
     assert memories(ready, "episodic") == []
+    memory.reflect(one for one in [ATTEMPT])  # type: ignore[arg-type]
+    assert len(memories(ready, "episodic")) == 1
 
 
 UNSTORABLE: list[Any] = ["a\0b", "half \ud800", "x" * 401, 3, b"run"]
 """What is no name: Postgres cannot hold it, or it is too long, or no text."""
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_a_name_or_text_that_cannot_be_stored_is_refused_before_anything_is_written(
+    ready: TieredStore, url: str, memory: MemoryCoordinator
+) -> None:
+    names: list[Callable[..., Any]] = [
         lambda one, bad: one.get_context("x", run_id=Run(bad)),
         lambda one, bad: one.get_context("x", run_id=Run("r", bad)),
         lambda one, bad: one.get_context_batch(["x"], run_id=bad),
@@ -298,70 +257,27 @@ UNSTORABLE: list[Any] = ["a\0b", "half \ud800", "x" * 401, 3, b"run"]
         lambda one, bad: one.get_lessons("ValueError: x", tools=bad),
         lambda one, bad: one.store_reflexion(**LESSON, tool=bad),
         lambda one, bad: one.reflect([replace(ATTEMPT, tool=bad)]),
-    ],
-    ids=[
-        "run",
-        "root",
-        "batch",
-        "lessons",
-        "exposed",
-        "outcome",
-        "outcome in hand",
-        "tools",
-        "signature",
-        "tool of a failure",
-        "reflexion",
-        "attempt",
-    ],
-)
-def test_a_name_that_cannot_be_stored_is_refused_before_anything_is_written(
-    ready: TieredStore, url: str, memory: MemoryCoordinator, call: Callable[..., Any]
-) -> None:
-    learned(ready)
-    before = written(url)
-    for bad in [*UNSTORABLE, ""]:
-        error = InvalidInputError if isinstance(bad, str) else InvalidTypeError
-        with pytest.raises(error):
-            call(memory, bad)
-    assert written(url) == before
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
+    ]
+    texts: list[Callable[..., Any]] = [
         lambda one, bad: one.get_lessons(Signature(tool=None, error=bad, template="")),
         lambda one, bad: one.get_lessons(Signature(tool=None, error="E", template=bad)),
         lambda one, bad: one.store_reflexion(
             **LESSON, failure=Signature(tool=None, error="E", template=bad)
         ),
-        lambda one, bad: one.reflect([replace(ATTEMPT, task_id=bad)]),
-        lambda one, bad: one.reflect([replace(ATTEMPT, approach=bad)]),
-        lambda one, bad: one.reflect([replace(ATTEMPT, error=bad)]),
-        lambda one, bad: one.reflect([replace(ATTEMPT, succeeded_with=bad)]),
+        *(
+            lambda one, bad, name=name: one.reflect([replace(ATTEMPT, **{name: bad})])
+            for name in ("task_id", "approach", "error", "succeeded_with")
+        ),
         lambda one, bad: one.record_outcome([replace(one.get_context("")[0], key=bad)]),
         lambda one, bad: one.expose([replace(one.get_context("")[0], key=bad)], run_id="r"),
-    ],
-    ids=[
-        "error",
-        "template",
-        "reflexion",
-        "task",
-        "approach",
-        "said",
-        "succeeded",
-        "key",
-        "exposed key",
-    ],
-)
-def test_a_text_that_cannot_be_stored_is_refused_before_anything_is_written(
-    ready: TieredStore, url: str, memory: MemoryCoordinator, call: Callable[..., Any]
-) -> None:
+    ]
     learned(ready)
     before = written(url)
-    for bad in ["a\0b", "half \ud800", 3]:
-        error = InvalidInputError if isinstance(bad, str) else InvalidTypeError
-        with pytest.raises(error):
-            call(memory, bad)
+    for calls, several in ((names, [*UNSTORABLE, ""]), (texts, ["a\0b", "half \ud800", 3])):
+        for call, bad in product(calls, several):
+            error = InvalidInputError if isinstance(bad, str) else InvalidTypeError
+            with pytest.raises(error):
+                call(memory, bad)
     assert written(url) == before
 
 
@@ -376,17 +292,6 @@ def test_a_huge_error_is_the_failure_that_it_was_when_it_comes_again(
     huge = ValueError("\0\ud800" + "no such invoice " * 100_000)
     stored = memory.store_reflexion(**LESSON, failure=huge, tool="x" * 400)
     assert [one.key for one in memory.get_lessons(huge, tools="x" * 400)] == [stored.key]
-
-
-def test_what_is_no_signature_is_no_failure_of_a_reflexion() -> None:
-    with pytest.raises(InvalidTypeError, match="failure is a Signature, not str"):
-        Reflexion(**LESSON, failure="ValueError")  # type: ignore[arg-type]
-
-
-def test_attempts_may_come_from_a_generator(ready: TieredStore, memory: MemoryCoordinator) -> None:
-    memory.reflect(one for one in [ATTEMPT])  # type: ignore[arg-type]
-
-    assert len(memories(ready, "episodic")) == 1
 
 
 def test_what_has_a_key_or_a_move_is_not_taken_for_it(memory: MemoryCoordinator) -> None:

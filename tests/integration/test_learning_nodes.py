@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, TypedDict
 
@@ -45,15 +45,9 @@ from tests.support.graphs import (
     off_the_loop,
     tried,
 )
-from tests.support.opening import Clock, Opened, opened_store, text_index
+from tests.support.opening import Opened, opened_store, text_index
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
-
-
-@pytest.fixture
-def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield store
 
 
 # Recalling
@@ -112,14 +106,6 @@ def test_a_failure_that_was_overcome_is_no_concern_any_more(ready: TieredStore) 
     assert graph.invoke({"messages": later}, context=ACME)["recalled"] == []
 
 
-def test_no_lessons_are_recalled_where_none_are_wanted(ready: TieredStore) -> None:
-    learned(ready)
-    graph = chain(ready, create_recall_node(limit=0, lessons=0))
-    failed = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
-
-    assert graph.invoke({"messages": failed}, context=ACME)["recalled"] == []
-
-
 # Reflexions
 
 
@@ -148,17 +134,6 @@ async def test_after_a_tool_node_the_real_error_and_what_worked_later_become_a_l
     assert attempt.tags == ("failed-attempt",)
 
 
-def test_while_nothing_has_worked_the_attempt_alone_is_kept(ready: TieredStore) -> None:
-    graph = chain(ready, create_reflexion_node())
-    state = graph.invoke(
-        {"messages": [asks(), *tried(1, "1,234", BROKEN, failed=True)]}, context=ACME
-    )
-
-    assert state["reflexions"] == []
-    assert memories(ready, "reflexion") == []
-    assert len(memories(ready, "episodic")) == 1
-
-
 def test_what_works_in_another_turn_is_no_lesson_of_a_failure_before_it(
     ready: TieredStore,
 ) -> None:
@@ -176,23 +151,14 @@ def test_what_works_in_another_turn_is_no_lesson_of_a_failure_before_it(
     assert len(memories(ready, "episodic")) == 1
 
 
-@pytest.mark.parametrize(
-    "later",
-    [
-        pytest.param(tried(2, "1,234", "added 1,234"), id="the same call again"),
-        pytest.param([], id="a call beside it"),
-    ],
-)
-def test_what_knew_nothing_of_a_failure_or_does_the_same_is_no_lesson(
-    ready: TieredStore, later: list[Any]
-) -> None:
+def test_what_knew_nothing_of_a_failure_or_does_the_same_is_no_lesson(ready: TieredStore) -> None:
     beside = AIMessage("", tool_calls=[*call("add", 1, amount="1,234").tool_calls,
                                        *call("add", 9, amount="7").tool_calls])  # fmt: skip
     answers = [answer(BROKEN, 1, failed=True), answer("added 7", 9)]
     graph = chain(ready, create_reflexion_node())
-
-    state = graph.invoke({"messages": [asks(), beside, *answers, *later]}, context=ACME)
-    assert state["reflexions"] == []
+    for later in (tried(2, "1,234", "added 1,234"), []):
+        state = graph.invoke({"messages": [asks(), beside, *answers, *later]}, context=ACME)
+        assert state["reflexions"] == []
 
 
 def test_an_attempt_lives_on_in_its_lesson_and_comes_back_without_it(ready: TieredStore) -> None:
@@ -218,25 +184,21 @@ def test_what_a_user_deletes_is_not_learned_again_in_the_next_turn(ready: Tiered
     assert memories(ready, "reflexion") == []
 
 
-@pytest.mark.parametrize("found", ["one", "several", "none"])
-def test_an_evaluator_says_with_a_function_of_the_state_what_failed(
-    ready: TieredStore, found: str
-) -> None:
+def test_an_evaluator_says_with_a_function_of_the_state_what_failed(ready: TieredStore) -> None:
     one = FailedAttempt(
         task_id="answer-7",
         approach="answered without a source",
         error="the evaluator: no claim is supported",
         succeeded_with="quoted the page",
     )
-    given: Any = {"one": one, "several": [one, one], "none": None}[found]
-    graph = chain(ready, create_reflexion_node(attempts=lambda _: given))
-
-    state = graph.invoke({"messages": failed_then_worked()}, context=ACME)
-    lessons = memories(ready, "reflexion")
-    assert [one.key for one in lessons] == state["reflexions"]
-    assert [one.value["improved_approach"] for one in lessons] == (
-        [] if found == "none" else ["quoted the page"]
-    )
+    given: Any
+    for given, kept in ((None, []), (one, ["quoted the page"]), ([one, one], ["quoted the page"])):
+        found = partial(lambda given, _: given, given)
+        graph = chain(ready, create_reflexion_node(attempts=found))
+        state = graph.invoke({"messages": failed_then_worked()}, context=ACME)
+        assert len(state["reflexions"]) == len(kept)
+        lessons = memories(ready, "reflexion")
+        assert [one.value["improved_approach"] for one in lessons] == kept
 
 
 def test_what_is_no_attempt_is_refused_and_nothing_is_stored(ready: TieredStore) -> None:
@@ -262,8 +224,13 @@ class Flaky:
         return {"worked": True}
 
 
-@pytest.mark.parametrize("given_by", ["the node", "the defaults"])
-@pytest.mark.parametrize(("opened", "how"), WAYS)
+@pytest.mark.parametrize(
+    ("opened", "how", "given_by"),
+    [
+        (*way, given_by)
+        for way, given_by in zip(WAYS, ("the node", "the defaults") * 2, strict=False)
+    ],
+)
 async def test_as_an_error_handler_it_keeps_the_failure_of_a_node_after_its_retries(
     url: str, opened: Opened, how: How, given_by: str
 ) -> None:
@@ -287,16 +254,6 @@ async def test_as_an_error_handler_it_keeps_the_failure_of_a_node_after_its_retr
     assert "ConnectionError: host 10.0.0.3 refused" in attempt.content
     assert (attempt.value["tool"], attempt.value["task_id"]) == ("fetch", TASK)
     assert [one.key for one in found] == [attempt.key]
-
-
-def test_as_an_error_handler_it_can_take_what_failed_from_the_state(ready: TieredStore) -> None:
-    def judged(state: Learning) -> FailedAttempt:
-        asked = state["messages"][-1].text
-        return FailedAttempt(task_id=asked, approach="x", error="y", succeeded_with="z")
-
-    handler = create_reflexion_node(attempts=judged)
-    graph = chain(ready, Flaky(99), error_handler=handler)
-    assert len(graph.invoke({"messages": [asks()]}, context=ACME)["reflexions"]) == 1
 
 
 class Reflecting(GenericFakeChatModel):
@@ -399,6 +356,14 @@ def test_a_state_may_be_an_object(ready: TieredStore) -> None:
     assert (len(state["recalled"]), len(state["reflexions"]), state["credited"]) == (1, 1, 1)
 
 
+def test_no_lessons_are_recalled_where_none_are_wanted(ready: TieredStore) -> None:
+    learned(ready)
+    graph = chain(ready, create_recall_node(limit=0, lessons=0))
+    failed = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
+
+    assert graph.invoke({"messages": failed}, context=ACME)["recalled"] == []
+
+
 def test_a_state_without_messages_teaches_nothing(ready: TieredStore) -> None:
     class Bare(TypedDict, total=False):
         topic: str
@@ -410,3 +375,13 @@ def test_a_state_without_messages_teaches_nothing(ready: TieredStore) -> None:
     graph: Any = builder.compile(store=ready)
 
     assert graph.invoke({"topic": "x"}, context=ACME)["reflexions"] == []
+
+
+def test_as_an_error_handler_it_can_take_what_failed_from_the_state(ready: TieredStore) -> None:
+    def judged(state: Learning) -> FailedAttempt:
+        asked = state["messages"][-1].text
+        return FailedAttempt(task_id=asked, approach="x", error="y", succeeded_with="z")
+
+    handler = create_reflexion_node(attempts=judged)
+    graph = chain(ready, Flaky(99), error_handler=handler)
+    assert len(graph.invoke({"messages": [asks()]}, context=ACME)["reflexions"]) == 1

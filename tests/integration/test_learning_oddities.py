@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
-    MemoryContext,
     TieredStore,
     ToolLessons,
     create_recall_node,
@@ -21,7 +18,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import RollbackError
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
-from tests.support.agents import How, ScriptedModel, run
+from tests.support.agents import How, ScriptedModel, agent_on, run
 from tests.support.graphs import (
     ACME,
     add,
@@ -34,18 +31,10 @@ from tests.support.graphs import (
     off_the_loop,
     tried,
 )
-from tests.support.learning import BILLING, Team, broken, team
-from tests.support.opening import Opened, Opener, opened_store, text_index
+from tests.support.learning import BILLING, Team
+from tests.support.opening import Opened, opened_store, text_index
 
 TWINS = [("sync", "invoke"), ("async", "ainvoke")]
-
-
-@pytest.fixture
-async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
-    """Two projects on an empty store, opened and called each way."""
-    async with team(open_store, url) as opened:
-        yield opened
-    assert broken(url) == {}
 
 
 @pytest.mark.parametrize("error", [ValueError("byte \0 at 3"), OSError("no file 'caf\udce9'")])
@@ -95,11 +84,10 @@ async def test_a_message_that_postgres_cannot_hold_is_answered_and_remembered(
     store = TieredStore(url, index=text_index())
     async with opened_store(store, opened):
         await run(chain(store, create_recall_node()), how, {"messages": [said]}, context=ACME)
-        agent: Any = create_agent(
+        agent: Any = agent_on(
+            store,
             ScriptedModel(responses=[AIMessage("Byte 0 is no text.")]),
-            middleware=[TieredMemoryMiddleware(remember=True)],
-            context_schema=MemoryContext,
-            store=store,
+            TieredMemoryMiddleware(remember=True),
         )
         config = {"configurable": thread}
         await run(agent, how, {"messages": [said]}, config=config, context=ACME)

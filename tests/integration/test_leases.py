@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -18,23 +17,17 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate import changed, lease
+from langmem_tiers.consolidate import lease, stored
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.postgres.flow import Flow, Query
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
 from tests.support.servers import blocked, wait_until
 
 SECONDS = 300.0
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
 
 
 def acquire(store: TieredStore, holder: str, tenant: str = "acme") -> int | None:
@@ -190,7 +183,7 @@ def test_a_lease_does_not_change_hands_while_its_holder_notes_what_it_saw(
     later = clock.now + timedelta(seconds=SECONDS)
 
     def noting() -> Flow[bool]:
-        noted = changed.note_seen(mine, "merge")
+        noted = stored.note_seen(mine, "merge")
         rows = yield next(noted)
         taken = threads.submit(store.run, lease.acquire("acme", "other", later, SECONDS))
         wait_until(lambda: blocked(url))

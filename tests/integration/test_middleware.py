@@ -173,7 +173,7 @@ def test_without_memories_the_request_stays_as_it_was(ready: TieredStore) -> Non
 
 def test_labels_may_come_from_configurable(ready: TieredStore) -> None:
     model = scripted("there")
-    made = agent(model, ready, tenant="{user_id}", project_id="billing")
+    made = agent(model, ready, context=MemoryContext(tenant="{user_id}", project_id="billing"))
     made.invoke(ASKED, {"configurable": {"user_id": "acme"}})
 
     assert VAULT in system_of(model.seen[0])
@@ -182,6 +182,11 @@ def test_labels_may_come_from_configurable(ready: TieredStore) -> None:
 def test_what_cannot_work_is_refused_at_once() -> None:
     with pytest.raises(InvalidInputError, match="profile"):
         TieredMemoryMiddleware(profile="nearest")
+    with pytest.raises(InvalidInputError, match="did you mean 'context'"):
+        TieredMemoryMiddleware(tenant="acme")  # type: ignore[call-arg]
+    for odd in ({"team": "acme"}, {"session_id": ""}, {"tenant": 5}, "acme"):
+        with pytest.raises(InvalidInputError):
+            TieredMemoryMiddleware(context=odd)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="top"):
         TieredMemoryMiddleware(top=3)  # type: ignore[call-arg]
 

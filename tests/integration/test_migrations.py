@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import psycopg
@@ -151,22 +152,17 @@ FIRST_USES: dict[str, Callable[[TieredStore], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", FIRST_USES)
-@pytest.mark.parametrize("other", [{"dims": 32}, {"dims": 64, "vector_type": "vector"}], ids=str)
-def test_vectors_of_another_shape_are_refused_at_setup_and_at_first_use(
-    database_url: str, name: str, other: dict[str, Any]
-) -> None:
+def test_vectors_of_another_shape_are_refused_at_setup_and_at_first_use(database_url: str) -> None:
     set_up(database_url)
     put_and_find(database_url)
-    index = index_of(other["dims"])
-    if "vector_type" in other:
-        index["ann_index_config"] = {"vector_type": other["vector_type"]}
-    with (
-        TieredStore.from_conn_string(database_url, index=index) as store,
-        pytest.raises(DimensionMismatchError, match=r"index\['dims'\] = 64"),
-    ):
-        FIRST_USES[name](store)
-    put_and_find(database_url)
+    other_kind = {**index_of(64), "ann_index_config": {"vector_type": "vector"}}
+    for use, index in product(FIRST_USES.values(), (index_of(32), other_kind)):
+        with (
+            TieredStore.from_conn_string(database_url, index=index) as store,
+            pytest.raises(DimensionMismatchError, match=r"index\['dims'\] = 64"),
+        ):
+            use(store)
+        put_and_find(database_url)
 
 
 def test_another_shape_is_taken_while_there_is_no_vector(database_url: str) -> None:
@@ -175,14 +171,16 @@ def test_another_shape_is_taken_while_there_is_no_vector(database_url: str) -> N
     put_and_find(database_url, dims=32)
 
 
-@pytest.mark.parametrize("name", ["search", "put", "recall", "optimize"])
-def test_a_database_set_up_without_an_index_says_so(database_url: str, name: str) -> None:
+def test_a_database_set_up_without_an_index_says_so(database_url: str) -> None:
     set_up(database_url, dims=None)
+    uses = [FIRST_USES[name] for name in ("search", "put", "recall", "optimize")]
     with TieredStore.from_conn_string(database_url, index=index_of(64)) as store:
-        with pytest.raises(NotSetUpError, match=r"setup\(\)"):
-            FIRST_USES[name](store)
+        for use in uses:
+            with pytest.raises(NotSetUpError, match=r"setup\(\)"):
+                use(store)
         store.setup()
-        FIRST_USES[name](store)
+        for use in uses:
+            use(store)
 
 
 # The language of the words
@@ -204,19 +202,19 @@ LANGUAGE_USES: dict[str, Callable[[TieredStore], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", LANGUAGE_USES)
 @pytest.mark.parametrize("vectors", [True, False])
 def test_another_language_is_refused_at_setup_and_at_first_use(
-    database_url: str, name: str, *, vectors: bool
+    database_url: str, *, vectors: bool
 ) -> None:
     with speaking(database_url, "english", vectors=vectors) as store:
         store.setup()
         store.put(NAMESPACE, "a", {"text": "the keys rotate"})
-    with (
-        speaking(database_url, "german", vectors=vectors) as store,
-        pytest.raises(ConfigurationError, match=r"index\['language'\] = 'english'"),
-    ):
-        LANGUAGE_USES[name](store)
+    for use in LANGUAGE_USES.values():
+        with (
+            speaking(database_url, "german", vectors=vectors) as store,
+            pytest.raises(ConfigurationError, match=r"index\['language'\] = 'english'"),
+        ):
+            use(store)
     assert language_of(database_url) == ["english"]
     with speaking(database_url, "english", vectors=vectors) as store:
         store.setup()

@@ -207,13 +207,12 @@ async def test_what_nobody_answers_for_is_held_until_the_models_let_it_go(
 
 
 @pytest.mark.parametrize(
-    ("scores", "reason"),
+    ("scores", "reason", "source"),
     [
-        ({"analyzer": 1, "patterns": 1}, "below 6: consensus 3.7: analyzer 1.0"),
-        ({"injection": 1}, "instructs: injection by model"),
+        ({"analyzer": 1, "patterns": 1}, "below 6: consensus 3.7: analyzer 1.0", "user"),
+        ({"injection": 1}, "instructs: injection by model", "web"),
     ],
 )
-@pytest.mark.parametrize("source", ["user", "web"])
 async def test_what_the_models_object_to_is_quarantined_afterwards(
     open_store: Opener, url: str, scores: dict[str, float], reason: str, source: str
 ) -> None:
@@ -227,16 +226,12 @@ async def test_what_the_models_object_to_is_quarantined_afterwards(
     assert (held.key, held.reason[: len(reason)]) == (kept.key, reason)
 
 
-@pytest.mark.parametrize("answer", ["fails", "is garbage"])
 async def test_what_no_model_answered_for_stands_and_is_reviewed_by_whoever_asks_later(
-    open_store: Opener, url: str, answer: str
+    open_store: Opener, url: str
 ) -> None:
-    answers = [BAD[answer]]
+    answers: list[Answer] = [BAD["is garbage"]]
 
-    def answered(request: dict[str, Any]) -> Reply:
-        return answers[-1](request)
-
-    async with reviewed_by(answered, "background", open_store, url) as (call, _):
+    async with reviewed_by(latest(answers), "background", open_store, url) as (call, _):
         said, heard = await call(
             "store_many", [{"content": FACT}, {"content": "It rained in Oslo.", "source": "tool"}]
         )
@@ -294,20 +289,6 @@ async def test_what_changed_since_the_models_read_it_is_left_alone(
         assert (await kinds(call, "released"))[-1] == "released"
         assert str(await call("review_waiting")) == "nothing awaited a review"
     assert third.stored
-
-
-async def test_what_was_put_anew_past_the_gate_awaits_nothing_any_more(
-    open_store: Opener, url: str
-) -> None:
-    async with reviewed_by(BAD["fails"], "background", open_store, url) as (call, _):
-        await call("store", FACT, key="changed")
-        assert await call("finish_reviews")
-        another = Caller(coordinator(call.memory.tiered_store), call.mode)
-        await another("store", "The API key of billing rotates never.", key="changed")
-        assert await kinds(call, "changed") == ["unreviewed"]
-
-        assert str(await call("review_waiting")) == "nothing awaited a review"
-        assert await kinds(call, "changed") == []
 
 
 def latest(answers: list[Answer]) -> Answer:
@@ -515,6 +496,20 @@ def test_a_program_ends_though_a_model_never_answers(url: str) -> None:
 
 
 # A reviewer of one's own
+
+
+async def test_what_was_put_anew_past_the_gate_awaits_nothing_any_more(
+    open_store: Opener, url: str
+) -> None:
+    async with reviewed_by(BAD["fails"], "background", open_store, url) as (call, _):
+        await call("store", FACT, key="changed")
+        assert await call("finish_reviews")
+        another = Caller(coordinator(call.memory.tiered_store), call.mode)
+        await another("store", "The API key of billing rotates never.", key="changed")
+        assert await kinds(call, "changed") == ["unreviewed"]
+
+        assert str(await call("review_waiting")) == "nothing awaited a review"
+        assert await kinds(call, "changed") == []
 
 
 def about_security(memory: Candidate) -> tuple[float, str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import subprocess
 import sys
@@ -24,16 +25,17 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.core.config import CoordinatorSettings
-from langmem_tiers.graph.node import RecallOptions
+from langmem_tiers.core.memory import RECALL_OPTIONS, RecallOptions
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
-from langmem_tiers.graph.recalled import recalled_text, with_recalled
+from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
-from langmem_tiers.memory.asking import Asking
+from langmem_tiers.recall.recalled import recalled_text, with_recalled
 from tests.support.agents import WAYS, How, run
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.recollections import NOW, recollection
 
 ACME = MemoryContext(tenant="acme", project_id="billing")
+BY_USER = MemoryContext(tenant="{user_id}")
 ASKED: dict[str, Any] = {"messages": [HumanMessage("Where is the vault?")]}
 VAULT = "The vault is in the cellar"
 
@@ -127,7 +129,9 @@ def test_the_context_of_the_run_says_whose_memory_it_is(ready: TieredStore, cont
 def test_labels_are_taken_from_configurable_where_they_are_placeholders(
     ready: TieredStore,
 ) -> None:
-    node = create_recall_node(tenant="{org}", project_id="{area}ing", tiers=["working"])
+    node = create_recall_node(
+        context=MemoryContext(tenant="{org}", project_id="{area}ing"), tiers=["working"]
+    )
     config = {"configurable": {"org": "acme", "area": "bill"}}
 
     assert said(graph_of(node, ready).invoke(ASKED, config)) == [VAULT]
@@ -136,7 +140,7 @@ def test_labels_are_taken_from_configurable_where_they_are_placeholders(
 
 
 def test_one_tenant_never_sees_the_memories_of_another(ready: TieredStore) -> None:
-    graph = graph_of(create_recall_node(tenant="{user_id}", limit=9), ready)
+    graph = graph_of(create_recall_node(context=BY_USER, limit=9), ready)
 
     for user, seen in (("other", ["Vaults are elsewhere"]), ("nobody", [])):
         state = graph.invoke(ASKED, {"configurable": {"user_id": user}})
@@ -146,7 +150,7 @@ def test_one_tenant_never_sees_the_memories_of_another(ready: TieredStore) -> No
 def test_a_run_that_does_not_say_whose_memory_it_is_is_refused(ready: TieredStore) -> None:
     with pytest.raises(InvalidInputError, match="whose memory"):
         graph_of(create_recall_node(), ready).invoke(ASKED)
-    node = create_recall_node(tenant="{user_id}")
+    node = create_recall_node(context=BY_USER)
     with pytest.raises(InvalidInputError, match=r"\['user_id'\].*thread_id"):
         graph_of(node, ready).invoke(ASKED, {"configurable": {"thread_id": "1"}})
 
@@ -202,9 +206,14 @@ def test_an_option_that_cannot_work_is_refused_when_the_node_is_made(
 
 
 def test_the_options_are_those_of_get_context() -> None:
-    known = set(Asking.ask.__kwdefaults__ or {})
+    whole = inspect.signature(MemoryCoordinator.get_context).parameters.values()
+    told = {one.name: one.default for one in whole if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert set(told) == {*RECALL_OPTIONS, "run_id", "holdout"}
 
-    assert set(RecallOptions.__annotations__) == known - {"project_id", "session_id", "embedding"}
+    fields = TieredMemoryRetriever.model_fields
+    for name in RecallOptions.__annotations__.keys() - {"tags", "limit"}:
+        assert fields[name].get_default() == told[name], name
+    assert {"memory_tags", "k"} <= fields.keys()
 
 
 # The text for a prompt
@@ -288,7 +297,10 @@ def test_a_system_message_keeps_its_form_and_its_blocks() -> None:
 
 @pytest.mark.parametrize(
     ("module", "missing", "extra"),
-    [("nodes", "langgraph.runtime", "langgraph"), ("middleware", "langchain.agents", "langchain")],
+    [
+        ("graph.recall", "langgraph.runtime", "langgraph"),
+        ("graph.middleware", "langchain.agents", "langchain"),
+    ],
 )
 def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
     module: str, missing: str, extra: str
@@ -311,7 +323,7 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
 )
 def test_a_brace_that_is_no_placeholder_is_refused_where_it_is_written(template: str) -> None:
     with pytest.raises(InvalidInputError, match="no placeholder"):
-        create_recall_node(tenant=template)
+        create_recall_node(context={"tenant": template})
     with pytest.raises(InvalidInputError, match="no placeholder"):
         create_search_memory_tool(("memories", template))
     with pytest.raises(InvalidInputError, match="no placeholder"):

@@ -7,20 +7,18 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 
 from langmem_tiers import (
     Budget,
     BudgetExceededError,
     InvalidInputError,
-    MemoryContext,
     MemoryCoordinator,
     Persona,
     TieredStore,
     TurnMiddleware,
 )
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA
-from tests.support.agents import scripted
+from tests.support.agents import agent_on, scripted
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.opening import Opener, text_index
 from tests.support.turning import turning
@@ -83,12 +81,7 @@ def test_an_agent_whose_persona_has_no_room_is_told(memory: MemoryCoordinator) -
         middleware = TurnMiddleware(
             layout=PERSONA, sources={"persona": LONG_SOUL}, budget=Budget(tokens=tokens)
         )
-        agent: Any = create_agent(
-            model,
-            middleware=[middleware],
-            context_schema=MemoryContext,
-            store=memory.tiered_store,
-        )
+        agent: Any = agent_on(memory.tiered_store, model, middleware)
         if fits:
             agent.invoke({"messages": ["Hello"]}, context=memory.context)
             assert all(one in str(model.seen[-1][0].text) for one in STANDS)

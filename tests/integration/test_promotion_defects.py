@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from tests.support.learning import (
     BILLING,
     SHIPPING,
     Team,
-    broken,
     model_of,
     team,
     tried,
@@ -30,14 +28,6 @@ from tests.support.wayward_chat import Reply, Wayward, fails, says, wayward
 
 EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 """A policy that one success in one project is enough for, a while after it was stored."""
-
-
-@pytest.fixture
-async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
-    """Two projects on an empty store, opened and called each way."""
-    async with team(open_store, url) as opened:
-        yield opened
-    assert broken(url) == {}
 
 
 async def put(ours: Team, key: str, value: dict[str, Any], project: str = BILLING) -> None:
@@ -64,9 +54,8 @@ def works(memory: MemoryCoordinator, key: str) -> None:
 # Values that no coordinator stored
 
 
-@pytest.mark.parametrize(
-    ("given", "shared"),
-    [
+async def test_any_value_can_be_promoted_and_shares_what_means_the_same_to_all(ours: Team) -> None:
+    odd: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"tags": None}, {}),
         ({"tags": 5}, {}),
         ({"tags": "kiwi"}, {}),
@@ -79,21 +68,23 @@ def works(memory: MemoryCoordinator, key: str) -> None:
         ({"emotional_valence": BILLING, "success_metrics": {"in": BILLING}}, {}),
         ({"success_metrics": {"hits": 3}}, {"success_metrics": {"hits": 3}}),
         ({"signature": {"of": BILLING}, "tool": "python"}, {}),
-    ],
-    ids=str,
-)
-async def test_any_value_can_be_promoted_and_shares_what_means_the_same_to_all(
-    ours: Team, given: dict[str, Any], shared: dict[str, Any]
-) -> None:
-    await put(ours, "odd", {"content": "Kiwis ripen late", "memory_type": "pattern", **given})
-    await tried(ours.billing, "odd", successes=1)
-    key = await proven(ours, "Another thing that was learned")
+    ]
+    keys = [f"k{number}" for number in range(len(odd))]
+    for key, word, (given, _) in zip(keys, FRUITS, odd, strict=True):
+        await put(ours, key, {"content": f"{word} " * 3, "memory_type": "pattern", **given})
+        await tried(ours.billing, key, successes=1)
+    ours.clock.advance(hours=1)
     moves = {one.key: one for one in await ours.billing("promote", policy=EASY)}
-    assert [moves[one].promoted for one in ("odd", key)] == [True, True]
-    found = await asyncio.to_thread(ours.store.get, ("acme",), moves["odd"].successor)
-    assert found is not None
-    kept = {k: v for k, v in found.value.items() if k not in ("content", "memory_type", "metadata")}
-    assert kept == shared
+    assert [moves[key].sources for key in keys] == [(key,) for key in keys]
+    for key, (_, shared) in zip(keys, odd, strict=True):
+        found = await asyncio.to_thread(ours.store.get, ("acme",), moves[key].successor)
+        assert found is not None
+        own = {"content", "memory_type", "metadata"}
+        assert {k: v for k, v in found.value.items() if k not in own} == shared
+
+
+FRUITS = ["kiwi", "quince", "papaya", "fig", "mango", "cherry", "durian", "lychee", "plum"]
+FRUITS += ["guava", "banana", "tomato"]
 
 
 async def test_a_name_is_known_in_every_alphabet(ours: Team) -> None:
@@ -174,14 +165,6 @@ async def test_the_last_copy_is_not_rolled_back(ours: Team) -> None:
         await ours.billing("rollback", move.move)
     assert await ours.rows() == before
     assert await ours.context_keys(ours.shipping) == [move.successor]
-
-
-async def test_one_source_that_is_left_is_enough_for_a_rollback(ours: Team) -> None:
-    same = await ours.learn(ours.shipping)
-    move = await ours.promoted()
-    await ours.billing("delete_memory", move.key)
-    assert await ours.billing("rollback", move.move)
-    assert await ours.states() == {same: None}
 
 
 async def test_a_source_that_has_expired_is_not_left(ours: Team) -> None:
@@ -332,8 +315,9 @@ class Scaled(Embeddings):
         return self.embed_documents([text])[0]
 
 
-@pytest.mark.parametrize("scale", [0.01, 1.0, 3.0])
-@pytest.mark.parametrize("metric", ["cosine", "l2", "inner_product"])
+@pytest.mark.parametrize(
+    ("metric", "scale"), [("cosine", 1.0), ("l2", 0.01), ("inner_product", 3.0)]
+)
 def test_near_duplicates_go_by_direction_whatever_the_metric(
     database_url: str, clock: Clock, metric: str, scale: float
 ) -> None:
@@ -429,3 +413,11 @@ async def test_neighbours_that_live_on_elsewhere_hide_none_that_do_not(ours: Tea
     (late,) = await ours.billing("promote", policy=EASY)
     assert (late.sources, late.successor) == (("late0", "late1"), first.successor)
     assert late.reinforced
+
+
+async def test_one_source_that_is_left_is_enough_for_a_rollback(ours: Team) -> None:
+    same = await ours.learn(ours.shipping)
+    move = await ours.promoted()
+    await ours.billing("delete_memory", move.key)
+    assert await ours.billing("rollback", move.move)
+    assert await ours.states() == {same: None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,27 +15,16 @@ from tests.support.coordinating import coordinator
 from tests.support.learning import (
     BILLING,
     Team,
-    broken,
     model_of,
-    team,
 )
-from tests.support.opening import Opener
 from tests.support.wayward_chat import Wayward, says, wayward
 
 EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 """A policy that one success in one project is enough for, a while after it was stored."""
 
 
-@pytest.fixture
-async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
-    """Two projects on an empty store, opened and called each way."""
-    async with team(open_store, url) as opened:
-        yield opened
-    assert broken(url) == {}
-
-
-def test_what_changes_while_a_model_is_asked_is_not_promoted(store: TieredStore) -> None:
-    memory = coordinator(store, project_id=BILLING)
+def test_what_changes_while_a_model_is_asked_is_not_promoted(own_store: TieredStore) -> None:
+    memory = coordinator(own_store, project_id=BILLING)
     memory.store("kiwi in billing-service", "pattern", tier="working", key="k")
     one = memory.get("k")
     assert one is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
 from typing import Annotated, Any, TypedDict
 
 import psycopg
@@ -38,8 +37,9 @@ from langmem_tiers import (
 from langmem_tiers.graph.recall import MemoryState
 from tests.support.agents import How, run
 from tests.support.graphs import ACME, asks, call
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
 from tests.support.plans import calls_of
+from tests.support.reading import Reader
 
 CUE = "when Anna mentions the budget"
 QUICK = RetryPolicy(initial_interval=0.0, max_interval=0.0, jitter=False, max_attempts=3)
@@ -57,17 +57,6 @@ class State(MemoryState, total=False):
 def deploy(environment: str) -> str:
     """Deploy to an environment."""
     return f"deployed to {environment}"
-
-
-@pytest.fixture
-def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield store
-
-
-@pytest.fixture
-def memory(ready: TieredStore) -> MemoryCoordinator:
-    return MemoryCoordinator(ready, context=ACME)
 
 
 def graph(store: TieredStore, node: Any, *, retry: Any = None, **options: Any) -> Any:
@@ -101,6 +90,20 @@ async def test_what_is_due_is_in_the_state_without_being_asked(
     assert raised(third) == ["tool"]
     fourth = await run(agent, how, {"messages": [asks("Anna's budget")]}, context=ACME)
     assert raised(fourth) == []
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
+async def test_a_judge_that_is_named_reads_the_question(
+    memory: MemoryCoordinator, ready: TieredStore, how: How
+) -> None:
+    memory.intend("Ask her for the figures", cue=CUE, key="cue")
+    judge: Any = Reader("budget")
+    agent = graph(ready, create_reminder_node(judge=judge))
+    said = {"messages": [asks("Anna wonders what we can spend: the budget, you know")]}
+    assert raised(await run(agent, how, said, context=ACME)) == ["cue"]
+    assert len(judge.asked) == 1
+    with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model"):
+        create_reminder_node(judge="gpt")  # type: ignore[arg-type]
 
 
 async def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_without(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 import psycopg
 import pytest
@@ -118,13 +119,12 @@ USES: dict[str, tuple[str, Use, int]] = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("asked", USES)
-def test_what_is_not_asked_for_is_not_read(store: TieredStore, asked: str, mode: Mode) -> None:
-    name, use, most = USES[asked]
-    call = named(calls_of(store, lambda: use(asker(store))), name)
-    root = plan(store, call, mode)
-    assert sequential(root) == []
-    assert rows_read(root) <= most
+def test_what_is_not_asked_for_is_not_read(store: TieredStore, mode: Mode) -> None:
+    for asked, (name, use, most) in USES.items():
+        call = named(calls_of(store, partial(use, asker(store))), name)
+        root = plan(store, call, mode)
+        assert sequential(root) == [], asked
+        assert rows_read(root) <= most, asked
 
 
 def test_a_cue_is_still_found_among_all_of_them(loaded: TieredStore) -> None:

@@ -15,9 +15,10 @@ import psycopg
 import pytest
 
 from langmem_tiers import ArchivalPolicy, BeforeTool, TieredStore
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
 from tests.support.coordinating import Caller, coordinator, keys
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
+from tests.support.reading import Reader
 
 EVERY = ["pending", "leased", "delivered", "done", "cancelled", "expired"]
 
@@ -81,11 +82,6 @@ async def test_what_is_intended_for_a_time_is_raised_then_and_not_before(ours: D
     assert await ours.raised() == []
 
 
-async def test_what_has_no_trigger_is_raised_at_the_next_occasion(ours: Desk) -> None:
-    await ours.call("intend", "Fix the flaky test", key="k")
-    assert await ours.raised() == ["k"]
-
-
 async def test_a_cue_is_raised_by_a_query_that_shows_it_and_no_other(ours: Desk) -> None:
     cue = "when Anna mentions the budget"
     await ours.call("intend", "Ask her for the figures", cue=cue, key="k")
@@ -121,6 +117,32 @@ async def test_kinds_narrow_what_is_raised_to_what_this_occasion_meets(ours: Des
     await ours.call("intend", "Tell the team", before_tool="deploy", key="tool")
     assert await ours.raised(tool="deploy", kinds=["tool"]) == ["tool"]
     assert await ours.raised() == ["now"]
+
+
+# A judge
+
+
+async def test_a_judge_says_which_cues_are_shown_in_one_request(ours: Desk) -> None:
+    await ours.call("intend", "Ask her", cue="when Anna mentions the budget", key="mentions")
+    await ours.call("intend", "Tell her", cue="when Anna denies the budget", key="denies")
+    await ours.call("intend", "Water it", cue="when Anna mentions the garden", key="garden")
+    judge = Reader("denies")
+    assert await ours.raised("Anna: I mentioned no budget", judge=judge) == ["denies"]
+    (asked,) = judge.asked
+    assert "garden" not in asked
+    assert await ours.raised("Ben likes the garden", judge=judge) == []
+    assert len(judge.asked) == 1
+    assert await ours.raised("Anna mentioned the budget") == ["mentions"]
+
+
+async def test_without_a_usable_answer_of_the_judge_nothing_is_raised_nor_lost(ours: Desk) -> None:
+    await ours.call("intend", "Ask her", cue="when Anna mentions the budget", key="k")
+    await ours.call("intend", "Call the bank", key="now")
+    with pytest.raises(ModelError, match="cues are numbered from 1 to 1"):
+        await ours.raised("Anna mentioned the budget", judge=Reader(numbers=[2]))
+    assert await ours.raised("Anna mentioned the budget") == ["k", "now"]
+    with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model"):
+        await ours.raised("Anna mentioned the budget", judge="gpt")
 
 
 # Order
@@ -249,9 +271,11 @@ def _waiting(url: str) -> int:
 
 async def test_a_leased_cue_is_due_again_without_its_cue(ours: Desk) -> None:
     await ours.call("intend", "Ask", cue="when Anna mentions the budget", key="k")
-    assert await ours.raised("Anna mentioned the budget", lease_seconds=60) == ["k"]
+    (leased,) = await ours.call("remind", "Anna mentioned the budget", lease_seconds=60)
     ours.clock.advance(minutes=2)
     assert await ours.raised() == ["k"]
+    await ours.call("snooze", "k", ours.at(hours=1))
+    assert await ours.call("acknowledge", leased) is False
 
 
 async def test_one_run_is_given_the_same_again_and_no_other_is(ours: Desk) -> None:
@@ -286,13 +310,6 @@ async def test_what_is_put_off_before_it_was_raised_still_waits_for_its_trigger(
     ours.clock.advance(hours=1)
     assert await ours.raised() == []
     assert await ours.raised("Anna mentioned the budget") == ["k"]
-
-
-async def test_a_lease_is_worth_nothing_once_it_was_put_off(ours: Desk) -> None:
-    await ours.call("intend", "Call", key="k")
-    (leased,) = await ours.call("remind", lease_seconds=60)
-    await ours.call("snooze", "k", ours.at(hours=1))
-    assert await ours.call("acknowledge", leased) is False
 
 
 async def test_what_has_expired_is_not_raised_any_more(ours: Desk) -> None:
@@ -373,6 +390,8 @@ async def test_what_comes_after_another_waits_until_that_is_done(ours: Desk) -> 
     await ours.call("complete", "approval")
     assert await ours.raised() == ["order"]
     await ours.call("cancel", "order")
+    ours.clock.advance(days=365)
+    await ours.sweep()
     assert await ours.raised() == []
     await ours.call("delete_memory", "order")
     assert await ours.raised() == ["unpack"]
@@ -463,12 +482,6 @@ async def test_what_is_quarantined_is_raised_once_it_is_released(ours: Desk) -> 
     assert await ours.raised(tool="deploy") == ["renew"]
 
 
-async def test_what_says_nothing_is_not_intended(ours: Desk) -> None:
-    refused = await ours.call("intend", "Hi there!", key="k")
-    assert (refused.stored, refused.key) == (False, None)
-    assert await ours.call("intentions") == []
-
-
 async def test_a_cue_whose_words_are_not_known_is_found_by_every_query(ours: Desk) -> None:
     await ours.call("intend", "Ask her", cue="when Anna mentions the budget", key="k")
     with psycopg.connect(ours.url) as conn:  # as a database has it that was migrated
@@ -514,20 +527,6 @@ async def test_what_was_closed_is_forgotten_after_a_month_and_its_memory_lives_a
 
 async def _is_there(ours: Desk, key: str) -> bool:
     return await ours.call("get", key) is not None
-
-
-async def test_what_comes_after_something_cancelled_waits_however_often_is_swept(
-    ours: Desk,
-) -> None:
-    await ours.call("intend", "Ask", key="ask")
-    await ours.call("intend", "Order", after=["ask"], key="order")
-    await ours.call("cancel", "ask")
-    ours.clock.advance(days=365)
-    await ours.sweep()
-    assert await ours.raised() == []
-    await ours.call("cancel", "order")
-    await ours.sweep()
-    assert keys(await ours.call("intentions", EVERY)) == ["order"]
 
 
 @pytest.mark.parametrize("verb", ["delete_memory", "retract"])
@@ -580,9 +579,8 @@ async def test_tenants_and_projects_see_nothing_of_each_others_intentions(ours: 
 # Mistakes
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+async def test_what_cannot_be_intended_is_refused_before_anything_is_written(ours: Desk) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"at": "2026-03-01T12:00"}, "at needs a time zone"),
         ({"at": "soon"}, "is no date"),
         ({"cue": "when it is"}, "names nothing that could be recognised"),
@@ -595,37 +593,33 @@ async def test_tenants_and_projects_see_nothing_of_each_others_intentions(ours: 
         ({"colour": "red"}, "store takes no 'colour'"),
         ({"metadata": "x"}, "metadata is a mapping"),
         ({"at": "2026-03-02T00:00Z", "expires_at": "2026-03-01T00:00Z"}, "before it could be"),
-    ],
-)
-async def test_what_cannot_be_intended_is_refused_before_anything_is_written(
-    ours: Desk, options: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(InvalidInputError, match=said):
-        await ours.call("intend", "Call", **options)
+    ]
+    for options, said in wrong:
+        with pytest.raises(InvalidInputError, match=said):
+            await ours.call("intend", "Call", **options)
+    assert (await ours.call("intend", "Hi there!")).stored is False
     assert tables(ours.url)["memories"] == []
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+async def test_what_cannot_be_asked_is_refused_and_nothing_is_raised(ours: Desk) -> None:
+    await ours.call("intend", "Call", key="k")
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"query": 3}, "a query is a string"),
         ({"tool": 3}, "tool is a name, a tool call or several"),
         ({"tool": [3]}, "a tool call is a mapping"),
         ({"state": {}}, "a state is judged by predicates"),
         ({"predicates": {"p": "x"}}, "predicates maps names to functions"),
-        ({"predicates": {"p": lambda _: 1}}, "returns True or False"),
         ({"kinds": ["clock"]}, "there is no kind 'clock'"),
         ({"limit": -1}, "limit is -1"),
         ({"lease_seconds": 0}, "lease_seconds is 0"),
         ({"run_id": ""}, "run_id has 1 to"),
-    ],
-)
-async def test_what_cannot_be_asked_is_refused_and_nothing_is_raised(
-    ours: Desk, options: dict[str, Any], said: str
-) -> None:
-    await ours.call("intend", "Call", key="k")
-    with pytest.raises(InvalidInputError, match=said):
-        await ours.call("remind", **options)
+    ]
+    for options, said in wrong:
+        with pytest.raises(InvalidInputError, match=said):
+            await ours.call("remind", **options)
+    await ours.call("intend", "Offer", when="p", key="offer")
+    with pytest.raises(InvalidInputError, match="returns True or False"):
+        await ours.call("remind", state={}, predicates={"p": lambda _: 1})
     assert await ours.raised() == ["k"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import psycopg
@@ -12,20 +11,8 @@ import pytest
 from langmem_tiers import InvalidInputError
 from langmem_tiers.core.errors import RollbackError
 from tests.support.coordinating import Caller, calling, keys
-from tests.support.learning import Team, broken, team
+from tests.support.learning import Team, broken
 from tests.support.opening import Opener, tables
-
-
-@pytest.fixture
-async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
-    async with calling(open_store, url, project_id="p", session_id="s") as one:
-        yield one
-
-
-@pytest.fixture
-async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
-    async with team(open_store, url) as one:
-        yield one
 
 
 async def found(call: Caller, query: str = "", **options: Any) -> list[str]:

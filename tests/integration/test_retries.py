@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import StructuredTool, ToolException
 from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
     FailedAttempt,
-    MemoryContext,
     MemoryCoordinator,
     MemoryOrchestrator,
     TieredMemoryMiddleware,
@@ -21,7 +19,7 @@ from langmem_tiers import (
     ToolLessons,
     create_reflexion_node,
 )
-from tests.support.agents import WAYS, How, calls, run, scripted
+from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, asks, chain
 from tests.support.opening import Opened, opened_store, text_index
 
@@ -59,13 +57,7 @@ def shell(*failing: tuple[str, str]) -> Shell:
 async def a_day(store: TieredStore, shell: Shell, how: How, *commands: str) -> dict[str, Any]:
     """An agent runs these commands in a thread of its own, and learns from what fails."""
     model = scripted(*(calls("shell", command=one) for one in commands), "That is all")
-    agent = create_agent(
-        model,
-        tools=[shell.tool],
-        middleware=[TieredMemoryMiddleware(reflect=True)],
-        context_schema=MemoryContext,
-        store=store,
-    )
+    agent = agent_on(store, model, TieredMemoryMiddleware(reflect=True), tools=[shell.tool])
     return await run(agent, how, {"messages": [HumanMessage("Set up the project")]}, context=ACME)
 
 

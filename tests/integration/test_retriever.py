@@ -10,7 +10,9 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.graph import StateGraph
 
 from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.memory.asking import Asking
 from tests.support.agents import WAYS, How, run
 from tests.support.opening import Opened, opened_store, text_index
 
@@ -88,12 +90,6 @@ def test_a_document_says_what_the_memory_says_and_carries_all_else_as_json(
     assert found.metadata["explanation"].keys() == known.explanation.keys()
 
 
-def test_documents_stand_in_the_order_of_the_recall(memory: MemoryCoordinator) -> None:
-    found = TieredMemoryRetriever(memory=memory, k=3).invoke(QUERY)
-
-    assert [one.id for one in found] == [one.key for one in memory.get_context(QUERY, limit=3)]
-
-
 def test_options_narrow_a_retriever_and_those_of_a_call_come_first(
     memory: MemoryCoordinator,
 ) -> None:
@@ -122,13 +118,6 @@ def test_an_option_that_is_not_known_is_refused(memory: MemoryCoordinator) -> No
         TieredMemoryRetriever(memory=memory).invoke(QUERY, top=1)
 
 
-def test_a_retrievers_tags_and_metadata_are_those_of_its_runs(memory: MemoryCoordinator) -> None:
-    retriever = TieredMemoryRetriever(memory=memory, tags=["prod"], metadata={"team": "ops"})
-
-    assert len(retriever.invoke(QUERY)) == 4
-    assert retriever.get_name() == "TieredMemoryRetriever"
-
-
 class Asked(TypedDict, total=False):
     question: str
     pages: list[str]
@@ -154,3 +143,33 @@ async def test_a_retriever_works_in_a_graph_however_it_is_run(
 
 def pages_of(documents: list[Any]) -> dict[str, list[str]]:
     return {"pages": [one.page_content for one in documents]}
+
+
+def test_a_question_without_an_answer_gets_nothing_in_whichever_way_it_is_asked(
+    memory: MemoryCoordinator,
+) -> None:
+    memory.asking = Asking(memory.types, cutoff=True)
+    question = "Who is Zebulon married to?"
+    builder = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_node("recall", create_recall_node(coordinator=lambda *_, **__: memory))
+    builder.set_entry_point("recall")
+    graph = builder.compile(store=memory.tiered_store)
+
+    assert memory.get_context(question) == []
+    assert TieredMemoryRetriever(memory=memory).invoke(question) == []
+    asking: Any = {"messages": [question]}
+    assert graph.invoke(asking, context=memory.context)["recalled"] == []
+    assert memory.get_context(question, cutoff=False) != []
+
+
+def test_documents_stand_in_the_order_of_the_recall(memory: MemoryCoordinator) -> None:
+    found = TieredMemoryRetriever(memory=memory, k=3).invoke(QUERY)
+
+    assert [one.id for one in found] == [one.key for one in memory.get_context(QUERY, limit=3)]
+
+
+def test_a_retrievers_tags_and_metadata_are_those_of_its_runs(memory: MemoryCoordinator) -> None:
+    retriever = TieredMemoryRetriever(memory=memory, tags=["prod"], metadata={"team": "ops"})
+
+    assert len(retriever.invoke(QUERY)) == 4
+    assert retriever.get_name() == "TieredMemoryRetriever"

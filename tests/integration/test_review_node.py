@@ -115,6 +115,8 @@ async def test_a_person_is_asked_once_about_all_and_each_decision_is_carried_out
 async def test_nobody_is_asked_where_nothing_waits(open_store: Opener, url: str) -> None:
     async with reviewing(open_store, url, attacks=0) as one:
         assert (await one.run({}))["reviewed"] == []
+    with pytest.raises(InvalidInputError):
+        create_review_node(limit=-1)
 
 
 GARBAGE: list[tuple[Any, str]] = [
@@ -217,11 +219,6 @@ async def test_the_limit_bounds_what_is_asked_and_a_context_what_is_seen(
         assert [each["key"] for each in asked["memories"]] == ["k2"]
 
 
-def test_a_limit_that_cannot_be_meant_is_refused_when_the_graph_is_built() -> None:
-    with pytest.raises(InvalidInputError):
-        create_review_node(limit=-1)
-
-
 _OTHERS = """
 INSERT INTO memory.memories (tenant, tier, namespace, key, value, created_at, updated_at, state)
 SELECT 'acme', 'working', 'noise.', 'other' || i, '{"content": "Obey."}', timestamptz '2020-01-01',
@@ -274,8 +271,7 @@ async def test_what_was_changed_since_a_person_saw_it_is_asked_about_again(
         assert keys(await one.call("get_context", "")) == ["k0"]
 
 
-@pytest.mark.parametrize("kind", ["memory", "postgres"])
-@pytest.mark.parametrize("decision", ["release", "reject"])
+@pytest.mark.parametrize(("kind", "decision"), [("memory", "release"), ("postgres", "reject")])
 async def test_a_plain_decision_holds_for_what_was_shown_and_not_for_what_was_written_since(
     open_store: Opener, url: str, kind: Saver, decision: str
 ) -> None:

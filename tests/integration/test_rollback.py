@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.config import PromotionSettings
@@ -17,19 +18,11 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, Rollb
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from tests.support.coordinating import coordinator
-from tests.support.learning import BILLING, SHIPPING, Team, broken, model_of, team, tried
-from tests.support.opening import Opener, tables
+from tests.support.learning import BILLING, SHIPPING, Team, broken, model_of, tried
+from tests.support.opening import Clock, empty, tables
 from tests.support.wayward_chat import says, wayward
 
 EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
-
-
-@pytest.fixture
-async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
-    """Two projects on an empty store, opened and called each way."""
-    async with team(open_store, url) as opened:
-        yield opened
-    assert broken(url) == {}
 
 
 # Rollback
@@ -72,15 +65,6 @@ async def test_a_run_that_was_shown_both_gives_its_source_no_second_credit(ours:
     assert (await ours.billing("get", move.successor)).success_count == 8
     await ours.billing("rollback", move.move)
     assert (await ours.billing("explain", key)).success_count == 7
-
-
-async def test_what_was_earned_goes_to_a_source_that_is_still_there(ours: Team) -> None:
-    same = await ours.learn(ours.shipping)
-    move = await ours.promoted()
-    await tried(ours.shipping, move.successor, successes=2)
-    await ours.billing("delete_memory", move.key)
-    await ours.billing("rollback", move.move)
-    assert (await ours.shipping("explain", same)).success_count == 2
 
 
 async def test_a_reinforcement_that_is_rolled_back_leaves_what_was_earned_since(ours: Team) -> None:
@@ -137,31 +121,21 @@ async def test_a_successor_that_was_edited_is_kept(ours: Team) -> None:
     await refused(ours, first.move, "changed since")
 
 
-async def test_a_successor_that_was_deleted_leaves_nothing_to_undo(ours: Team) -> None:
-    first = await ours.promoted()
-    await ours.billing("delete_memory", first.successor)
-    await refused(ours, first.move, "deleted")
-
-
 async def test_a_demotion_of_what_was_deleted_since_leaves_nothing_to_undo(ours: Team) -> None:
     first = await ours.promoted()
     demotion = await demoted(ours, first.successor)
     await ours.billing("delete_memory", first.successor)
     await refused(ours, demotion, "deleted")
-    assert await ours.states() == {first.key: None}
-
-
-async def test_unknown_moves_and_those_of_others_are_refused(ours: Team) -> None:
-    first = await ours.promoted()
+    await refused(ours, first.move, "deleted")
     before = await ours.rows()
-    rival = ours.member("rival")
-    for call, move in ((rival, first.move), (ours.billing, "unknown")):
+    for call, move in ((ours.member("rival"), first.move), (ours.billing, "unknown")):
         with pytest.raises(InvalidInputError, match="no move"):
             await call("rollback", move)
     for bad in (None, 7):
         with pytest.raises(InvalidTypeError):
             await ours.billing("rollback", bad)
     assert await ours.rows() == before
+    assert await ours.states() == {first.key: None}
 
 
 # Demotion
@@ -186,27 +160,20 @@ async def test_what_fails_is_demoted_and_its_sources_are_current_again(ours: Tea
     assert await ours.billing("demote") == []
 
 
-async def test_the_sources_of_what_was_demoted_are_not_promoted_again(ours: Team) -> None:
+async def test_the_sources_of_what_was_demoted_and_what_says_the_same_are_not_promoted_again(
+    ours: Team,
+) -> None:
     first = await ours.promoted()
     await demoted(ours, first.successor)
-    before = await ours.rows()
     assert await ours.billing("promote") == []
-    again = await ours.billing("promote_to_long_term", first.key)
-    assert not again.promoted
-    assert "demoted" in again.reason
-    assert await ours.rows() == before
-
-
-async def test_nor_is_anything_that_says_the_same(ours: Team) -> None:
-    first = await ours.promoted()
-    await demoted(ours, first.successor)
     second = await ours.learn(ours.shipping)
     await tried(ours.shipping, second, successes=6)
     ours.clock.advance(days=8)
     before = await ours.rows()
-    stays = await ours.shipping("promote_to_long_term", second)
-    assert not stays.promoted
-    assert "demoted" in stays.reason
+    for call, key in ((ours.billing, first.key), (ours.shipping, second)):
+        stays = await call("promote_to_long_term", key)
+        assert not stays.promoted
+        assert "demoted" in stays.reason
     assert await ours.rows() == before
 
 
@@ -300,8 +267,8 @@ FRUITS = [
 ]
 
 
-def test_many_workers_undo_a_move_once(store: TieredStore, database_url: str) -> None:
-    memory = coordinator(store, project_id=BILLING)
+def test_many_workers_undo_a_move_once(own_store: TieredStore, database_url: str) -> None:
+    memory = coordinator(own_store, project_id=BILLING)
     keys = []
     for i in range(5):
         keys.append(memory.store(f"kiwi {i} " * 9, "pattern", tier="working").key)
@@ -324,9 +291,9 @@ def test_many_workers_undo_a_move_once(store: TieredStore, database_url: str) ->
 
 
 def test_removing_both_ends_of_a_move_at_once_is_never_a_deadlock(
-    store: TieredStore, database_url: str
+    own_store: TieredStore, database_url: str
 ) -> None:
-    memory = coordinator(store, project_id=BILLING)
+    memory = coordinator(own_store, project_id=BILLING)
     moves: list[Promotion] = []
     for i in range(len(FRUITS)):
         key = memory.store(FRUITS[i], "pattern", tier="working").key
@@ -342,3 +309,58 @@ def test_removing_both_ends_of_a_move_at_once_is_never_a_deadlock(
     assert [name for name, rows in found.items() if rows] == ["events"]
     with psycopg.connect(database_url) as conn:
         assert conn.execute("SELECT count(*) FROM memory.events").fetchone() == (len(FRUITS),)
+
+
+LEARNED = st.lists(
+    st.tuples(
+        st.sampled_from([BILLING, SHIPPING]),
+        st.sampled_from(FRUITS[:4]),
+        st.integers(0, 2),
+        st.integers(0, 1),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(
+    derandomize=True,
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(LEARNED)
+def test_whatever_is_promoted_its_rollback_leaves_the_very_rows_there_were(
+    store: TieredStore, url: str, clock: Clock, learned: list[tuple[str, str, int, int]]
+) -> None:
+    empty(url)
+    members = {one: coordinator(store, project_id=one) for one in (BILLING, SHIPPING)}
+    for number, (project, fruit, successes, failures) in enumerate(learned):
+        memory = members[project]
+        memory.store(fruit, "pattern", tier="working", key=f"k{number}")
+        one = memory.get(f"k{number}")
+        assert one is not None
+        for success in [True] * successes + [False] * failures:
+            memory.record_outcome([one], success=success)
+    clock.advance(hours=1)
+    memory = members[BILLING]
+
+    def rows() -> dict[str, Any]:
+        memory.stats()  # which writes the accesses
+        return {name: found for name, found in tables(url).items() if name != "events"}
+
+    before = rows()
+    moves = [one.move for one in memory.promote(policy=EASY) if one.promoted]
+    assert bool(moves) == any(successes for *_, successes, _ in learned) == (rows() != before)
+    assert [memory.rollback(str(one)) for one in reversed(moves)] == [True] * len(moves)
+    assert rows() == before
+    assert broken(url) == {}
+
+
+async def test_what_was_earned_goes_to_a_source_that_is_still_there(ours: Team) -> None:
+    same = await ours.learn(ours.shipping)
+    move = await ours.promoted()
+    await tried(ours.shipping, move.successor, successes=2)
+    await ours.billing("delete_memory", move.key)
+    await ours.billing("rollback", move.move)
+    assert (await ours.shipping("explain", same)).success_count == 2

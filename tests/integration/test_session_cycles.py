@@ -163,7 +163,7 @@ async def test_a_node_ends_the_session_once_it_has_ended(
 ) -> None:
     noted(memory, clock)
     builder = StateGraph(State, context_schema=MemoryContext)
-    builder.add_node("end", create_session_end_node(session_id="{thread_id}"))
+    builder.add_node("end", create_session_end_node(context={"session_id": "{thread_id}"}))
     builder.add_edge(START, "end")
     graph = builder.compile(store=store, checkpointer=InMemorySaver())
     context = MemoryContext(tenant="acme", project_id="billing")
@@ -181,7 +181,7 @@ async def test_a_node_ends_the_session_once_it_has_ended(
 
 
 def test_whether_a_session_ended_is_true_or_false(store: TieredStore) -> None:
-    node = create_session_end_node(ended=lambda _: "soon", session_id="chat")
+    node = create_session_end_node(ended=lambda _: "soon", context={"session_id": "chat"})
     builder = StateGraph(State, context_schema=MemoryContext)
     builder.add_node("end", node)
     builder.add_edge(START, "end")

@@ -20,6 +20,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.session import SessionReport
 from langmem_tiers.core.errors import ConflictError
+from langmem_tiers.memory import consolidating
 from langmem_tiers.postgres.flow import Query
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.learning import broken
@@ -57,8 +58,10 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
         NOTES["claim"], NOTES["weighty"], NOTES["again"],
     ]  # fmt: skip
     assert report.reasons == {
-        "it states a fact": 1, "importance >= 0.6": 1, "it recurs in the session": 1,
-    }  # fmt: skip
+        "the user told a fact, a rule or a preference": 1,
+        "importance >= 0.6": 1,
+        "it recurs in the session": 1,
+    }
     for one in facts:
         assert (one.namespace, one.tier, one.session_id, one.agent_id) == (
             ("acme", "billing"), "working", "chat", "clerk",
@@ -215,7 +218,7 @@ def test_wherever_it_is_broken_off_all_or_nothing_has_happened(
     memory.store("Anna asked for the ledger", "episodic", tier="short_term", key="said")
     noted(memory, clock)
     before = tables(url)
-    flow = memory._end_session(None, None)
+    flow = consolidating.consolidate_session(memory, None)
 
     def broken_off() -> Any:
         asked = 0
@@ -276,7 +279,7 @@ def _meanwhile(
     store: TieredStore, memory: MemoryCoordinator, act: Callable[[], object], times: int = 1
 ) -> None:
     """End a session while somebody acts between what it reads and what it writes."""
-    flow = memory._end_session(None, None)
+    flow = consolidating.consolidate_session(memory, None)
 
     def raced() -> Any:
         left = times
@@ -324,7 +327,7 @@ def test_a_report_prints_what_became_of_the_session(
         "session chat: 6 notes cleared, 3 kept, 1 digest, 0 moved to working",
         "      1  importance >= 0.6",
         "      1  it recurs in the session",
-        "      1  it states a fact",
+        "      1  the user told a fact, a rule or a preference",
         "      1  not kept: it asks",
         "      1  not kept: it states nothing that lasts",
     ]

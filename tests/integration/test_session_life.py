@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -35,12 +34,6 @@ PROMPTS = (
     "Comparing two session stores",
     "The mailer drops mails beyond 30 s",
 )
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
 
 
 @pytest.fixture

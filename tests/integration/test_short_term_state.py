@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -73,34 +73,12 @@ def rows(url: str) -> list[tuple[Any, ...]]:
 # The conversation
 
 
-async def test_a_conversation_is_read_oldest_first_and_as_it_was_said(
-    coder: Agent, clock: Clock
-) -> None:
-    first = await coder("add_interaction", "user", "What's trending?", {"platform": "twitter"})
-    clock.advance(seconds=3)
-    second = await coder("add_interaction", "assistant", "Postgres.", {"confidence_score": 0.92})
-    assert await coder("get_recent_context") == [first, second]
-    assert first.at == clock.now - timedelta(seconds=3)
-    assert (first.role, first.metadata) == ("user", {"platform": "twitter"})
-
-
 async def test_messages_of_one_moment_stay_in_the_order_in_which_they_were_said(
     coder: Agent,
 ) -> None:
     for n in range(12):
         await coder("add_interaction", "user", f"line {n}")
     assert said(await coder("get_recent_context")) == [f"line {n}" for n in range(12)]
-
-
-async def test_the_window_slides_over_the_last_hour(coder: Agent, clock: Clock) -> None:
-    for minute in range(0, 120, 20):
-        await coder("add_interaction", "user", f"minute {minute}")
-        clock.advance(minutes=20)
-    assert said(await coder("get_recent_context")) == ["minute 80", "minute 100"]
-    clock.advance(minutes=40, microseconds=-1)
-    assert said(await coder("get_recent_context")) == ["minute 100"]
-    clock.advance(microseconds=1)
-    assert await coder("get_recent_context") == []
 
 
 async def test_the_newest_twenty_are_read_unless_asked_otherwise(coder: Agent) -> None:
@@ -130,16 +108,10 @@ async def test_a_message_said_again_under_its_id_is_replaced_in_its_place(
     again = await coder("add_interaction", "user", "on Tuesday", message_id="m1")
     assert again.at == first.at
     assert said(await coder("get_recent_context")) == ["on Tuesday", "noted"]
-
-
-async def test_a_message_said_again_when_it_was_forgotten_is_new(
-    coder: Agent, clock: Clock
-) -> None:
-    await coder("add_interaction", "user", "on Monday", message_id="m1")
     clock.advance(hours=1)
-    again = await coder("add_interaction", "user", "on Monday", message_id="m1")
-    assert again.at == clock.now
-    assert await coder("get_recent_context") == [again]
+    forgotten = await coder("add_interaction", "user", "on Monday", message_id="m1")
+    assert forgotten.at == clock.now
+    assert await coder("get_recent_context") == [forgotten]
 
 
 async def test_a_conversation_can_be_cleared(opened: StoreDriver, coder: Agent) -> None:
@@ -152,10 +124,15 @@ async def test_a_conversation_can_be_cleared(opened: StoreDriver, coder: Agent) 
     assert said(await other("get_recent_context")) == ["hello"]
 
 
-@pytest.mark.parametrize("limit", [-1, MOST_MESSAGES + 1, 2.0, True])
-async def test_a_limit_that_makes_no_sense_is_refused(coder: Agent, limit: Any) -> None:
-    with pytest.raises(InvalidInputError, match="limit is"):
-        await coder("get_recent_context", limit)
+async def test_the_wrong_kind_of_thing_is_refused_by_type_and_a_senseless_limit(
+    coder: Agent,
+) -> None:
+    for call in (("add_interaction", 1, "x"), ("close_task", 7), ("add_spend", "5")):
+        with pytest.raises(InvalidTypeError):
+            await coder(*call)
+    for limit in (-1, MOST_MESSAGES + 1, 2.0, True):
+        with pytest.raises(InvalidInputError, match="limit is"):
+            await coder("get_recent_context", limit)
 
 
 async def test_what_cannot_be_stored_is_refused_and_nothing_is_written(
@@ -195,30 +172,6 @@ async def everything(coder: Agent) -> ShortTermSnapshot:
     return found
 
 
-async def test_an_agent_has_its_tasks_goals_mood_and_spend_in_every_session(
-    opened: StoreDriver, coder: Agent
-) -> None:
-    here = await everything(coder)
-    assert said(here.messages) == ["hello"]
-    assert len(here.tasks) == len(here.goals) == here.daily_spend.transaction_count == 1
-    for elsewhere in ({"session_id": "other"}, {"project_id": "ops"}):
-        there = await agent(opened, **elsewhere)("snapshot")
-        assert there.messages == ()
-        assert (there.tasks, there.goals) == (here.tasks, here.goals)
-        assert there.emotional_state == here.emotional_state
-        assert there.daily_spend == here.daily_spend
-
-
-async def test_agents_of_one_session_share_its_conversation_and_nothing_else(
-    opened: StoreDriver, coder: Agent, clock: Clock
-) -> None:
-    here = await everything(coder)
-    there = await agent(opened, agent_id="reviewer")("snapshot")
-    assert there == ShortTermSnapshot(
-        messages=here.messages, daily_spend=DailySpend(date=clock.now.date())
-    )
-
-
 async def test_tenants_see_nothing_of_each_other(
     opened: StoreDriver, coder: Agent, clock: Clock
 ) -> None:
@@ -235,8 +188,14 @@ async def test_tenants_see_nothing_of_each_other(
 async def test_no_name_of_an_agent_reaches_what_is_of_a_session_or_of_another_agent(
     opened: StoreDriver, coder: Agent, clock: Clock
 ) -> None:
-    await everything(coder)
+    here = await everything(coder)
     nothing = ShortTermSnapshot(daily_spend=DailySpend(date=clock.now.date()))
+    for elsewhere in ({"session_id": "other"}, {"project_id": "ops"}):
+        there = await agent(opened, **elsewhere)("snapshot")
+        assert there == replace(here, messages=())
+    assert await agent(opened, agent_id="reviewer")("snapshot") == replace(
+        nothing, messages=here.messages
+    )
     for name in ("billing.chat", "billing.chat.", "coder.", "_", "%5F", "Coder", "coder%2E"):
         assert await agent(opened, agent_id=name, session_id="s2")("snapshot") == nothing
 
@@ -258,49 +217,23 @@ async def test_a_name_that_is_too_long_is_refused(opened: StoreDriver) -> None:
 # Tasks
 
 
-async def test_tasks_last_until_they_are_closed(coder: Agent, clock: Clock, url: str) -> None:
+async def test_a_task_that_is_started_again_stays_as_it_is_and_changes_while_it_is_active(
+    coder: Agent, clock: Clock
+) -> None:
     first = await coder(
-        "start_task",
-        "content_creation",
-        task_id="t1",
-        estimated_completion="2026-03-01T14:00:00+01:00",
-        worker_assigned="worker-pool-03",
-        confidence_so_far=0.85,
-        metadata={"topic": "tea"},
+        "start_task", "writing", task_id="t1", worker_assigned="w", metadata={"a": 1}
     )
     clock.advance(minutes=1)
-    second = await coder("start_task", "review")
-    clock.advance(days=400)
-    assert await coder("get_active_tasks") == [first, second]
-    assert first.estimated_completion == datetime(2026, 3, 1, 13, tzinfo=UTC)
+    assert await coder("start_task", "another", task_id="t1", status="new") == first
+    task = await coder("update_task", "t1", status="waiting", metadata={"b": 2})
+    assert [task] == await coder("get_active_tasks")
+    assert task == replace(first, status="waiting", metadata={"a": 1, "b": 2})
     closed = await coder("close_task", "t1", "failed")
     assert (closed.task_id, closed.status) == ("t1", "failed")
     assert await coder("close_task", "t1") is None
-    assert await coder("get_active_tasks") == [second]
-    assert len(rows(url)) == 1
-
-
-async def test_a_task_that_is_started_again_stays_as_it_is(coder: Agent, clock: Clock) -> None:
-    first = await coder("start_task", "writing", task_id="t1")
-    clock.advance(minutes=1)
-    assert await coder("start_task", "another", task_id="t1", status="new") == first
-    await coder("close_task", "t1")
-    assert (await coder("start_task", "another", task_id="t1")).created_at == clock.now
-
-
-async def test_what_is_given_of_a_task_is_changed_and_the_rest_stays(coder: Agent) -> None:
-    await coder("start_task", "writing", task_id="t1", worker_assigned="w", metadata={"a": 1})
-    task = await coder("update_task", "t1", status="waiting", metadata={"b": 2})
-    assert [task] == await coder("get_active_tasks")
-    assert (task.status, task.worker_assigned) == ("waiting", "w")
-    assert task.metadata == {"a": 1, "b": 2}
-
-
-async def test_a_task_that_is_not_active_cannot_be_changed(coder: Agent) -> None:
-    await coder("start_task", "writing", task_id="t1")
-    await coder("close_task", "t1")
     with pytest.raises(InvalidInputError, match="no task 't1' is active: start it first"):
         await coder("update_task", "t1", status="waiting")
+    assert (await coder("start_task", "another", task_id="t1")).created_at == clock.now
 
 
 # Goals
@@ -348,25 +281,6 @@ async def test_a_delta_of_an_id_counts_once(coder: Agent) -> None:
 # Mood and spend
 
 
-async def test_a_mood_lasts_an_hour_from_when_it_was_said(coder: Agent, clock: Clock) -> None:
-    assert await coder("get_emotional_state") is None
-    await coder("set_emotional_state", "engaged")
-    clock.advance(minutes=30)
-    mood = await coder(
-        "set_emotional_state",
-        "stressed",
-        confidence_level=0.88,
-        conversation_sentiment="negative",
-        stress_indicators={"queue_depth": 5, "error_rate": 0.02},
-    )
-    clock.advance(minutes=60, microseconds=-1)
-    assert await coder("get_emotional_state") == mood
-    clock.advance(microseconds=1)
-    assert await coder("get_emotional_state") is None
-    assert (await coder("set_emotional_state", "calm")).last_updated == clock.now
-    assert (await coder("get_emotional_state")).stress_indicators == {}
-
-
 async def test_a_days_spend_begins_anew_at_midnight_utc_and_is_known_for_24_hours(
     coder: Agent, clock: Clock
 ) -> None:
@@ -391,14 +305,6 @@ async def test_a_day_is_a_day_in_utc_whatever_zone_the_clock_is_in(
     spend = await coder("add_spend", 1)
     assert spend.date.isoformat() == "2026-03-01"
     assert spend == await coder("get_daily_spend")
-
-
-async def test_spend_is_exact(coder: Agent, clock: Clock) -> None:
-    for _ in range(10):
-        await coder("add_spend", 0.1)
-    spend = await coder("get_daily_spend")
-    assert spend.total_spent == 1
-    assert (spend.transaction_count, spend.last_transaction_time) == (10, clock.now)
 
 
 async def test_a_transaction_of_an_id_counts_once_in_24_hours(coder: Agent, clock: Clock) -> None:
@@ -639,9 +545,3 @@ def test_after_any_history_spend_and_progress_are_what_the_rules_say(
                     seen[name] = clock.now
                 total = state.add_spend(Decimal(number) / 100, transaction_id=name).total_spent
                 assert total == spent.get(today, Decimal(0))
-
-
-async def test_the_wrong_kind_of_thing_is_refused_by_type(coder: Agent) -> None:
-    for call in (("add_interaction", 1, "x"), ("close_task", 7), ("add_spend", "5")):
-        with pytest.raises(InvalidTypeError):
-            await coder(*call)

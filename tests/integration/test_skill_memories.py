@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -42,17 +42,6 @@ from tests.support.opening import Clock, Opened, Opener, opened_store, text_inde
 from tests.support.plans import MODES, Mode, calls_of, indexes, named, plan, rows_read, sequential
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
-
-
-@pytest.fixture
-def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield store
-
-
-@pytest.fixture
-def memory(ready: TieredStore) -> MemoryCoordinator:
-    return MemoryCoordinator(ready, context=ACME)
 
 
 def trace(name: str, tools: str = "search open answer", *, succeeded: bool = True) -> Trace:
@@ -137,21 +126,17 @@ def test_a_skill_keeps_its_key_and_what_it_has_earned_while_its_support_grows(
     assert (grown.value["support"], grown.success_count) == (4, 1)
 
 
-def test_a_skill_that_somebody_made_their_own_stays_as_it_is(memory: MemoryCoordinator) -> None:
+def test_a_deleted_skill_is_proposed_again_and_one_that_is_somebodys_own_stays(
+    memory: MemoryCoordinator,
+) -> None:
     key = proposed(memory)
+    memory.delete_memory(key)
+    assert [(one.stored, one.key) for one in memory.learn_skills(trace("4"))] == [(True, key)]
     memory.store("How we search", memory_type="skill", key=key)
-    (result,) = memory.learn_skills(trace("4"))
-
-    assert not result.stored
+    assert [one.stored for one in memory.learn_skills(trace("5"))] == [False]
     found = memory.get(key)
     assert found is not None
     assert found.content == "How we search"
-
-
-def test_a_deleted_skill_is_proposed_again_with_the_next_run(memory: MemoryCoordinator) -> None:
-    memory.delete_memory(proposed(memory))
-
-    assert [one.stored for one in memory.learn_skills(trace("4"))] == [True]
 
 
 def test_a_proposed_skill_is_promoted_once_it_has_proven_itself(
@@ -174,22 +159,19 @@ def test_a_proposed_skill_is_promoted_once_it_has_proven_itself(
     assert skills(ready) == {"search open answer": (4, 1.0)}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_a_trace_that_is_none_is_refused_and_nothing_is_stored(memory: MemoryCoordinator) -> None:
+    wrong: Any
+    for wrong in (
         "a run",
         Trace("", [], True),  # noqa: FBT003
-        Trace("1", [], None),  # type: ignore[arg-type]
         Trace("1", [ToolCall("", frozenset(), True)], True),  # noqa: FBT003
-    ],
-)
-def test_a_trace_that_is_none_is_refused_and_nothing_is_stored(
-    memory: MemoryCoordinator, wrong: Any
-) -> None:
-    with pytest.raises(InvalidInputError):
-        memory.learn_skills(wrong)
+    ):
+        with pytest.raises(InvalidInputError):
+            memory.learn_skills(wrong)
     with pytest.raises(InvalidInputError, match="min_support"):
         memory.learn_skills(trace("1"), min_support=0)
+    with pytest.raises(InvalidInputError, match="success"):
+        create_skill_node(None)  # type: ignore[arg-type]
     assert memory.stats().total_count == 0
 
 
@@ -240,7 +222,7 @@ def test_what_was_read_before_another_run_wrote_does_not_stand(
 ) -> None:
     for name in "12":
         memory.learn_skills(trace(name))
-    slow = memory._learning.learn_skills(trace("3"), ACME, 3)
+    slow = memory.learning.learn_skills(trace("3"), ACME, 3)
     ready.run(overtaken(slow, lambda: memory.learn_skills(trace("4"))))
 
     assert skills(ready) == {"search open answer": (4, 1.0)}
@@ -344,13 +326,6 @@ def test_a_run_that_is_not_judged_or_called_nothing_is_not_kept(ready: TieredSto
         assert graph.invoke(given_, context=ACME)["skills"] == []
 
     assert memories(ready, "episodic") == []
-
-
-def test_a_skill_node_that_cannot_work_is_refused_at_once() -> None:
-    with pytest.raises(InvalidInputError, match="success"):
-        create_skill_node(None)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="min_support"):
-        create_skill_node("worked", min_support=0)
 
 
 # The statement

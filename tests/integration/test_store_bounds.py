@@ -117,15 +117,14 @@ async def store(open_store: Opener, url: str) -> AsyncIterator[StoreDriver]:
         yield opened
 
 
-@pytest.mark.parametrize("what", BEYOND)
 async def test_what_is_beyond_the_bounds_is_refused_and_told_which_one_to_raise(
-    store: StoreDriver, url: str, what: str
+    store: StoreDriver, url: str
 ) -> None:
-    name, ops = BEYOND[what]
     before = tables(url)
-    with pytest.raises(TooLargeError, match=rf"beyond {name}, .*Bounds\({name}=…\)"):
-        await store.batch(ops())
-    assert tables(url) == before
+    for name, ops in BEYOND.values():
+        with pytest.raises(TooLargeError, match=rf"beyond {name}, .*Bounds\({name}=…\)"):
+            await store.batch(ops())
+        assert tables(url) == before
     (item,) = await store.batch([GetOp(NS, "old")])
     assert item is not None
 
@@ -197,28 +196,20 @@ def test_a_bound_that_was_raised_lets_more_in(url: str) -> None:
         assert coordinator(store).get_context("x" * 10**6) == []
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("value_bytes", 0),
-        ("value_bytes", 2**40),
-        ("value_depth", 1_001),
-        ("query_characters", "many"),
-        ("filter_conditions", True),
-        ("limit", 2**31),
-        ("batch", None),
-        ("batch", -1),
-        ("statement_timeout_ms", -1),
-        ("statement_timeout_ms", 0.5),
-        ("statement_timeout_ms", 2**31),
-    ],
-)
-def test_a_bound_that_cannot_work_is_named(key: str, value: object) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{key} is a whole number "):
-        Bounds(**{key: value})  # type: ignore[arg-type]
-
-
-def test_bounds_are_bounds() -> None:
+def test_a_bound_that_cannot_work_is_named() -> None:
+    assert issubclass(TooLargeError, InvalidInputError)
+    wrong: dict[str, list[Any]] = {
+        "value_bytes": [0, 2**40],
+        "value_depth": [1_001],
+        "query_characters": ["many"],
+        "filter_conditions": [True],
+        "limit": [2**31],
+        "batch": [None, -1],
+        "statement_timeout_ms": [-1, 0.5, 2**31],
+    }
+    for key, value in ((key, value) for key, values in wrong.items() for value in values):
+        with pytest.raises(ConfigurationError, match=f"^{key} is a whole number "):
+            Bounds(**{key: value})
     with pytest.raises(ConfigurationError, match="bounds is a Bounds"):
         TieredStore("", bounds={"batch": 5})  # type: ignore[arg-type]
 
@@ -252,24 +243,23 @@ BLOCKED: dict[str, tuple[str, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", BLOCKED)
 async def test_what_waits_for_a_lock_is_broken_off_and_the_store_goes_on(
-    open_store: Opener, url: str, what: str
+    open_store: Opener, url: str
 ) -> None:
-    lock, ops = BLOCKED[what]
     pool = {"min_size": 1, "max_size": 1}
     async with open_store(url=url, index=text_index(), bounds=SHORT, pool_config=pool) as store:
-        await store.batch([PutOp(NS, "old", {"text": "old"})])
-        before = tables(url)
-        with (
-            locked(url, lock),
-            pytest.raises(QueryTimeoutError, match=r"Bounds\(statement_timeout_ms=…\)"),
-        ):
+        for lock, ops in BLOCKED.values():
+            await store.batch([PutOp(NS, "old", {"text": "old"})])
+            before = tables(url)
+            with (
+                locked(url, lock),
+                pytest.raises(QueryTimeoutError, match=r"Bounds\(statement_timeout_ms=…\)"),
+            ):
+                await store.batch(ops)
+            assert tables(url) == before
             await store.batch(ops)
-        assert tables(url) == before
-        await store.batch(ops)
-        (left,) = await store.batch([SearchOp(NS, query="old", limit=1)])
-        assert isinstance(left, list)
+            (left,) = await store.batch([SearchOp(NS, query="old", limit=1)])
+            assert isinstance(left, list)
 
 
 async def test_a_coordinators_store_is_broken_off_too(open_store: Opener, url: str) -> None:
@@ -317,7 +307,6 @@ def timeout_of(store: TieredStore) -> str:
         ("0", Bounds(statement_timeout_ms=None), "0"),
         ("0", Bounds(statement_timeout_ms=0), "0"),
         ("0", Bounds(statement_timeout_ms=1_500), "1500ms"),
-        ("5s", Bounds(), "5s"),
         ("5s", Bounds(statement_timeout_ms=1_000), "1s"),
         ("5min", Bounds(), "1min"),
         ("5min", Bounds(statement_timeout_ms=None), "5min"),
@@ -359,7 +348,3 @@ async def test_building_an_index_waits_as_long_as_it_takes(open_store: Opener) -
         assert await waiting == ("working",)
         with locked(url, TABLE), pytest.raises(QueryTimeoutError):
             await driver.batch([SearchOp(NS)])
-
-
-def test_a_refusal_is_the_callers_mistake() -> None:
-    assert issubclass(TooLargeError, InvalidInputError)

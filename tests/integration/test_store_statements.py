@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import psycopg
-import pytest
 
 from langmem_tiers.core.config import IndexOptions, StoreOptions, VectorOptions
 from langmem_tiers.postgres import sql
@@ -13,9 +12,11 @@ VECTOR = VectorOptions(dims=DIMS)
 STATEMENTS = sql.statements(StoreOptions(index=IndexOptions(vector=VECTOR)), VECTOR)
 
 
-@pytest.mark.parametrize("name", sorted(STATEMENTS))
-def test_the_statement_prepares(url: str, name: str) -> None:
+def test_every_statement_prepares(url: str) -> None:
+    query = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'checked'"
     with psycopg.connect(url) as conn:
-        conn.execute(b"PREPARE checked AS " + STATEMENTS[name].text)
-        query = "SELECT cardinality(parameter_types) FROM pg_prepared_statements"
-        assert conn.execute(query).fetchall() == [(len(STATEMENTS[name].names),)]
+        for name, statement in STATEMENTS.items():
+            wanted = [(len(statement.names),)]
+            conn.execute(b"PREPARE checked AS " + statement.text)
+            assert conn.execute(query).fetchall() == wanted, name
+            conn.execute(b"DEALLOCATE checked")

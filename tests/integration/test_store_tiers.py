@@ -34,16 +34,13 @@ def row(url: str, key: str) -> tuple[Any, ...]:
     return found
 
 
-async def test_a_plain_put_goes_to_working_and_never_expires(driver: StoreDriver, url: str) -> None:
-    await driver.put(NS, "k", {"v": 1})
-    assert row(url, "k")[4:] == ("working", None, None)
-
-
 async def test_a_plain_put_updates_a_memory_where_it_lives(driver: StoreDriver, url: str) -> None:
     await put_in_each(driver)
     for tier in TIERS:
         await driver.put(NS, tier, {"text": "new"})
         assert tier_of(url, tier) == [tier]
+    await driver.put(NS, "k", {"v": 1})
+    assert row(url, "k")[4:] == ("working", None, None)
 
 
 async def test_a_view_reads_writes_and_deletes_in_its_tier_alone(driver: StoreDriver) -> None:
@@ -129,10 +126,6 @@ async def test_a_move_keeps_everything_and_takes_the_tiers_life(
         assert conn.execute(query).fetchall() == [(row(url, "k")[4], 1)]
 
 
-async def test_moving_what_is_not_there_is_false(driver: StoreDriver) -> None:
-    assert not await move(driver, "nothing", "working")
-
-
 async def test_there_are_three_tiers_and_no_others(driver: StoreDriver) -> None:
     await driver.put(NS, "k", {})
     for name in ("Working", "", "memory", "long-term"):
@@ -141,6 +134,7 @@ async def test_there_are_three_tiers_and_no_others(driver: StoreDriver) -> None:
         with pytest.raises(InvalidInputError, match="short_term, working, long_term"):
             await move(driver, "k", name)
     assert tiered(driver).tier(Tier.WORKING).name == "working"
+    assert not await move(driver, "nothing", "working")
 
 
 async def test_get_looks_through_all_tiers_and_each_read_is_counted(
@@ -198,13 +192,6 @@ async def test_one_search_ranks_the_memories_of_all_tiers(
     paged = [await driver.keys(NS, query="alpha", limit=2, offset=at) for at in (0, 2, 4)]
     assert [key for page in paged for key in page] == [item.key for item in found]
     assert await driver.keys(NS, limit=100) == ["5", "4", "3", "2", "1", "0"]
-
-
-async def test_the_reads_of_tiers_add_up_to_the_whole(driver: StoreDriver) -> None:
-    await put_in_each(driver)
-    merged = [item for tier in TIERS for item in await in_tier(driver, tier).search((), query="a")]
-    whole = await driver.search((), query="a", limit=100)
-    assert sorted((i.key, i.score) for i in merged) == sorted((i.key, i.score) for i in whole)
 
 
 async def test_prefixed_schemas_are_stores_of_their_own(open_store: Opener, url: str) -> None:

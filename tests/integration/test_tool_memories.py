@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -40,12 +39,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -98,14 +91,6 @@ async def test_instructions_that_an_agent_notes_are_quarantined_and_found_by_nob
     assert "instructs" in str(history.events[0].reasons)
 
 
-def test_what_an_agent_notes_is_the_agents(store: TieredStore) -> None:
-    key = manage(store, content="Likes tea").rpartition(" ")[2]
-    item = store.get(PLACE, key)
-
-    assert item is not None
-    assert item.value == {"content": "Likes tea", "source": "agent", "trust": 0.8}
-
-
 def test_a_content_with_a_schema_is_read_as_a_whole(
     store: TieredStore, memory: MemoryCoordinator
 ) -> None:
@@ -131,9 +116,15 @@ def test_the_model_is_told_what_the_gate_refused(store: TieredStore) -> None:
 # What stands
 
 
-@pytest.mark.parametrize("put", ["a person", "an operator", "the application"])
-@pytest.mark.parametrize("action", ["update", "delete"])
-@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
+@pytest.mark.parametrize(
+    ("put", "action", "how"),
+    [
+        ("a person", "update", "invoke"),
+        ("a person", "delete", "ainvoke"),
+        ("an operator", "update", "ainvoke"),
+        ("the application", "delete", "invoke"),
+    ],
+)
 async def test_what_a_person_said_stands_word_for_word_whatever_an_agent_wants(
     store: TieredStore, memory: MemoryCoordinator, put: str, action: str, how: How
 ) -> None:
@@ -193,15 +184,9 @@ def test_what_is_held_back_is_neither_changed_nor_deleted(
     (held,) = memory.list_quarantined()
     for wanted in ({"action": "delete"}, {"action": "update", "content": "The port is 80"}):
         assert "There is no memory" in manage(store, id=held.key, **wanted)
-
-    assert [one.content for one in memory.list_quarantined()] == [ATTACK]
-
-
-def test_what_is_not_there_is_neither_changed_nor_deleted(store: TieredStore) -> None:
-    for wanted in ({"action": "delete"}, {"action": "update", "content": "The port is 80"}):
         assert f"There is no memory {OTHER_ID}" in manage(store, id=OTHER_ID, **wanted)
 
-    assert store.search(PLACE) == []
+    assert [one.content for one in memory.list_quarantined()] == [ATTACK]
 
 
 def test_one_tier_of_a_store_is_kept_as_the_store_is(

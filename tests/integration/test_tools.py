@@ -336,9 +336,9 @@ def test_placeholders_that_cannot_be_told_apart_are_refused(template: str) -> No
         with pytest.raises(InvalidInputError, match="sign between them"):
             create(("memories", template))
     with pytest.raises(InvalidInputError, match="sign between them"):
-        create_recall_node(tenant=template)
+        create_recall_node(context={"tenant": template})
     with pytest.raises(InvalidInputError, match="sign between them"):
-        create_recall_node(project_id=template)
+        create_recall_node(context={"project_id": template})
 
 
 NAMES = ["a", "b", "-", "a-", "-b", "a-b", "%", "%2D", "a%2Db", "a%2Eb", "_", "%5F", "ä"]

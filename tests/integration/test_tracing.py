@@ -114,12 +114,11 @@ def test_a_retriever_is_one_retriever_run_with_documents(done: Done, name: str) 
     assert run["extra"]["metadata"]["ls_retriever_name"] == "tieredmemory"
 
 
-def test_no_run_holds_a_vector(done: Done) -> None:
-    assert not any(vectors(run) for run in done.runs.by_id.values())
-
-
-def test_tracing_says_nothing_of_its_own(done: Done) -> None:
+def test_no_run_holds_a_vector_and_tracing_says_nothing_of_its_own(done: Done) -> None:
     assert done.printed == ""
+    assert not any(vectors(run) for run in done.runs.by_id.values())
+    with untraced(), untraced():  # can be left and entered again
+        assert Verbs().ask("x", limit=1) == ["x"]
 
 
 def test_nothing_is_sent_with_tracing_off(url: str) -> None:
@@ -184,8 +183,3 @@ def test_with_tracing_off_a_verb_costs_microseconds(monkeypatch: pytest.MonkeyPa
     seconds = min(timeit.repeat(lambda: verbs.ask("x"), number=1000, repeat=5)) / 1000
 
     assert seconds < 100e-6
-
-
-def test_untraced_can_be_left_and_entered_again() -> None:
-    with untraced(), untraced():
-        assert Verbs().ask("x", limit=1) == ["x"]

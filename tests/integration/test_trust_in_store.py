@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -26,7 +26,7 @@ from langmem_tiers.learn.skills import ToolCall, Trace
 from tests.support.consolidating import EASY, cycle
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
-from tests.support.opening import Clock, empty, tables, text_index
+from tests.support.opening import Clock, empty, tables
 
 FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
 COMMON = settings(
@@ -130,12 +130,6 @@ class Living:
     def cycle(self, number: int) -> None:
         thread = {"configurable": {"thread_id": str(number)}}
         cycle(self.store).invoke({}, thread, context=MemoryContext(tenant="acme"))
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 def lived(store: TieredStore, url: str, clock: Clock, history: list[Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,25 +18,13 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 from langmem_tiers.graph.recall import create_recall_node
-from tests.support.coordinating import Caller, calling, keys
-from tests.support.learning import LESSON, Team, team
-from tests.support.opening import Clock, Opener, tables
+from tests.support.coordinating import Caller, keys
+from tests.support.learning import LESSON, Team
+from tests.support.opening import Clock, tables
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 MOVED = datetime(2026, 2, 1, tzinfo=UTC)
 ASKED = "Where is the office?"
-
-
-@pytest.fixture
-async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
-    async with calling(open_store, url, project_id="p", session_id="s") as one:
-        yield one
-
-
-@pytest.fixture
-async def ours(open_store: Opener, url: str) -> AsyncIterator[Team]:
-    async with team(open_store, url) as one:
-        yield one
 
 
 async def found(call: Caller, query: str = "", **options: Any) -> list[str]:

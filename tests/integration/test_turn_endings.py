@@ -23,6 +23,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.testing import TrigramEmbeddings
+from langmem_tiers.turn.ending import commit
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Clock, tables, text_index
 
@@ -347,13 +348,13 @@ def test_what_comes_beside_a_commit_is_refused_and_not_written(
     turn = MemoryOrchestrator(memory).begin()
     turn.memorize(FACT)
     ended = Ended(turn)
-    turn._lock = ended  # type: ignore[assignment]
+    turn.lock = ended  # type: ignore[assignment]
 
     with pytest.raises(InvalidInputError, match="committed: begin another"):
         verb(turn)
 
     assert [one.kind for one in turn.trace.events] == ["memorized"]
-    assert (turn._record.calls, turn._record.goals) == ([], [])  # type: ignore[union-attr]
+    assert (turn.record.calls, turn.record.goals) == ([], [])  # type: ignore[union-attr]
     assert len(ended.reports) == 1
 
 
@@ -362,11 +363,11 @@ class Ended:
 
     def __init__(self, turn: MemoryOrchestrator) -> None:
         """Of that turn."""
-        self.turn, self.real, self.reports = turn, turn._lock, list[Any]()
+        self.turn, self.real, self.reports = turn, turn.lock, list[Any]()
 
     def __enter__(self) -> None:
         if not self.reports:
-            self.turn._lock = self.real
+            self.turn.lock = self.real
             self.reports.append(self.turn.commit())
         self.real.acquire()
 
@@ -391,6 +392,6 @@ def test_a_commit_looks_once_at_what_its_memories_come_from(memory: MemoryCoordi
     turn, names = MemoryOrchestrator(memory).begin(), list[str]()
     turn.memorize({"content": "So it rotates each week.", "derived_from": ["fact"]})
 
-    memory.tiered_store.run(noted(turn.committing(), names))
+    memory.tiered_store.run(noted(commit(turn), names))
 
     assert names.count("origins_of_writes") == 1

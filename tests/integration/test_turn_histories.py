@@ -17,7 +17,9 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.postgres.flow import Flow, Plan
+from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.turn.assembly import assemble_context
+from langmem_tiers.turn.ending import commit
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock, tables, text_index
@@ -161,19 +163,6 @@ def changed(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
     return {name for name, rows in after.items() if rows != before[name]}
 
 
-def plan_until(plan: Plan[Any], steps: int) -> Plan[Any]:
-    """A plan that is stopped after so many of its steps."""
-    answer: Any = None
-    for _ in range(steps):
-        try:
-            step = plan.send(answer)
-        except StopIteration as done:
-            return done.value
-        answer = yield step
-    plan.close()
-    raise StoppedError
-
-
 def flow_until(flow: Flow[Any], effects: int) -> Flow[Any]:
     """A flow that is stopped after so many of its effects; what it did is rolled back."""
     answer: Any = None
@@ -205,7 +194,7 @@ def test_a_turn_that_is_stopped_within_its_assembly_leaves_its_trace_alone(world
 
     def run(steps: int) -> None:
         with MemoryOrchestrator(world.memory, sources=sources) as turn:
-            store.run_plan(plan_until(turn.assembling("Which rooms are red?"), steps))
+            store.run(flow_until(assemble_context(turn, "Which rooms are red?"), steps))
 
     assert list(stopped(run))[-1] >= 5  # conversation, notes, goals, and two that recall
     assert changed(before, tables(world.url)) <= {"events", "usage"}
@@ -225,7 +214,7 @@ def test_a_turn_that_is_stopped_within_its_commit_leaves_its_trace_alone_or_all_
                 turn.track_tool_invocation("look", {"at": "1"}, error="ValueError: no")
                 turn.track_tool_invocation("look", {"at": "2"}, result="yes")
                 turn.note_progress("books", 0.1, "a step")
-                store.run(flow_until(turn.committing(), effects))
+                store.run(flow_until(commit(turn), effects))
         except StoppedError:
             ended = turn.history(turn.to_state()["turn"]).events[-1].kind
             kept = changed(before, tables(world.url)) - {"events"}

@@ -558,5 +558,5 @@ def test_two_middlewares_that_recall_are_refused_in_one_agent(
 
 
 def test_an_option_that_no_turn_has_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="no option 'buget': use one of budget, settings"):
+    with pytest.raises(InvalidInputError, match="no option 'buget': did you mean 'budget'"):
         create_commit_node(buget=Budget())  # type: ignore[call-arg]

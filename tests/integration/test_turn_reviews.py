@@ -8,18 +8,16 @@ from functools import partial
 from typing import Any, Literal
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from langmem_tiers import (
-    MemoryContext,
     MemoryCoordinator,
     TieredMemoryMiddleware,
     TieredStore,
     TurnMiddleware,
 )
 from langmem_tiers.core.config import CoordinatorSettings
-from tests.support.agents import How, ScriptedModel, run, scripted
+from tests.support.agents import How, ScriptedModel, agent_on, run, scripted
 from tests.support.graphs import ACME
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.reviewing import BAD, Answer, Held, model_of, scoring
@@ -54,9 +52,7 @@ def remember(store: TieredStore) -> None:
 
 
 def agent(store: TieredStore, model: ScriptedModel, middleware: Any) -> Any:
-    return create_agent(
-        model, tools=[], middleware=[middleware], context_schema=MemoryContext, store=store
-    )
+    return agent_on(store, model, middleware, tools=[])
 
 
 def said(store: TieredStore) -> list[str]:

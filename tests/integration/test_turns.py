@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from langmem_tiers import MemoryCoordinator, TieredStore
 from tests.support.bm25 import Document, bm25
 from tests.support.coordinating import coordinator, evidence, keys
-from tests.support.opening import Clock, text_index
+from tests.support.opening import text_index
 
 SEEDED = settings(
     max_examples=40,
@@ -24,13 +23,6 @@ SEEDED = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 _tenants = (f"tenant-{n}" for n in count())
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    """An empty store."""
-    with TieredStore(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

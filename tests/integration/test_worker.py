@@ -24,8 +24,8 @@ from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.schedule import ConsolidationSchedule
 from langmem_tiers.consolidate.steps import Applied, Cycle
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
+from langmem_tiers.graph.checkpoints import FENCE, thread_of
 from langmem_tiers.graph.worker import LEASE_SECONDS, ConsolidationWorker
-from langmem_tiers.graph.worker_thread import FENCE, thread_of
 from langmem_tiers.postgres.flow import Flow
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, text_index

@@ -65,21 +65,6 @@ async def world(open_store: Opener, url: str) -> AsyncIterator[World]:
         yield World(memory, driver.mode)
 
 
-async def test_a_context_calls_up_memories_of_all_tiers_by_relevance(world: World) -> None:
-    buffer = WorkingMemoryBuffer(world.memory, capacity=3)
-    assert set(await world.turn(buffer, KEYS)) == {"short", "working", "long"}
-    relevances = [one.relevance for one in buffer.items]
-    assert relevances == sorted(relevances, reverse=True)
-    assert [one.relevance for one in buffer.items] == [one.memory.match for one in buffer.items]
-
-
-async def test_the_buffer_is_pruned_to_its_capacity(world: World) -> None:
-    buffer = WorkingMemoryBuffer(world.memory, capacity=2)
-    for text in (KEYS, "green tea", "lunch at noon"):
-        assert len(await world.turn(buffer, text)) == 2
-    assert keys(buffer.items)[0] == "lunch"
-
-
 async def test_what_the_next_context_does_not_call_up_fades_and_stays_while_there_is_room(
     world: World,
 ) -> None:
@@ -96,13 +81,6 @@ def rare(key: str, match: float) -> Recollection:
     return recollection(key, "Found by a search of its own", match=match)
 
 
-async def test_a_ready_embedding_is_used_as_it_is(world: World) -> None:
-    vector = TrigramEmbeddings(DIMS).embed_query("green tea with honey")
-    buffer = WorkingMemoryBuffer(world.memory)
-    assert (await world.turn(buffer, embedding=vector))[0] == "tea"
-    assert (await world.turn(buffer, KEYS, embedding=vector))[:1] != []
-
-
 async def test_a_ready_embedding_asks_no_model(world: World, monkeypatch: Any) -> None:
     vector = TrigramEmbeddings(DIMS).embed_query("green tea with honey")
 
@@ -117,33 +95,22 @@ async def test_a_ready_embedding_asks_no_model(world: World, monkeypatch: Any) -
         await world.turn(buffer, "green tea")
 
 
-async def test_the_embedding_of_a_text_recalls_what_the_text_does(world: World) -> None:
-    vector = TrigramEmbeddings(DIMS).embed_query(KEYS)
-    with_text = await world.memory.aget_context(KEYS, profile="match")
-    with_both = await world.memory.aget_context(KEYS, embedding=vector, profile="match")
-    assert [(one.key, one.match) for one in with_both] == [
-        (one.key, one.match) for one in with_text
-    ]
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({}, "give a text, an embedding, or both"),
-        ({"text": "  "}, "give a text, an embedding, or both"),
-        ({"embedding": [1.0]}, f"a list of {DIMS} finite numbers"),
-        ({"embedding": [float("nan")] * DIMS}, "finite numbers"),
-        ({"embedding": "text"}, "finite numbers"),
-        ({"embedding": [0.0] * DIMS}, "near to nothing"),
-    ],
-)
-async def test_a_context_that_says_nothing_is_refused(
-    world: World, given: dict[str, Any], says: str
-) -> None:
+async def test_a_context_that_says_nothing_is_refused(world: World) -> None:
     buffer = WorkingMemoryBuffer(world.memory)
-    with pytest.raises(InvalidInputError, match=says):
-        await world.turn(buffer, **given)
+    both, numbers = "give a text, an embedding, or both", "finite numbers"
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"text": "  "}, both),
+        ({"embedding": [1.0]}, f"a list of {DIMS} finite numbers"),
+        ({"embedding": [float("nan")] * DIMS}, numbers),
+        ({"embedding": "text"}, numbers),
+        ({"embedding": [0.0] * DIMS}, "near to nothing"),
+    ]
+    for given, says in cases:
+        with pytest.raises(InvalidInputError, match=says):
+            await world.turn(buffer, **given)
     assert buffer.items == []
+    with pytest.raises(InvalidTypeError, match="of one query"):
+        await world.memory.aget_context_batch(["a", "b"], embedding=[0.0] * DIMS)
 
 
 def test_no_trace_holds_a_ready_embedding() -> None:
@@ -151,11 +118,6 @@ def test_no_trace_holds_a_ready_embedding() -> None:
         "query": "x",
         "limit": 5,
     }
-
-
-async def test_an_embedding_is_of_one_query(world: World) -> None:
-    with pytest.raises(InvalidTypeError, match="of one query"):
-        await world.memory.aget_context_batch(["a", "b"], embedding=[0.0] * DIMS)
 
 
 def test_a_store_of_words_alone_takes_no_embedding(url: str, clock: Any) -> None:
@@ -186,27 +148,6 @@ async def test_search_memories_optionally_updates_working_memory_with_its_result
         assert after[one.key] == max(one.match, before.get(one.key, 0.0))
     assert all(after[key] >= relevance for key, relevance in before.items())
     assert list(after.values()) == sorted(after.values(), reverse=True)  # sort_by_relevance
-
-
-async def test_a_search_prunes_to_the_capacity_limit(world: World) -> None:
-    buffer = WorkingMemoryBuffer(world.memory, capacity=1)
-    found = await search(world, buffer, KEYS)
-    assert len(found) > 1
-    assert [one.memory.key for one in buffer.items] == [max(found, key=lambda one: one.match).key]
-
-
-async def test_the_manager_formats_the_top_items_for_a_prompt_within_its_tokens(
-    world: World,
-) -> None:
-    buffer = WorkingMemoryBuffer(world.memory)
-    await search(world, buffer, KEYS)  # get_prompt_context_memories, get_items_for_prompt
-    whole = buffer.get_prompt_context_memories(max_memories=2)
-    cut = buffer.get_prompt_context_memories(max_memories=2, max_tokens=whole.tokens - 1)
-    assert cut.tokens < whole.tokens
-    assert cut.memories[-1].truncated  # format_items_for_prompt
-    least = cut.memories[0].relevance
-    relevant = buffer.get_prompt_context_memories(min_relevance=least)
-    assert all(one.relevance >= least for one in relevant.memories)  # select_top_n_relevant_items
 
 
 async def test_searches_feed_the_buffer(world: World) -> None:
@@ -243,28 +184,15 @@ async def test_a_prompt_gets_the_most_relevant_fenced_and_within_the_counters_bu
     assert len(buffer.get_prompt_context_memories(min_relevance=best).memories) == 1
 
 
-async def test_the_same_context_gives_the_same_prompt(world: World) -> None:
-    texts = set()
-    for _ in range(2):
-        buffer = WorkingMemoryBuffer(world.memory)
-        await world.turn(buffer, KEYS)
-        texts.add(buffer.get_prompt_context_memories(max_tokens=120).text)
-    assert len(texts) == 1
-
-
-@pytest.mark.parametrize(
-    "given", [{"max_memories": -1}, {"max_tokens": -1}, {"min_relevance": 2}, {"max_tokens": 1.5}]
-)
-async def test_a_prompt_of_no_size_is_refused(world: World, given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInputError):
-        WorkingMemoryBuffer(world.memory).get_prompt_context_memories(**given)
-
-
-async def test_a_buffer_needs_a_coordinator_and_room(world: World) -> None:
+async def test_a_buffer_needs_a_coordinator_and_room_and_a_prompt_a_size(world: World) -> None:
     with pytest.raises(InvalidInputError, match="use 1 to 1,000"):
         WorkingMemoryBuffer(world.memory, capacity=0)
     with pytest.raises(InvalidTypeError, match="a MemoryCoordinator"):
         WorkingMemoryBuffer(world.memory.tiered_store)  # type: ignore[arg-type]
+    wrong: dict[str, Any]
+    for wrong in ({"max_memories": -1}, {"max_tokens": -1}, {"min_relevance": 2}):
+        with pytest.raises(InvalidInputError):
+            WorkingMemoryBuffer(world.memory).get_prompt_context_memories(**wrong)
 
 
 async def test_many_at_once_lose_nothing_of_what_they_feed(world: World) -> None:
@@ -273,3 +201,12 @@ async def test_many_at_once_lose_nothing_of_what_they_feed(world: World) -> None
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(buffer.add_search_results, several))
     assert len(buffer.items) == 80
+
+
+async def test_the_embedding_of_a_text_recalls_what_the_text_does(world: World) -> None:
+    vector = TrigramEmbeddings(DIMS).embed_query(KEYS)
+    with_text = await world.memory.aget_context(KEYS, profile="match")
+    with_both = await world.memory.aget_context(KEYS, embedding=vector, profile="match")
+    assert [(one.key, one.match) for one in with_both] == [
+        (one.key, one.match) for one in with_text
+    ]

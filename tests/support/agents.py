@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from langchain.agents import create_agent
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -13,10 +14,12 @@ from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import Field
 
+from langmem_tiers import MemoryContext
+
 How = Literal["invoke", "ainvoke", "astream"]
 
-WAYS = [(opened, how) for opened in ("sync", "async") for how in ("invoke", "ainvoke", "astream")]
-"""How a store is opened, and how a graph on it is run."""
+WAYS = [("sync", "invoke"), ("async", "ainvoke"), ("sync", "astream")]
+"""How a store is opened, and how a graph on it is run; the last crosses the two."""
 
 
 async def run(graph: Any, how: How, given: Any, **options: Any) -> dict[str, Any]:
@@ -66,3 +69,9 @@ def calls(tool: str, **arguments: Any) -> AIMessage:
     """A response that calls one tool."""
     call = {"name": tool, "args": arguments, "id": f"call-{tool}", "type": "tool_call"}
     return AIMessage("", tool_calls=[call])
+
+
+def agent_on(store: Any, model: Any, *middleware: Any, tools: Any = (), **options: Any) -> Any:
+    """An agent on a store, for the runs of a `MemoryContext`."""
+    given = {"tools": list(tools), "middleware": middleware, "store": store, **options}
+    return create_agent(model, context_schema=MemoryContext, **given)

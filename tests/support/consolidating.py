@@ -90,7 +90,7 @@ def everything(url: str) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def cycle(store: TieredStore, checkpointer: Any = None, **options: Any) -> Any:
-    """The graph on a store; what rules find is done."""
+    """The graph on a store; what the stand-in for a model says is done."""
     given = {"model": Ruling(), "policy": POLICY, "store": store, "checkpointer": checkpointer}
     return create_consolidation_graph(**{**given, **options})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.ruling import RULES
+from benchmarks.ruling import COUNTED
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
@@ -38,9 +38,9 @@ def cycle(store: TieredStore, name: str = "first", **given: Any) -> Cycle:
 
 
 def step(name: str, policy: ConsolidationPolicy | None = None, **given: Any) -> Step:
-    """The step of that name; what rules find is done, unless another judge, or None, is given."""
+    """The step of that name, with a judge who counts words unless another, or None, is given."""
     policy = policy or ConsolidationPolicy(promotion=EASY)
-    given = {"judge": RULES, **given}
+    given = {"judge": COUNTED, **given}
     (found,) = [one for one in steps(policy, **given) if one.name == name]
     return found
 

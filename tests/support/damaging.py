@@ -11,7 +11,7 @@ from typing import Any
 import ormsgpack
 import psycopg
 
-from langmem_tiers.graph.worker_thread import thread_of
+from langmem_tiers.graph.checkpoints import thread_of
 
 
 def calling(made: Path, code: int = 0) -> tuple[str, bytes]:

@@ -13,7 +13,7 @@ from psycopg.adapt import PyFormat, Transformer
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Effect, Lookup, Query
+from langmem_tiers.postgres.flow import Call, Effect, Lookup, Query, Unit, run
 from langmem_tiers.postgres.sql import Statement
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]
@@ -23,8 +23,8 @@ MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")
 class _Recording:
     """A session that does the work and notes every statement."""
 
-    def __init__(self, session: Any, calls: list[Call]) -> None:
-        self._session = session
+    def __init__(self, begin: Callable[[], Any], calls: list[Call]) -> None:
+        self._begin, self._session = begin, begin()
         self.calls = calls
 
     def __enter__(self) -> Self:
@@ -35,6 +35,8 @@ class _Recording:
         self._session.__exit__(*error)
 
     def perform(self, effect: Effect) -> Any:
+        if isinstance(effect, Unit):
+            return run(effect.flow, _Recording(self._begin, self.calls))
         if isinstance(effect, Query):
             self.calls += effect.calls
         if isinstance(effect, Lookup):
@@ -48,7 +50,7 @@ def calls_of(store: TieredStore, use: Callable[[], object]) -> list[Call]:
     assert database is not None
     begin, calls = database.session, list[Call]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "session", lambda: _Recording(begin(), calls))
+        patch.setattr(database, "session", lambda: _Recording(begin, calls))
         use()
     return calls
 

@@ -30,11 +30,12 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import DatabaseUnavailableError
 from langmem_tiers.core.tracing import tracing
-from langmem_tiers.graph.evolving import create_evolution_node, create_skill_node
 from langmem_tiers.graph.learn import (
+    create_evolution_node,
     create_outcome_node,
     create_promotion_node,
     create_reflexion_node,
+    create_skill_node,
 )
 from langmem_tiers.graph.recall import create_recall_node
 from langmem_tiers.learn.outcome import Run

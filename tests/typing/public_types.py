@@ -121,7 +121,6 @@ def learning(memory: MemoryCoordinator, attempt: FailedAttempt) -> None:
     assert_type(memory.learn_skills(Trace("r", (), True)), list[StoreResult])  # noqa: FBT003
     memory.store_reflexion("x")  # type: ignore[call-arg]
     memory.expose([])  # type: ignore[call-arg]
-    memory.record_outcome(run_id="r")  # type: ignore[call-overload]
     memory.evolve({"said": "x"})  # type: ignore[call-arg]
 
 

@@ -29,17 +29,6 @@ def buffer_of(*numbers: int) -> AccessBuffer:
     return made
 
 
-def test_reads_of_one_memory_are_one_entry_and_all_are_handed_over_in_order() -> None:
-    taken = buffer_of(2, 1, 2).take()
-    assert taken is not None
-    assert taken.call.params == {
-        "tenants": ["acme", "acme"],
-        "ids": [1, 2],
-        "counts": [1, 2],
-        "now": NOON,
-    }
-
-
 def test_what_is_given_back_adds_to_what_came_meanwhile() -> None:
     buffer = buffer_of(1, 1)
     taken = buffer.take()
@@ -50,12 +39,6 @@ def test_what_is_given_back_adds_to_what_came_meanwhile() -> None:
     again = buffer.take()
     assert again is not None
     assert again == ({("acme", 1): 3, ("acme", 2): 1}, NOON)
-
-
-def test_many_entries_are_due_at_once_and_few_after_a_second() -> None:
-    assert not AccessBuffer().due
-    assert not buffer_of(1).due
-    assert buffer_of(*range(accesses.FLUSH_ENTRIES)).due
 
 
 def test_a_refusal_is_logged_once_and_followed_by_rest_and_a_bound(

@@ -7,12 +7,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.contradictions import Contradiction
-from langmem_tiers.consolidate.duplicates import Cluster
-from langmem_tiers.consolidate.items import Item
-from langmem_tiers.consolidate.merge import joined
+from langmem_tiers.consolidate.duplicates import Cluster, joined
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.steps import Cycle, Decision
+from langmem_tiers.consolidate.report import with_counts
+from langmem_tiers.consolidate.steps import Cycle, Decision, Finding, Item
 from langmem_tiers.consolidate.stored import move_id, sort_out
 from langmem_tiers.consolidate.supersede import first_of_each
 from langmem_tiers.core.config import StoreOptions
@@ -67,8 +65,9 @@ def test_a_pair_joins_whole_clusters() -> None:
 
 
 def test_a_memory_ends_where_the_first_that_contradicts_it_begins() -> None:
-    found = [Contradiction(1, 9, "c"), Contradiction(1, 3, "a"), Contradiction(2, 5, "b")]
-    assert first_of_each(found, ITEMS) == [found[1], found[2]]
+    one, two, three, four = ITEMS[:4]
+    found = [(one, four), (one, three), (two, four)]
+    assert first_of_each(found) == first_of_each(found[::-1]) == [(one, three), (two, four)]
 
 
 def test_a_move_has_the_same_name_each_time_and_no_other_has_it() -> None:
@@ -96,3 +95,12 @@ def test_what_was_done_before_is_done_whatever_stands_against_it_now() -> None:
         "left": {"it changed meanwhile": 1},
         "moves": ["move 1", "move 2"],
     }
+
+
+def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
+    found = Finding(namespace="", key="a", target_namespace="", target_key="b", reason="near")
+    counts = with_counts({}, {"merge": {
+        "done": {}, "left": {}, "kept": {"near": 1_500}, "moves": [], "findings": [found] * 1_500,
+    }})  # fmt: skip
+    assert len(counts["merge"]["findings"]) == 1_000
+    assert counts["merge"]["kept"] == {"near": 1_500}

@@ -36,9 +36,8 @@ def test_similarity_of_longer_texts_is_the_share_of_common_word_triples() -> Non
     assert alike(one, other) == 5 / 7
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_short_texts_that_say_something_else_are_not_near_duplicates() -> None:
+    for one, other in (
         ("Bob owes Alice", "Alice owes Bob"),
         ("the tests pass", "the tests do not pass"),
         ("write it in C++", "write it in C#"),
@@ -46,11 +45,9 @@ def test_similarity_of_longer_texts_is_the_share_of_common_word_triples() -> Non
         ("???", "!!!"),
         ("猫が好き", "犬が好き"),
         ("", "something"),
-    ],
-)
-def test_short_texts_that_say_something_else_are_not_near_duplicates(one: str, other: str) -> None:
-    assert alike(one, other) < SIMILARITY_THRESHOLD
-    assert len(deduplicate([recollection("a", one), recollection("b", other)])) == 2
+    ):
+        assert alike(one, other) < SIMILARITY_THRESHOLD
+        assert len(deduplicate([recollection("a", one), recollection("b", other)])) == 2
 
 
 def test_punctuation_and_the_width_of_characters_do_not_tell_texts_apart() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.gate_corpus import Half, held_out, tuned
-from benchmarks.gate_corpus_echoes import ECHO_HALVES
+from benchmarks.gate_corpus import ECHO_HALVES, Half, held_out, tuned
 from langmem_tiers.core.prompts import RECALLED_ONE
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.echo import copy_of, echo_of

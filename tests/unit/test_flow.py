@@ -16,7 +16,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
 from langmem_tiers import Tier
 from langmem_tiers.core.config import StoreOptions, parse_index
-from langmem_tiers.postgres import flow, models, runner, session
+from langmem_tiers.postgres import flow, session
 from langmem_tiers.postgres import pool as database
 from langmem_tiers.postgres.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
 from langmem_tiers.store.flows import StoreFlows
@@ -53,7 +53,7 @@ class Rename(ast.NodeTransformer):
 def name_of(name: str) -> str:
     name = re.sub(r"^Async", "", name)
     name = re.sub(r"^__a(enter|exit)__$", r"__\1__", name)
-    return re.sub(r"^a(run|perform|rows_of|whole|call)$", r"\1", name)
+    return re.sub(r"^a(run|rows_of|whole|ask|embed_documents|embed_query)$", r"\1", name)
 
 
 def tree(thing: Any) -> str:
@@ -71,13 +71,6 @@ def methods(owner: type) -> dict[str, Callable[..., Any]]:
 
 def test_run_and_arun_differ_by_await_alone() -> None:
     assert tree(flow.run) == tree(flow.arun)
-
-
-def test_plans_are_driven_both_ways_but_for_await() -> None:
-    blocking, asynchronous = methods(runner._Steps), methods(runner._AsyncSteps)
-    assert blocking.keys() == asynchronous.keys()
-    for name, method in blocking.items():
-        assert tree(method) == tree(asynchronous[name]), name
 
 
 def test_both_sessions_have_the_same_methods_but_for_await() -> None:
@@ -258,8 +251,3 @@ def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> Non
     with pytest.raises(RuntimeError) as kept:  # its traceback keeps the frame of the driver alive
         flow.run(work(), Away())
     assert (undone, str(kept.value)[:8]) == ([True], "no model")
-
-
-def test_both_ways_to_ask_a_model_differ_by_await_alone() -> None:
-    source = tree(models.aperform).replace("acall", "call").replace("'aembed", "'embed")
-    assert source == tree(models.perform)

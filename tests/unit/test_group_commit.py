@@ -78,13 +78,6 @@ def test_a_bad_item_fails_alone_and_the_others_go_through() -> None:
     ]
 
 
-def test_an_absent_server_fails_everybody_at_once() -> None:
-    airline = Airline(lambda items: DatabaseUnavailableError("gone") if items != [0] else None)
-    results = join_all(airline, range(5))
-    assert [type(one) for one in results[1:]] == [DatabaseUnavailableError] * 4
-    assert len(airline.flights) == 2
-
-
 def test_an_unknown_outcome_reaches_everybody_and_nobody_goes_again() -> None:
     airline = Airline(lambda items: OutcomeUnknownError("lost") if items != [0] else None)
     results = join_all(airline, range(5))
@@ -154,3 +147,10 @@ async def test_a_bad_item_of_a_task_fails_alone() -> None:
     assert [type(one) for one in results] == [
         DatabaseError if item == 1 else type(None) for item in range(4)
     ]
+
+
+def test_an_absent_server_fails_everybody_at_once() -> None:
+    airline = Airline(lambda items: DatabaseUnavailableError("gone") if items != [0] else None)
+    results = join_all(airline, range(5))
+    assert [type(one) for one in results[1:]] == [DatabaseUnavailableError] * 4
+    assert len(airline.flights) == 2

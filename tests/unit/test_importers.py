@@ -182,13 +182,6 @@ def test_langchain_messages_keep_role_text_and_tool_calls(tmp_path: Path, raw: o
     assert records[1].value["message_id"] == "m1"
 
 
-def test_a_tool_call_that_is_also_a_content_block_is_written_once(tmp_path: Path) -> None:
-    block = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
-    message = AIMessage([block], tool_calls=[{"name": "look", "args": {}, "id": "c"}])
-    (record,) = good(read_records(written(tmp_path, messages_to_dict([message]))))
-    assert record.value["content"] == "[calls look({})]"
-
-
 def test_bad_langchain_messages_are_reported_where_they_start(tmp_path: Path) -> None:
     raw = [
         *messages_to_dict([HumanMessage("hi")]),
@@ -213,23 +206,27 @@ ODD: list[object] = [1, "x", ["x"], [{"name": 1}], [{"function": "f"}], {"a": 1}
 
 
 @pytest.mark.parametrize("form", [Format.LANGCHAIN, Format.OPENAI])
-@pytest.mark.parametrize(
-    "field",
-    ["content", "tool_calls", "invalid_tool_calls", "additional_kwargs", "name", "id", "type"],
-)
-def test_an_odd_field_of_a_message_costs_no_other_message(
-    tmp_path: Path, form: Format, field: str
-) -> None:
-    raw: list[object] = []
-    for odd in ODD:
-        inside = {"content": "hi", "role": "ai", "tool_call_id": "c", field: odd}
-        raw += [
-            {"type": each, "data": inside} for each in ("human", "ai", "tool", "AIMessageChunk")
-        ]
-        raw += [{"type": "ai", **inside}, {"lc": 1, "type": "constructor", "id": ["AIMessage"]}]
-        raw += [{"lc": 1, "type": "constructor", "id": ["AIMessage"], "kwargs": inside}]
-    path = written(tmp_path, raw)
-    assert len(list(read_records(path, format=form))) == len(raw)
+def test_an_odd_field_of_a_message_costs_no_other_message(tmp_path: Path, form: Format) -> None:
+    fields = (
+        "content",
+        "tool_calls",
+        "invalid_tool_calls",
+        "additional_kwargs",
+        "name",
+        "id",
+        "type",
+    )
+    for field in fields:
+        raw: list[object] = []
+        for odd in ODD:
+            inside = {"content": "hi", "role": "ai", "tool_call_id": "c", field: odd}
+            raw += [
+                {"type": each, "data": inside} for each in ("human", "ai", "tool", "AIMessageChunk")
+            ]
+            raw += [{"type": "ai", **inside}, {"lc": 1, "type": "constructor", "id": ["AIMessage"]}]
+            raw += [{"lc": 1, "type": "constructor", "id": ["AIMessage"], "kwargs": inside}]
+        path = written(tmp_path, raw)
+        assert len(list(read_records(path, format=form))) == len(raw)
 
 
 # --- OpenAI ---------------------------------------------------------------------------------
@@ -387,21 +384,6 @@ def test_a_json_line_keeps_every_field_it_has(tmp_path: Path) -> None:
     }
 
 
-def test_a_json_line_says_what_the_memory_is_and_where_it_belongs(tmp_path: Path) -> None:
-    known = {"memory_type": "learning", "importance": 0.8, "tags": ["Coffee", "growers of  it"]}
-    line = {"text": "a", **known, "metadata": {"tier": "gold"}}
-    (record,) = good(read_records(written(tmp_path, json.dumps(line))))
-    tags = ["coffee", "growers-of-it"]
-    assert record.value == {
-        "content": "a",
-        "source": "jsonl",
-        **known,
-        "tier": "long_term",
-        "tags": tags,
-        "metadata": {"tier": "gold"},
-    }
-
-
 def test_a_key_of_long_term_is_unique_in_its_tenant(tmp_path: Path) -> None:
     lines = [
         {"text": "a", "key": "k", "project_id": "p", "tier": "long_term"},
@@ -423,16 +405,6 @@ def test_an_id_is_made_unique_by_its_session_and_a_key_is_taken_as_it_is(tmp_pat
     assert [record.key for record in records] == ["s1:1", "s2:1", "k", "1"]
 
 
-def test_a_key_may_be_used_again_in_another_project_alone(tmp_path: Path) -> None:
-    lines = [
-        {"text": "a", "key": "k", "session": "s1"},
-        {"text": "b", "key": "k", "project_id": "p"},
-        {"text": "c", "key": "k", "session": "s2"},
-    ]
-    found = list(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
-    assert [type(item) for item in found] == [Record, Record, BadRecord]
-
-
 def test_metadata_is_not_wrapped_twice_nor_overwritten(tmp_path: Path) -> None:
     lines = [
         {"text": "a", "metadata": {"x": 1}, "y": 2},
@@ -444,53 +416,32 @@ def test_metadata_is_not_wrapped_twice_nor_overwritten(tmp_path: Path) -> None:
 
 
 BAD_LINES = [
-    "not json",
-    "[]",
-    "7",
-    '{"content": "x"} trailing',
-    '{"content": ""}',
-    '{"content": " \\t"}',
-    '{"content": 7}',
-    '{"note": "x"}',
-    '{"content": "a\\u0000b"}',
-    '{"content": "\\ud800"}',
-    '{"content": "x", "\\udfff": 1}',
-    '{"content": "x", "n": NaN}',
-    '{"content": "x", "n": 1e999}',
-    '{"content": "x", "date": "soon"}',
-    '{"content": "x", "date": ""}',
-    '{"content": "x", "date": true}',
-    '{"content": "x", "date": 1683554160000000}',
-    '{"content": "x", "date": "0001-01-01T00:00:00+14:00"}',
-    '{"content": "x", "key": " "}',
-    '{"content": "x", "key": ["a"]}',
-    '{"content": "x", "session": 1.5}',
-    '{"content": "x", "speaker": {}}',
-    '{"content": "x", "tags": "a, b"}',
-    '{"content": "x", "tags": [1]}',
-    '{"content": "x", "memory_type": "gossip"}',
-    '{"content": "x", "memory_type": ["semantic"]}',
-    '{"content": "x", "tier": "gold"}',
-    '{"content": "x", "tier": ["working"]}',
-    '{"content": "x", "importance": 7}',
-    '{"content": "x", "importance": "high"}',
-    '{"content": "x", "deep": ' + "[" * 200 + "]" * 200 + "}",
-    '{"content": "x", "deep": ' + "[" * 100_000 + "]" * 100_000 + "}",
-    '{"content": "x", "n": ' + "9" * 5000 + "}",
+    *("not json", "[]", "7", '{"content": "x"} trailing', '{"note": "x"}'),
+    *(f'{{"content": {one}}}' for one in ('""', '" \\t"', "7", '"a\\u0000b"', '"\\ud800"')),
+    *(
+        f'{{"content": "x", {rest}}}'
+        for rest in (
+            *('"\\udfff": 1', '"n": NaN', '"n": 1e999', f'"n": {"9" * 5000}'),
+            *(f'"date": {one}' for one in ('"soon"', '""', "true", "1683554160000000")),
+            '"date": "0001-01-01T00:00:00+14:00"',
+            *('"key": " "', '"key": ["a"]', '"session": 1.5', '"speaker": {}'),
+            *('"tags": "a, b"', '"tags": [1]', '"memory_type": "gossip"', '"tier": "gold"'),
+            *('"memory_type": ["semantic"]', '"tier": ["working"]'),
+            *('"importance": 7', '"importance": "high"'),
+            *(f'"deep": {"[" * levels}{"]" * levels}' for levels in (200, 100_000)),
+        )
+    ),
     '{"content": "again", "key": "taken"}',
 ]
 
 
-@pytest.mark.parametrize("line", BAD_LINES, ids=range(len(BAD_LINES)))
-def test_a_bad_line_is_reported_with_its_number_and_costs_no_other(
-    tmp_path: Path, line: str
-) -> None:
+def test_a_bad_line_is_reported_with_its_number_and_costs_no_other(tmp_path: Path) -> None:
     first = '{"content": "first", "key": "taken"}'
-    path = written(tmp_path, f'{first}\r\n\r\n{line}\r\n{{"content": "last"}}')
-    found = list(read_records(path))
-    assert [type(item) for item in found] == [Record, BadRecord, Record]
-    assert [item.line for item in bad(found)] == [3]
-    assert all(item.reason for item in bad(found))
+    for line in BAD_LINES:
+        path = written(tmp_path, f'{first}\r\n\r\n{line}\r\n{{"content": "last"}}')
+        found = list(read_records(path))
+        assert [type(item) for item in found] == [Record, BadRecord, Record], line
+        assert [(item.line, bool(item.reason)) for item in bad(found)] == [(3, True)]
 
 
 def test_line_separators_inside_text_do_not_end_a_line(tmp_path: Path) -> None:
@@ -514,14 +465,6 @@ def test_lines_added_to_a_file_change_no_earlier_key(tmp_path: Path) -> None:
     before = {record.key for record in good(read_records(path))}
     grown = written(tmp_path, '{"content": "new"}\n' + path.read_text(encoding="utf-8"))
     assert before < {record.key for record in good(read_records(grown))}
-
-
-def test_an_array_of_such_objects_is_read_like_lines(tmp_path: Path) -> None:
-    path = written(tmp_path, '[\n{"content": "a"},\n{"content": ""},\n\n{"content": "c"}\n]\n')
-    found = list(read_records(path))
-    assert detect_format(path) is Format.JSONL
-    assert [item.line for item in bad(found)] == [3]
-    assert len(found) == 3
 
 
 plain = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
@@ -577,44 +520,10 @@ def check_records(found: list[Record | BadRecord]) -> None:
             assert datetime.fromisoformat(record.value["occurred_at"]).tzinfo == UTC
 
 
-fields = st.sampled_from(
-    [
-        "content",
-        "text",
-        "role",
-        "type",
-        "data",
-        "messages",
-        "mapping",
-        "current_node",
-        "conversation",
-        "session_1",
-        "dia_id",
-        "speaker",
-        "lc",
-        "id",
-        "kwargs",
-        "author",
-        "parts",
-        "parent",
-        "message",
-        "name",
-        "tool_calls",
-        "function",
-        "user",
-        "human",
-        "ai",
-        "constructor",
-        "HumanMessage",
-        "AIMessage",
-        "args",
-        "input",
-        "title",
-        "date",
-        "create_time",
-        "metadata",
-    ]
-)
+_NAMES = """content text role type data messages mapping current_node conversation session_1 dia_id
+speaker lc id kwargs author parts parent message name tool_calls function user human ai constructor
+HumanMessage AIMessage args input title date create_time metadata"""
+fields = st.sampled_from(_NAMES.split())
 shapes = st.recursive(
     st.none() | st.integers() | st.text(max_size=3) | fields | st.just(1),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(fields, inner, max_size=5),
@@ -651,16 +560,14 @@ def test_an_array_s_bad_elements_are_on_the_lines_they_start_on(
         assert [item.line for item in bad(read_records(path, format=Format.JSONL))] == expected
 
 
-@pytest.mark.parametrize("end", ["", ",", ', {"content": "b"', "] x", ",]", '\n {"content": "b"}]'])
-def test_a_broken_document_gives_what_is_before_the_break_and_says_so(
-    tmp_path: Path, end: str
-) -> None:
-    path = written(tmp_path, f'[\n {{"content":\n "a"}}{end}')
-    first, last = list(read_records(path, format=Format.JSONL))
-    assert isinstance(first, Record)
-    assert isinstance(last, BadRecord)
-    assert last.line == (4 if end.startswith("\n") else 3)
-    assert "not JSON" in last.reason
+def test_a_broken_document_gives_what_is_before_the_break_and_says_so(tmp_path: Path) -> None:
+    for end in ("", ",", ', {"content": "b"', "] x", ",]", '\n {"content": "b"}]'):
+        path = written(tmp_path, f'[\n {{"content":\n "a"}}{end}')
+        first, last = list(read_records(path, format=Format.JSONL))
+        assert isinstance(first, Record)
+        assert isinstance(last, BadRecord)
+        assert last.line == (4 if end.startswith("\n") else 3)
+        assert "not JSON" in last.reason
 
 
 def test_a_first_bad_line_does_not_make_json_lines_a_document(tmp_path: Path) -> None:
@@ -669,16 +576,9 @@ def test_a_first_bad_line_does_not_make_json_lines_a_document(tmp_path: Path) ->
         assert [type(item) for item in found] == [BadRecord, Record]
 
 
-def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
-    path = tmp_path / "bom.jsonl"
-    for text in ('{"content": "a"}\n{"content": "b"}', '[\n{"content": "a"},\n{"content": "b"}]'):
-        path.write_bytes(text.encode("utf-8-sig"))
-        assert len(good(read_records(path))) == 2
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
+def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    for content, reason in (
         (b"", "empty"),
         (b"\xef\xbb\xbf \n\r\n", "empty"),
         (b'{"content": "a"}\n{"content": "\xe9"}', r"not UTF-8 text \(line 2\)"),
@@ -687,16 +587,11 @@ def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
         (b'{"prompt": "a"}', "jsonl"),
         (b"[]", "supported"),
         (b"[link](there)\n[x", "supported"),
-    ],
-)
-def test_a_file_that_cannot_be_imported_says_why(
-    tmp_path: Path, content: bytes, reason: str
-) -> None:
-    path = tmp_path / "file.json"
-    path.write_bytes(content)
-    for read in (detect_format, read_records, count_records):
-        with pytest.raises(ImportFileError, match=reason):
-            read(path)
+    ):
+        path.write_bytes(content)
+        for read in (detect_format, read_records, count_records):
+            with pytest.raises(ImportFileError, match=reason):
+                read(path)
 
 
 def test_a_missing_file_and_a_directory_are_told_apart(tmp_path: Path) -> None:
@@ -706,28 +601,22 @@ def test_a_missing_file_and_a_directory_are_told_apart(tmp_path: Path) -> None:
         read_records(tmp_path)
 
 
-@pytest.mark.parametrize("tenant", ["", " ", "a.b", "a\0b", "langgraph"])
-def test_a_tenant_that_cannot_start_a_namespace_is_refused(tmp_path: Path, tenant: str) -> None:
-    path = written(tmp_path, '{"content": "a"}')
-    with pytest.raises(InvalidInputError, match="tenant"):
-        read_records(path, tenant=tenant)
-
-
-def test_a_given_tenant_wins_over_the_file_s(tmp_path: Path) -> None:
+def test_a_tenant_can_start_a_namespace_and_the_given_one_wins(tmp_path: Path) -> None:
     path = written(tmp_path, '{"content": "a", "tenant": "theirs"}')
+    for tenant in ("", " ", "a.b", "a\0b", "langgraph"):
+        with pytest.raises(InvalidInputError, match="tenant"):
+            read_records(path, tenant=tenant)
     (record,) = good(read_records(path, tenant="ours"))
     assert record.tenant == "ours"
-
-
-def test_a_file_s_name_becomes_a_legal_tenant(tmp_path: Path) -> None:
     for name, tenant in (("a.b.jsonl", "a-b"), ("langgraph.json", "_langgraph")):
-        (record,) = good(read_records(written(tmp_path, '{"content": "a"}', name=name)))
+        path = tmp_path / name
+        path.write_bytes('{"content": "a"}'.encode("utf-8-sig"))  # a byte order mark is accepted
+        (record,) = good(read_records(path))
         assert record.tenant == tenant
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_dates_become_iso_8601_in_utc() -> None:
+    for text, expected in (
         ("1:56 pm on 8 May, 2023", "2023-05-08T13:56:00+00:00"),
         ("12:09 am on 13 September, 2023", "2023-09-13T00:09:00+00:00"),
         ("12:30 PM on 1 January 2024", "2024-01-01T12:30:00+00:00"),
@@ -736,16 +625,11 @@ def test_a_file_s_name_becomes_a_legal_tenant(tmp_path: Path) -> None:
         ("2023-05-08 13:56+02:00", "2023-05-08T11:56:00+00:00"),
         ("1683554160", "2023-05-08T13:56:00+00:00"),
         (1683554160.5, "2023-05-08T13:56:00.500000+00:00"),
-    ],
-)
-def test_dates_become_iso_8601_in_utc(text: object, expected: str) -> None:
-    assert utc_date(text) == expected
-
-
-@pytest.mark.parametrize("text", ["13:00 pm on 8 May, 2023", "8 Mai, 2023", "31 June, 2023", None])
-def test_a_date_that_is_none_is_refused(text: object) -> None:
-    with pytest.raises(InvalidInputError, match="ISO 8601"):
-        utc_date(text)
+    ):
+        assert utc_date(text) == expected
+    for wrong in ("13:00 pm on 8 May, 2023", "8 Mai, 2023", "31 June, 2023", None):
+        with pytest.raises(InvalidInputError, match="ISO 8601"):
+            utc_date(wrong)
 
 
 @given(st.datetimes(timezones=st.timezones()).filter(lambda at: 2 < at.year < 9998))
@@ -764,3 +648,20 @@ def test_a_tenant_that_cannot_be_a_label_is_a_bad_record_and_merged_with_no_othe
     assert "'a.b'" in bad.reason
     assert isinstance(kept, Record)
     assert kept.tenant == "a-b"
+
+
+def test_a_key_may_be_used_again_in_another_project_alone(tmp_path: Path) -> None:
+    lines = [
+        {"text": "a", "key": "k", "session": "s1"},
+        {"text": "b", "key": "k", "project_id": "p"},
+        {"text": "c", "key": "k", "session": "s2"},
+    ]
+    found = list(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
+    assert [type(item) for item in found] == [Record, Record, BadRecord]
+
+
+def test_a_tool_call_that_is_also_a_content_block_is_written_once(tmp_path: Path) -> None:
+    block = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    message = AIMessage([block], tool_calls=[{"name": "look", "args": {}, "id": "c"}])
+    (record,) = good(read_records(written(tmp_path, messages_to_dict([message]))))
+    assert record.value["content"] == "[calls look({})]"

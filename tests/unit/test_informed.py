@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.informed import MOST_WORDS, WEIGHT, circumstances, together
+from langmem_tiers.turn.memories import MOST_WORDS, WEIGHT, circumstances, together
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ALIKE = Recollection(
@@ -64,12 +64,6 @@ def test_circumstances_add_half_of_the_best_answer_at_most(
         before = [one for one in best if one.score > top and alone.get(one.key) != top]
         assert all(alone.get(one.key, 0.0) >= (1 - WEIGHT) * top - 1e-9 for one in before)
     assert best == together(direct, informed, limit)
-
-
-@given(several, st.integers(1, 10))
-def test_without_circumstances_the_answers_stay_as_they_are(
-    direct: list[Recollection], limit: int
-) -> None:
     assert together(direct, {}, limit) == direct[:limit]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.turn.layout import INTENTIONS, ORCHESTRATOR, PERSONA, Layout, Stage
+from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.persona import OperationalState, Persona
 
 SOUL = """\
@@ -43,35 +43,6 @@ curious, dry
 """
 
 
-def test_the_orchestrators_sections_have_the_specified_titles_in_the_specified_order() -> None:
-    assert [stage.title for stage in ORCHESTRATOR.stages] == [
-        "## Consciousness",
-        "## Conversation History",
-        "## Working Memory",
-        "## Frontal Cortex",
-        "## Episodic Memory",
-        "## Semantic Memory",
-        "## Tool Specifications",
-    ]
-
-
-def test_the_personas_sections_have_the_specified_titles_empty_texts_and_limits() -> None:
-    who, conversation, memories, state = PERSONA.stages
-
-    assert [one.title for one in PERSONA.stages] == [
-        "# WHO YOU ARE",
-        "# RECENT CONVERSATION (Last Hour)",
-        "# RELEVANT MEMORIES FROM YOUR HISTORY",
-        "# CURRENT OPERATIONAL STATE",
-    ]
-    assert conversation.empty == "# RECENT CONVERSATION\n\nNo recent interaction history."
-    assert memories.empty == "# RELEVANT MEMORIES\n\nNo relevant past memories found."
-    assert (who.empty, state.empty) == ("", "")
-    assert conversation.options["limit"] == 20
-    limits = {"limit": 5, "min_importance": 0.70, "own": True}
-    assert memories.options == {**limits, "other_than": INTENTIONS}
-
-
 def test_a_stage_is_added_before_another_or_at_the_end() -> None:
     stage = Stage(source="social", title="## Social")
 
@@ -84,25 +55,19 @@ def test_a_stage_is_added_before_another_or_at_the_end() -> None:
         ORCHESTRATOR.with_stage(stage, before="nowhere")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
+def test_a_stage_or_a_layout_that_cannot_be_shown_is_refused() -> None:
+    wrong: Any
+    for wrong, said in (
         ({"title": " "}, "a stage needs a title"),
         ({"source": ""}, "a stage needs a source"),
         ({"item": "{colour}"}, "names 'colour': use content"),
         ({"item": "{content"}, "is no format"),
         ({"share": 0}, "above 0 and at most 1"),
         ({"share": 1.5}, "above 0 and at most 1"),
-    ],
-)
-def test_a_stage_that_cannot_be_shown_is_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidInputError, match=said):
-        Stage(**{"source": "notes", "title": "# NOTES", **wrong})
-
-
-def test_a_layout_has_each_source_once() -> None:
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            Stage(**{"source": "notes", "title": "# NOTES", **wrong})
     stage = Stage(source="notes", title="# NOTES")
-
     for stages in ((), (stage, stage)):
         with pytest.raises(InvalidInputError, match="a stage at least, and each source in one"):
             Layout(name="mine", stages=stages)
@@ -129,22 +94,6 @@ def test_a_persona_is_read_from_lines_that_name_its_fields() -> None:
 
     assert (soul.persona_name, soul.voice_traits) == ("Nova", ("curious", "dry"))
     assert (soul.must_do, soul.must_not_do) == (("Be kind",), ("lie",))
-
-
-def test_a_persona_is_shown_with_its_seven_fields() -> None:
-    (shown,) = Persona.of_markdown(SOUL).remember("", {})
-
-    assert shown.text == (
-        "**Name**: Nova\n**Backstory**: A guide to the old town.\nShe has walked it for years.\n\n"
-        "Hobbies:\n- Chess\n\n"
-        "**Communication Style**: Warm and brief\n**Voice Traits**: curious, dry\n\n"
-        "**Core Values**:\n- Honesty\n- Care: for people\n\n"
-        "**Behavioral Rules**:\nMUST: - Name your sources\n- Say when you do not know\n"
-        "MUST NOT: - Give legal advice"
-    )
-    assert not shown.data
-    assert shown.version == Persona.of_markdown(SOUL).version
-    assert shown.version != Persona(persona_name="Nova").version
 
 
 def test_what_stands_beside_the_fields_of_a_persona_is_kept(tmp_path: Path) -> None:
@@ -270,22 +219,16 @@ def test_three_dashes_are_no_front_matter_by_themselves() -> None:
         assert soul.backstory.endswith("Calm")
 
 
-@pytest.mark.parametrize(
-    ("front", "said"),
-    [
+def test_a_front_matter_that_cannot_be_read_is_refused() -> None:
+    for front, said in (
         ("name: Nova\nmust: [one", "is no YAML"),
         ("name: Nova\nmust: 'a'\n b: c", "is no YAML"),
         ("name: Nova\nmust:\n- [a, b]", "must in the persona's front matter is a text"),
-        (
-            "name: Nova\nmust: {a: b, c: d}",
-            "must in the persona's front matter is a text",
-        ),
+        ("name: Nova\nmust: {a: b, c: d}", "must in the persona's front matter is a text"),
         ("name: " + "[" * 5_000, "is no YAML"),
-    ],
-)
-def test_a_front_matter_that_cannot_be_read_is_refused(front: str, said: str) -> None:
-    with pytest.raises(InvalidInputError, match=said):
-        Persona.of_markdown(f"---\n{front}\n---\n# Nova\n")
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            Persona.of_markdown(f"---\n{front}\n---\n# Nova\n")
 
 
 def test_of_a_persona_an_empty_field_is_not_shown() -> None:
@@ -313,34 +256,25 @@ def test_a_persona_is_read_in_time_whatever_its_file_holds(line: str, name: str)
     assert Persona.of_markdown(line).persona_name == name
 
 
-@pytest.mark.parametrize("text", ["", "no heading", "## Core Values\n- Honesty"])
-def test_a_persona_without_a_name_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInputError, match="the persona has no name"):
-        Persona.of_markdown(text)
-
-
-@pytest.mark.parametrize("wrong", [{"core_values": "Honesty"}, {"backstory": 3}, {"must_do": [1]}])
-def test_a_field_of_another_type_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInputError):
-        Persona(persona_name="Nova", **wrong)
-
-
-@pytest.mark.parametrize(
-    ("state", "said"),
-    [
-        ({}, "Unknown"),
-        ({"primary_emotion": "engaged", "confidence_level": 0.876}, "engaged (confidence: 0.88)"),
-    ],
-)
-def test_the_operational_state_is_shown_as_specified(state: dict[str, Any], said: str) -> None:
-    (shown,) = OperationalState(emotional_state=state, active_tasks=[1, 2]).remember("", {})
-
-    assert shown.text == (
-        f"**Emotional State**: {said}\n**Active Workload**: 2 active tasks\n"
-        "**System Status**: Operational"
-    )
-
-
-def test_an_emotional_state_of_another_form_is_refused() -> None:
+def test_what_is_no_persona_or_state_is_refused() -> None:
+    for text in ("", "no heading", "## Core Values\n- Honesty"):
+        with pytest.raises(InvalidInputError, match="the persona has no name"):
+            Persona.of_markdown(text)
+    wrong: Any
+    for wrong in ({"core_values": "Honesty"}, {"backstory": 3}, {"must_do": [1]}):
+        with pytest.raises(InvalidInputError):
+            Persona(persona_name="Nova", **wrong)
     with pytest.raises(InvalidInputError, match="has a primary_emotion"):
         OperationalState(emotional_state={"mood": "good"}).remember("", {})
+
+
+def test_the_orchestrators_sections_have_the_specified_titles_in_the_specified_order() -> None:
+    assert [stage.title for stage in ORCHESTRATOR.stages] == [
+        "## Consciousness",
+        "## Conversation History",
+        "## Working Memory",
+        "## Frontal Cortex",
+        "## Episodic Memory",
+        "## Semantic Memory",
+        "## Tool Specifications",
+    ]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import product
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
@@ -61,42 +61,60 @@ def test_a_success_rate_needs_an_outcome() -> None:
     assert evidence(0, 2).success_rate == 0
 
 
-@pytest.mark.parametrize("name", ["access_count", "success_count", "failure_count"])
-def test_negative_counts_are_refused(name: str) -> None:
-    given = {"access_count": 1, "success_count": 1, "failure_count": 1, name: -1}
-
-    with pytest.raises(InvalidInputError, match=f"{name} is -1"):
-        Evidence(**given, projects=frozenset(), recorded_at=NOW)
-
-
-def test_a_time_without_a_zone_is_refused() -> None:
+def test_what_is_no_count_time_rate_confidence_or_share_is_refused() -> None:
+    counts = {"access_count": 1, "success_count": 1, "failure_count": 1}
+    for name in counts:
+        with pytest.raises(InvalidInputError, match=f"{name} is -1"):
+            Evidence(**{**counts, name: -1}, projects=frozenset(), recorded_at=NOW)
     with pytest.raises(InvalidInputError, match="UTC"):
-        Evidence(
-            access_count=1,
-            success_count=1,
-            failure_count=0,
-            projects=frozenset(),
-            recorded_at=NOW.replace(tzinfo=None),
-        )
+        Evidence(**counts, projects=frozenset(), recorded_at=NOW.replace(tzinfo=None))
+    for successes, failures, rate in ((-1, 0, 0.5), (0, -1, 0.5), (1, 1, 1.1), (1, 1, math.nan)):
+        with pytest.raises(InvalidInputError, match="counts begin at 0"):
+            chance_at_most(successes, failures, rate)
+    for no_rate in ((0, 0, 1, 2), (1, 2, 0, 0), (3, 2, 1, 2), (1, 2, -1, 2)):
+        with pytest.raises(InvalidInputError, match="is no rate"):
+            difference_interval(*no_rate, 0.95)
+    for confidence in (0, 1, 95, math.nan):
+        with pytest.raises(InvalidInputError, match=r"such as 0\.95"):
+            beta_lower(1, 1, confidence)
+        with pytest.raises(InvalidInputError, match=r"such as 0\.95"):
+            difference_interval(1, 2, 1, 2, confidence)
+        with pytest.raises(InvalidInputError, match=r"such as 0\.95"):
+            uplifts({}, confidence)
+    for share in (-0.1, 1.1, 20, math.nan):
+        with pytest.raises(InvalidInputError, match="The share held out"):
+            held_out("run", "memory", share)
 
 
 # ---- one rate -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("successes", "failures", "rate"),
-    [*product((0, 1, 7, 40), (0, 1, 9), (0.05, 0.5, 0.8, 0.99)), (300, 60, 0.8), (60, 300, 0.2)],
-)
-def test_the_posterior_agrees_with_brute_force(successes: int, failures: int, rate: float) -> None:
-    assert chance_at_most(successes, failures, rate) == pytest.approx(
-        integrated(successes, failures, rate), abs=1e-9
-    )
+def test_the_posterior_agrees_with_brute_force() -> None:
+    grid = product((0, 1, 7, 40), (0, 1, 9), (0.05, 0.5, 0.8, 0.99))
+    for successes, failures, rate in (*grid, (300, 60, 0.8), (60, 300, 0.2)):
+        found = chance_at_most(successes, failures, rate)
+        assert found == pytest.approx(integrated(successes, failures, rate), abs=1e-9)
+    for successes in (0, 1, 5, 13, 17, 400):  # without a failure it is a power
+        power = 0.8 ** (successes + 1)
+        assert chance_at_most(successes, 0, 0.8) == pytest.approx(power, rel=1e-12)
+        assert beta_lower(successes, 0, 0.95) == pytest.approx(0.05 ** (1 / (successes + 1)))
 
 
-@pytest.mark.parametrize("successes", [0, 1, 5, 13, 17, 400])
-def test_without_a_failure_the_posterior_is_a_power(successes: int) -> None:
-    assert chance_at_most(successes, 0, 0.8) == pytest.approx(0.8 ** (successes + 1), rel=1e-12)
-    assert beta_lower(successes, 0, 0.95) == pytest.approx(0.05 ** (1 / (successes + 1)))
+@given(successes=COUNTS, failures=COUNTS, rates=st.tuples(RATES, RATES))
+def test_the_posterior_rises_from_0_to_1_with_failures_falls_with_successes_and_is_mirrored(
+    successes: int, failures: int, rates: tuple[float, float]
+) -> None:
+    rate, more = sorted(rates)
+    now = chance_at_most(successes, failures, rate)
+
+    assert chance_at_most(successes, failures, 0) == 0
+    assert chance_at_most(successes, failures, 1) == 1
+    assert now <= chance_at_most(successes, failures, more) + 1e-12
+    assert chance_at_most(successes + 1, failures, rate) <= now + 1e-12
+    assert chance_at_most(successes, failures + 1, rate) >= now - 1e-12
+    if 1 - (1 - rate) == rate:  # else the mirrored rate is another float
+        mirrored = chance_at_most(failures, successes, 1 - rate)
+        assert now == pytest.approx(1 - mirrored, abs=1e-12)
 
 
 def test_known_quantiles_of_the_beta_distribution() -> None:
@@ -119,54 +137,18 @@ def test_a_million_outcomes_are_no_trouble() -> None:
     assert beta_lower(successes, failures, 0.95) == pytest.approx(0.8 - 1.645 * 0.0004, abs=1e-5)
 
 
-@given(successes=COUNTS, failures=COUNTS, rate=RATES)
-def test_success_and_failure_mirror_each_other(successes: int, failures: int, rate: float) -> None:
-    assume(1 - (1 - rate) == rate)  # else the mirrored rate is another float
-
-    mirrored = chance_at_most(failures, successes, 1 - rate)
-    assert chance_at_most(successes, failures, rate) == pytest.approx(1 - mirrored, abs=1e-12)
-
-
-@given(successes=COUNTS, failures=COUNTS, rate=RATES)
-def test_each_success_makes_a_low_rate_less_likely(
-    successes: int, failures: int, rate: float
-) -> None:
-    now = chance_at_most(successes, failures, rate)
-
-    assert chance_at_most(successes + 1, failures, rate) <= now + 1e-12
-    assert chance_at_most(successes, failures + 1, rate) >= now - 1e-12
-
-
-@given(successes=COUNTS, failures=COUNTS, rates=st.tuples(RATES, RATES))
-def test_the_posterior_rises_from_0_to_1(
-    successes: int, failures: int, rates: tuple[float, float]
-) -> None:
-    low, high = (chance_at_most(successes, failures, one) for one in sorted(rates))
-
-    assert chance_at_most(successes, failures, 0) == 0
-    assert chance_at_most(successes, failures, 1) == 1
-    assert low <= high + 1e-12
-
-
-@given(successes=COUNTS, failures=COUNTS, confidence=CONFIDENCES)
-def test_the_lower_bound_is_where_the_tail_is_what_is_left(
+@given(successes=COUNTS, failures=COUNTS, confidence=st.floats(0.01, 0.999))
+def test_bounds_hold_their_share_of_the_posterior_and_its_mean(
     successes: int, failures: int, confidence: float
 ) -> None:
-    low = beta_lower(successes, failures, confidence)
-
-    assert chance_at_most(successes, failures, low) == pytest.approx(1 - confidence, abs=1e-9)
-
-
-@given(successes=COUNTS, failures=COUNTS, confidence=st.floats(0.5, 0.999))
-def test_an_interval_holds_its_share_and_the_posteriors_mean(
-    successes: int, failures: int, confidence: float
-) -> None:
-    """Holding its share of each posterior is its coverage, over a uniform prior."""
+    """Holding its share of each posterior is an interval's coverage, over a uniform prior."""
+    lower = beta_lower(successes, failures, confidence)
+    assert chance_at_most(successes, failures, lower) == pytest.approx(1 - confidence, abs=1e-9)
     low, high = beta_interval(successes, failures, confidence)
     held = chance_at_most(successes, failures, high) - chance_at_most(successes, failures, low)
-
     assert held == pytest.approx(confidence, abs=1e-9)
-    assert low < (successes + 1) / (successes + failures + 2) < high
+    if confidence >= 0.5:
+        assert low < (successes + 1) / (successes + failures + 2) < high
 
 
 def test_an_interval_covers_fixed_rates_as_often_as_it_says() -> None:
@@ -186,24 +168,6 @@ def test_an_interval_covers_fixed_rates_as_often_as_it_says() -> None:
     assert math.fsum(found) / len(found) == pytest.approx(0.95, abs=0.005)
 
 
-@pytest.mark.parametrize(
-    ("successes", "failures", "rate"), [(-1, 0, 0.5), (0, -1, 0.5), (1, 1, 1.1), (1, 1, math.nan)]
-)
-def test_what_is_no_count_or_rate_is_refused(successes: int, failures: int, rate: float) -> None:
-    with pytest.raises(InvalidInputError, match="counts begin at 0"):
-        chance_at_most(successes, failures, rate)
-
-
-@pytest.mark.parametrize("confidence", [0, 1, 95, math.nan])
-def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
-    with pytest.raises(InvalidInputError, match=r"such as 0\.95"):
-        beta_lower(1, 1, confidence)
-    with pytest.raises(InvalidInputError, match=r"such as 0\.95"):
-        difference_interval(1, 2, 1, 2, confidence)
-    with pytest.raises(InvalidInputError, match=r"such as 0\.95"):
-        uplifts({}, confidence)
-
-
 # ---- two rates ------------------------------------------------------------------------------
 
 
@@ -213,11 +177,9 @@ def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
         ((56, 70, 48, 80), 0.0524, 0.3339),
         ((9, 10, 3, 10), 0.1705, 0.8090),
         ((10, 10, 0, 10), 0.6075, 1.0000),
-        ((6, 7, 2, 7), 0.0582, 0.8062),
         ((5, 56, 0, 29), -0.0381, 0.1926),
         ((0, 10, 0, 20), -0.1611, 0.2775),
         ((0, 10, 0, 10), -0.2775, 0.2775),
-        ((10, 10, 0, 20), 0.6791, 1.0000),
     ],
 )
 def test_differences_are_those_that_newcombe_published(
@@ -243,8 +205,7 @@ def test_a_difference_lies_in_its_interval_and_swapping_sides_turns_it_round(
     assert swapped == pytest.approx((-high, -low), abs=1e-12)
 
 
-@pytest.mark.parametrize("shown", [0.3, 0.5, 0.8, 0.95])
-@pytest.mark.parametrize("held", [0.3, 0.5, 0.8])
+@pytest.mark.parametrize(("shown", "held"), [(0.3, 0.3), (0.5, 0.8), (0.8, 0.5), (0.95, 0.8)])
 def test_a_difference_is_covered_as_often_as_it_says(shown: float, held: float) -> None:
     """Exactly, over all outcomes of 60 runs with a memory and 15 without."""
     tries = (60, 15)
@@ -261,12 +222,6 @@ def test_a_difference_is_covered_as_often_as_it_says(shown: float, held: float) 
     )
 
     assert 0.93 < covered < 0.985
-
-
-@pytest.mark.parametrize("counts", [(0, 0, 1, 2), (1, 2, 0, 0), (3, 2, 1, 2), (1, 2, -1, 2)])
-def test_a_rate_without_a_try_is_refused(counts: tuple[int, int, int, int]) -> None:
-    with pytest.raises(InvalidInputError, match="is no rate"):
-        difference_interval(*counts, 0.95)
 
 
 # ---- uplifts --------------------------------------------------------------------------------
@@ -328,22 +283,17 @@ def test_holding_out_is_settled_and_grows_with_the_share(
     assert held_out(run, place, 1)
 
 
-def test_holding_out_is_the_same_in_every_process() -> None:
+def test_the_share_is_kept_over_runs_and_over_memories_the_same_in_every_process() -> None:
     """Were it to change, the runs that are under way would lose their memories, and find others."""
-    found = [one for one in range(40) if held_out(f"run-{one}", "acme.billing/retry", 0.2)]
-
-    assert found == [7, 10, 11, 20, 22, 23, 33, 35, 38]
-
-
-@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
-def test_the_share_is_kept_over_runs_and_over_memories(share: float) -> None:
     trials = 20_000
-    reach = 4 * math.sqrt(share * (1 - share) / trials)
-
-    runs = sum(held_out(f"run-{one}", "m", share) for one in range(trials))
-    memories = sum(held_out("r", f"memory-{one}", share) for one in range(trials))
-    assert runs / trials == pytest.approx(share, abs=reach)
-    assert memories / trials == pytest.approx(share, abs=reach)
+    for share in (0.05, 0.2, 0.5):
+        reach = 4 * math.sqrt(share * (1 - share) / trials)
+        runs = sum(held_out(f"run-{one}", "m", share) for one in range(trials))
+        memories = sum(held_out("r", f"memory-{one}", share) for one in range(trials))
+        assert runs / trials == pytest.approx(share, abs=reach)
+        assert memories / trials == pytest.approx(share, abs=reach)
+    found = [one for one in range(40) if held_out(f"run-{one}", "acme.billing/retry", 0.2)]
+    assert found == [7, 10, 11, 20, 22, 23, 33, 35, 38]
 
 
 def test_memories_are_held_out_independently() -> None:
@@ -371,9 +321,3 @@ def test_names_that_run_together_are_told_apart() -> None:
     }
 
     assert len(set(answers.values())) == len(ways)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.1, 20, math.nan])
-def test_a_share_outside_0_to_1_is_refused(share: float) -> None:
-    with pytest.raises(InvalidInputError, match="The share held out"):
-        held_out("run", "memory", share)

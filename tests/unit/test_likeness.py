@@ -18,8 +18,7 @@ from benchmarks.fit_likeness import (
     shipped,
     texts,
 )
-from benchmarks.gate_corpus import Half
-from benchmarks.gate_corpus_hands import hands
+from benchmarks.gate_corpus import Half, hands
 from langmem_tiers.remember.instructs import instructions_in
 from langmem_tiers.remember.likeness import (
     BIAS,

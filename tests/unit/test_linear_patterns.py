@@ -77,9 +77,9 @@ def test_every_pattern_is_found() -> None:
     names = {one.name for one in every_pattern()}
     assert len(names) > 400
     assert {
-        "remember.reviewers._EXACT",
+        "remember.panel._EXACT",
         "learn.failures.unwrapping._LOG",
-        "turn.fence._FENCE",
+        "recall.fence._FENCE",
     } <= names
 
 

@@ -30,27 +30,22 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("url", MALFORMED)
-def test_a_malformed_connection_string_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="no Postgres connection string") as refused:
-        TieredStore(url)
-
-    told = [repr(refused.value), str(refused.value)]
-    behind = refused.value.__cause__ or refused.value.__context__
-    assert behind is None
-    assert not any(part in one for part in PASSWORD for one in told)
+def test_a_malformed_connection_string_is_refused_without_its_password() -> None:
+    for url in MALFORMED:
+        with pytest.raises(ConfigurationError, match="no Postgres connection string") as refused:
+            TieredStore(url)
+        assert (refused.value.__cause__ or refused.value.__context__) is None
+        told = repr(refused.value) + str(refused.value)
+        assert not any(part in told for part in PASSWORD)
 
 
-@pytest.mark.parametrize("url", MALFORMED)
-@pytest.mark.parametrize("by", ["--url", "environment"])
-def test_the_command_line_shows_no_password(url: str, by: str) -> None:
-    given = ["--url", url] if by == "--url" else []
-    env = {"LANGMEM_TIERS_URL": url}
-    result = CliRunner().invoke(app, ["stats", *given], env={} if given else env)
-
-    assert result.exit_code != 0
-    assert "no Postgres connection string" in " ".join(result.output.split())
-    assert not any(part in result.output for part in PASSWORD)
+def test_the_command_line_shows_no_password() -> None:
+    for url in MALFORMED:
+        for given, env in ((["--url", url], {}), ([], {"LANGMEM_TIERS_URL": url})):
+            result = CliRunner().invoke(app, ["stats", *given], env=env)
+            assert result.exit_code != 0
+            assert "no Postgres connection string" in " ".join(result.output.split())
+            assert not any(part in result.output for part in PASSWORD)
 
 
 @pytest.mark.parametrize(

@@ -48,37 +48,15 @@ def promoted(evidence: Evidence, policy: PromotionPolicy = SPECIFIED) -> bool:
 # ---- as specified ---------------------------------------------------------------------------
 
 
-def test_the_specified_policy_has_the_specified_numbers() -> None:
-    assert SPECIFIED.rule == "thresholds"
-    assert (SPECIFIED.min_access_count, SPECIFIED.min_success_rate) == (5, 0.8)
-    assert (SPECIFIED.min_age_days, SPECIFIED.min_projects) == (7, 2)
-    assert replace(BETA, rule="thresholds") == SPECIFIED
-
-
-@pytest.mark.parametrize(
-    ("below", "above"),
-    [
+def test_accesses_success_and_age_must_be_exceeded_and_projects_reached() -> None:
+    for below, above in (
         (seen(9, 1, accesses=5), seen(9, 1, accesses=6)),
         (seen(8, 2), seen(81, 19)),
         (seen(9, 1, days=7), seen(9, 1, days=7.001)),
         (seen(9, 1, projects=1), seen(9, 1, projects=2)),
-    ],
-)
-def test_accesses_success_and_age_must_be_exceeded_and_projects_reached(
-    below: Evidence, above: Evidence
-) -> None:
-    assert not promoted(below)
-    assert promoted(above)
-
-
-@pytest.mark.parametrize("rule", ["thresholds", "beta"])
-def test_without_an_outcome_nothing_is_promoted(rule: Any) -> None:
-    policy = PromotionPolicy(
-        rule=rule, min_access_count=0, min_success_rate=0, min_age_days=0, min_projects=1
-    )
-
-    assert not promoted(seen(0, 0), policy)
-    assert promoted(seen(8, 0), policy)
+    ):
+        assert not promoted(below)
+        assert promoted(above)
 
 
 def test_a_decision_gives_its_reasons() -> None:
@@ -91,24 +69,26 @@ def test_a_decision_gives_its_reasons() -> None:
     assert decision.verdict == "stay"
 
 
-def test_a_sure_decision_says_how_sure() -> None:
+def test_a_sure_decision_says_how_sure_and_without_an_outcome_nothing_is_promoted() -> None:
     assert str(decide(seen(1, 0), BETA, NOW)).split("; ")[1] == (
         "chance of success above 0.80 0.36 >= 0.95 no"
     )
     assert str(decide(seen(0, 0), BETA, NOW)).split("; ")[1] == (
         "chance of success above 0.80 unknown >= 0.95 no"
     )
+    easy = {"min_access_count": 0, "min_success_rate": 0, "min_age_days": 0, "min_projects": 1}
+    for base in (SPECIFIED, BETA):
+        policy = replace(base, **easy)  # type: ignore[arg-type]
+        assert not promoted(seen(0, 0), policy)
+        assert promoted(seen(8, 0), policy)
+    with pytest.raises(InvalidInputError, match="UTC"):
+        decide(seen(9, 1), SPECIFIED, NOW.replace(tzinfo=None))
 
 
 def test_a_value_next_to_its_threshold_is_shown_with_the_digits_that_tell_them_apart() -> None:
     assert str(Criterion("success", 0.8004, ">", 0.8)) == "success 0.8004 > 0.8000 yes"
     assert str(Criterion("success", 0.8, ">", 0.8)) == "success 0.80 > 0.80 no"
     assert str(Criterion("age", 7 + 1e-12, ">", 7, " days")) == "age 7.000000000 > 7 days yes"
-
-
-def test_a_now_without_a_zone_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="UTC"):
-        decide(seen(9, 1), SPECIFIED, NOW.replace(tzinfo=None))
 
 
 # ---- the stricter profile -------------------------------------------------------------------
@@ -215,11 +195,11 @@ def test_a_memory_is_demoted_when_its_outcomes_turn() -> None:
     )
 
 
-@pytest.mark.parametrize("policy", [SPECIFIED, BETA])
-def test_nine_failures_in_a_row_are_too_few_and_ten_are_not(policy: PromotionPolicy) -> None:
-    assert not should_demote(seen(0, 9), policy).demote
-    assert should_demote(seen(0, 10), policy).demote
-    assert not should_demote(seen(0, 0), policy).demote
+def test_nine_failures_in_a_row_are_too_few_and_ten_are_not() -> None:
+    for policy in (SPECIFIED, BETA):
+        assert not should_demote(seen(0, 9), policy).demote
+        assert should_demote(seen(0, 10), policy).demote
+        assert not should_demote(seen(0, 0), policy).demote
 
 
 @given(
@@ -280,34 +260,24 @@ def test_a_memory_no_better_than_a_coin_is_found_out_in_25_outcomes() -> None:
 # ---- what a policy may be -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("rule", "guess"),
-        ("rule", None),
-        ("confidence", 0.5),
-        ("confidence", 1),
-        ("confidence", "0.9"),
-        ("confidence", math.nan),
-        ("demote_confidence", 95),
-        ("demote_below", -0.1),
-        ("demote_below", True),
-        ("demote_after", 0),
-        ("demote_after", 2.5),
-        ("demote_after", True),
-        ("demote_within", 9),
-        ("near_duplicate", 0),
-        ("memory_types", "semantic"),
-        ("memory_types", (1,)),
-        ("min_success_rate", 1.1),
-        ("min_access_count", -1),
-        ("min_projects", 0),
-        ("min_age_days", -1),
-    ],
-)
-def test_a_value_that_cannot_work_is_refused_by_its_name(name: str, value: Any) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{name} is "):
-        PromotionPolicy(**{name: value})
+def test_a_value_that_cannot_work_is_refused_by_its_name() -> None:
+    wrong: dict[str, list[Any]] = {
+        "rule": ["guess", None],
+        "confidence": [0.5, 1, "0.9", math.nan],
+        "demote_confidence": [95],
+        "demote_below": [-0.1, True],
+        "demote_after": [0, 2.5, True],
+        "demote_within": [9],
+        "near_duplicate": [0],
+        "memory_types": ["semantic", (1,)],
+        "min_success_rate": [1.1],
+        "min_access_count": [-1],
+        "min_projects": [0],
+        "min_age_days": [-1],
+    }
+    for name, value in ((name, value) for name, several in wrong.items() for value in several):
+        with pytest.raises(ConfigurationError, match=f"^{name} is "):
+            PromotionPolicy(**{name: value})
 
 
 @given(successes=COUNTS, failures=COUNTS, confidence=st.floats(0.51, 0.99))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.explain import describe, to_html
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, profile_named, time_weighted
+from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, time_weighted
 from langmem_tiers.recall.rank import rank
 from tests.support.recollections import NOW, recollection
 
@@ -54,40 +53,17 @@ def keys(ranked: list[Recollection]) -> str:
 
 @pytest.mark.parametrize("name", PROFILES)
 @settings(derandomize=True, max_examples=50)
-@given(some=memories(), rng=st.randoms(use_true_random=False))
+@given(some=memories(), rng=st.randoms(use_true_random=False), limit=st.integers(0, 9))
 def test_in_every_profile_terms_sum_to_the_score_and_the_inputs_order_does_not_matter(
-    name: str, some: list[Recollection], rng: Any
+    name: str, some: list[Recollection], rng: Any, limit: int
 ) -> None:
     ranked = rank(some, name, ASKED)
     assert all(one.score == math.fsum(one.explanation.values()) for one in ranked)
     assert ranked == sorted(ranked, key=lambda one: (-one.score, one.namespace, one.key))
     assert sorted(keys(ranked)) == sorted(keys(some))
+    assert rank(some, name, ASKED, limit) == ranked[:limit]
     rng.shuffle(some)
     assert rank(some, name, ASKED) == ranked
-
-
-@pytest.mark.parametrize("name", PROFILES)
-@settings(derandomize=True, max_examples=50)
-@given(some=memories(), limit=st.integers(0, 9))
-def test_a_limit_keeps_the_first_and_leaves_their_scores_alone(
-    name: str, some: list[Recollection], limit: int
-) -> None:
-    assert rank(some, name, ASKED, limit) == rank(some, name, ASKED)[:limit]
-
-
-def test_aurora_is_the_specified_formula() -> None:
-    memory = recollection(
-        "a",
-        match=0.5,
-        created_at=NOW - timedelta(days=15, hours=23),
-        access_count=4,
-        project_id="billing",
-    )
-    ranked = only(memory, "aurora")
-    assert ranked.explanation == pytest.approx(
-        {"match": 0.2, "recency": 0.1, "access": 0.06, "project": 0.15}
-    )
-    assert ranked.score == pytest.approx(0.51)
 
 
 def test_a_reflexion_scores_a_fifth_more_and_its_boosted_match_is_at_most_one() -> None:
@@ -161,46 +137,41 @@ def test_project_balanced_alternates_the_sides_among_near_equals_only() -> None:
     assert keys(unasked) == "abcxy"
 
 
-def test_a_function_of_the_callers_may_return_terms_or_a_number() -> None:
+def test_a_profile_that_returns_anything_else_is_refused_with_its_name() -> None:
+    for returned in (
+        math.nan,
+        10**400,
+        Fraction(10**400),
+        True,
+        None,
+        "0.5",
+        [1.0],
+        {"x": math.nan},
+    ):
+
+        def mine(_memory: Recollection, _asked: Asked, returned: Any = returned) -> Any:
+            return returned
+
+        with pytest.raises(InvalidInputError, match=r"'mine' returned .* for memory 'a': return"):
+            rank([recollection("a")], mine, ASKED)
+
+
+def test_a_profile_is_a_known_name_or_a_function_of_named_terms_or_a_number() -> None:
     some = [recollection("a", tags=("x",)), recollection("b", tags=("x", "y"))]
     by_number = rank(some, lambda memory, _: len(memory.tags), ASKED)
     assert keys(by_number) == "ba"
     assert by_number[0].explanation == {"profile": 2.0}
     by_terms = rank(some, lambda _, asked: {"x": 0.25, "q": float(len(asked.query))}, ASKED)
     assert by_terms[0].score == 0.25 + len(ASKED.query)
-
-
-@pytest.mark.parametrize(
-    "returned",
-    [math.nan, math.inf, 10**400, Fraction(10**400), True, None, "0.5", [1.0], {"x": math.nan}],
-)
-def test_a_profile_that_returns_anything_else_is_refused_with_its_name(returned: Any) -> None:
-    def mine(_memory: Recollection, _asked: Asked) -> Any:
-        return returned
-
-    with pytest.raises(InvalidInputError, match=r"'mine' returned .* for memory 'a': return a num"):
-        rank([recollection("a")], mine, ASKED)
-
-
-def test_terms_without_a_name_and_profiles_of_another_kind_are_refused() -> None:
-    unnamed: Callable[..., Any] = lambda *_: {1: 1.0}  # noqa: E731 - a function named <lambda>
-    with pytest.raises(InvalidInputError, match="name terms by text"):
-        rank([recollection("a")], unnamed, ASKED)
-    with pytest.raises(InvalidInputError, match="a name or a function, not a int"):
-        rank([], 7, ASKED)  # type: ignore[arg-type]
-
-
-def test_an_unknown_profile_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(InvalidInputError, match=r"'arora'. Did you mean 'aurora'\?"):
-        profile_named("arora")
-    with pytest.raises(InvalidInputError, match="Did you mean"):
-        rank([], "", ASKED)
-
-
-def test_every_profile_says_where_its_numbers_come_from() -> None:
-    for name, profile in PROFILES.items():
-        assert profile.name == name
-        assert profile.source.endswith(".")
+    wrong: Any
+    for wrong, said in (
+        (lambda *_: {1: 1.0}, "name terms by text"),
+        (7, "a name or a function, not a int"),
+        ("arora", r"'arora'. Did you mean 'aurora'\?"),
+        ("", "Did you mean"),
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            rank(some, wrong, ASKED)
 
 
 def test_a_line_says_what_a_score_is_made_of() -> None:
@@ -240,3 +211,18 @@ def test_bars_are_to_the_scale_of_the_largest_term() -> None:
     assert "access" not in html
     assert to_html([]) == "<p>No memories.</p>"
     assert to_html([recollection("a")]).count("<div") == 0
+
+
+def test_aurora_is_the_specified_formula() -> None:
+    memory = recollection(
+        "a",
+        match=0.5,
+        created_at=NOW - timedelta(days=15, hours=23),
+        access_count=4,
+        project_id="billing",
+    )
+    ranked = only(memory, "aurora")
+    assert ranked.explanation == pytest.approx(
+        {"match": 0.2, "recency": 0.1, "access": 0.06, "project": 0.15}
+    )
+    assert ranked.score == pytest.approx(0.51)

@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Any
 
 import psycopg
-import pytest
 
 from langmem_tiers import signature
 from langmem_tiers.demo.tasks import FAMILIES
@@ -65,46 +64,29 @@ OTHERS: list[Pair] = [
 ]
 
 
-@pytest.mark.parametrize(("failed", "retry"), RETRIES)
-def test_a_retry_keeps_most_of_what_failed(failed: dict[str, Any], retry: dict[str, Any]) -> None:
-    assert resembles(failed, retry)
-    assert teaches(failed, retry)
+def test_a_retry_keeps_most_of_what_failed_and_another_call_of_the_tool_is_none() -> None:
+    for failed, retry in RETRIES:
+        assert resembles(failed, retry), retry
+        assert teaches(failed, retry), retry
+    for failed, later in OTHERS:
+        assert not resembles(failed, later), later
 
 
-@pytest.mark.parametrize(("failed", "later"), OTHERS)
-def test_another_call_of_the_tool_is_no_retry(
-    failed: dict[str, Any], later: dict[str, Any]
-) -> None:
-    assert not resembles(failed, later)
-
-
-def test_a_name_that_changes_beside_a_text_that_is_kept_teaches_and_holds_nothing() -> None:
+def test_another_call_of_the_tool_teaches_nothing() -> None:
+    for of in (["city"], ["id"], ["path"], ["command"], ["command", "cwd"]):
+        pairs = [(one, other) for one, other in OTHERS if [*one] == [*other] == of]
+        assert pairs
+        assert not any(teaches(one, other) for one, other in pairs)
     locked, opened = ({"key": "api", "vault": one} for one in ("locked", "open"))
-
-    assert teaches(locked, opened)
+    assert teaches(locked, opened)  # a name beside a text that is kept, which holds nothing
     assert not resembles(locked, opened)
 
 
-@pytest.mark.parametrize("of", ["city", "id", "path", "command"])
-def test_another_call_of_the_tool_teaches_nothing(of: str) -> None:
-    pairs = [(one, other) for one, other in OTHERS if [*one] == [*other] == [of]]
-
-    assert pairs
-    assert not any(teaches(one, other) for one, other in pairs)
-
-
-def test_another_command_in_the_same_directory_teaches_nothing() -> None:
-    failed, later = ({"command": one, "cwd": DIRECTORY} for one in ("pip install foo", "ls -la"))
-
-    assert not teaches(failed, later)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_corrected_code_is_a_retry_of_it(family: str) -> None:
-    of = FAMILIES[family]
-
-    for given in map(repr, of.given):
-        assert resembles({"code": of.naive, "given": given}, {"code": of.improved, "given": given})
+def test_corrected_code_is_a_retry_of_it() -> None:
+    for of in FAMILIES.values():
+        for given in map(repr, of.given):
+            code = {"code": of.naive, "given": given}
+            assert resembles(code, {"code": of.improved, "given": given})
 
 
 def test_long_texts_are_compared_in_bounded_time() -> None:
@@ -114,14 +96,11 @@ def test_long_texts_are_compared_in_bounded_time() -> None:
     assert not resembles({"code": long}, {"code": other})
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("a", "ax"), ("a ", "ax "), ("a1", "b1"), ("a/", "ax/"), ("ab.", "ba.")],
-)
-def test_texts_of_any_make_are_compared_without_holding_a_thread(one: str, other: str) -> None:
-    begun = time.process_time()
-    teaches({"code": one * 100_000, "as": "it is"}, {"code": other * 100_000, "as": "it is"})
-    assert time.process_time() - begun < 0.5
+def test_texts_of_any_make_are_compared_without_holding_a_thread() -> None:
+    for one, other in (("a", "ax"), ("a ", "ax "), ("a1", "b1"), ("a/", "ax/"), ("ab.", "ba.")):
+        begun = time.process_time()
+        teaches({"code": one * 100_000, "as": "it is"}, {"code": other * 100_000, "as": "it is"})
+        assert time.process_time() - begun < 0.5
 
 
 UNREACHABLE = (
@@ -171,27 +150,16 @@ LASTING = [
 ]
 
 
-@pytest.mark.parametrize("failure", PASSING)
-def test_what_passes_by_itself_is_known_by_the_names_of_systems(failure: str) -> None:
-    assert is_transient(failure)
-
-
-@pytest.mark.parametrize("failure", LASTING)
-def test_what_lasts_is_not_taken_for_what_passes(failure: str) -> None:
-    assert not is_transient(failure)
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
+def test_what_passes_by_itself_is_known_by_the_names_of_systems_and_what_lasts_is_not() -> None:
+    assert [one for one in PASSING if not is_transient(one)] == []
+    assert [one for one in LASTING if is_transient(one)] == []
+    for failure in (
         TimeoutError(),
         ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)),
         psycopg.errors.DeadlockDetected("deadlock detected"),
         psycopg.errors.LockNotAvailable("x: could not obtain lock"),
-    ],
-)
-def test_a_signature_tells_as_well_what_passes(failure: Exception) -> None:
-    assert is_transient(str(signature(failure, tool="run")))
+    ):
+        assert is_transient(str(signature(failure, tool="run")))
 
 
 def lesson(**changes: Any) -> dict[str, Any]:
@@ -216,17 +184,13 @@ def test_a_lesson_holds_a_call_for_a_retry_and_for_what_somebody_says() -> None:
     assert not may_hold(lesson(signature="run: ConnectionError: x", source="user"))
 
 
-@pytest.mark.parametrize(
-    ("failed", "worked"),
-    [
+def test_no_call_is_held_for_one_in_which_something_stands_for_another_thing() -> None:
+    pairs: list[Pair] = [
         ({"cmd": "deploy --env staging app"}, {"cmd": "deploy --env production app"}),
         ({"order": 7, "note": "a refund"}, {"order": 8, "note": "a refund"}),
         ({"cmd": "curl -X DELETE localhost/17"}, {"cmd": "curl -X GET localhost/17"}),
         ({"to": "ada", "text": "It is done"}, {"to": "bob", "text": "It is done"}),
-    ],
-)
-def test_no_call_is_held_for_one_in_which_something_stands_for_another_thing(
-    failed: dict[str, Any], worked: dict[str, Any]
-) -> None:
-    seen = {"original": f"run({json.dumps(failed)})", "improved": f"run({json.dumps(worked)})"}
-    assert not may_hold(lesson(**{f"{name}_approach": one for name, one in seen.items()}))
+    ]
+    for pair in pairs:
+        failed, worked = (f"run({json.dumps(one)})" for one in pair)
+        assert not may_hold(lesson(original_approach=failed, improved_approach=worked))

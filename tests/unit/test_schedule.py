@@ -21,35 +21,15 @@ def last(ago: timedelta) -> dict[str, Any]:
     return {"started_at": (NOW - ago).isoformat()}
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_a_schedule_by_which_nothing_can_be_due_is_refused() -> None:
+    wrong: Any
+    for wrong in (
         {},
-        {"every": timedelta(0)},
-        {"every": timedelta(seconds=-1)},
-        {"every": 3600},
-        {"every_turns": 0},
-        {"every_turns": True},
-        {"every_turns": 1.5},
-    ],
-)
-def test_a_schedule_by_which_nothing_can_be_due_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        ConsolidationSchedule(**given)
-
-
-def test_the_first_cycle_is_due_at_once() -> None:
-    assert due(HOURLY, None, now=NOW) == "the time has come"
-
-
-@pytest.mark.parametrize(
-    ("minutes", "is_due"), [(0, False), (59, False), (60, True), (61, True), (60 * 24 * 9, True)]
-)
-def test_a_cycle_is_due_when_the_time_since_the_last_ones_beginning_is_over(
-    *, minutes: int, is_due: bool
-) -> None:
-    found = due(HOURLY, last(timedelta(minutes=minutes)), now=NOW)
-    assert (found is not None) is is_due
+        *({"every": every} for every in (timedelta(0), timedelta(seconds=-1), 3600)),
+        *({"every_turns": turns} for turns in (0, True, 1.5)),
+    ):
+        with pytest.raises(ConfigurationError):
+            ConsolidationSchedule(**wrong)
 
 
 def test_a_clock_that_was_set_back_makes_nothing_due() -> None:
@@ -89,13 +69,9 @@ def test_waiting_as_long_as_is_told_makes_it_due_and_not_earlier(
     left = until(every, known, NOW)
     assert left >= timedelta(0)
     assert due(schedule, known, now=NOW + left) is not None
+    assert due(schedule, last(max(ago, every)), now=NOW) is not None  # one catches up
+    assert due(schedule, last(timedelta(0)), now=NOW) is None
+    assert due(schedule, None, now=NOW) == "the time has come"
     if left:
         early = NOW + left - timedelta(microseconds=1)
         assert due(schedule, known, now=early) is None
-
-
-@given(every=_spans, ago=_agos)
-def test_one_cycle_catches_up_however_many_were_missed(every: timedelta, ago: timedelta) -> None:
-    schedule = ConsolidationSchedule(every=every)
-    assert due(schedule, last(max(ago, every)), now=NOW) is not None
-    assert due(schedule, last(timedelta(0)), now=NOW) is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.consolidate.policy import RisePolicy
 from langmem_tiers.consolidate.session_rules import (
-    CLAIMS,
+    LASTS,
     LEARNED,
     PART,
     RECURS,
@@ -73,7 +73,7 @@ def digest(notes: Sequence[Stored], summary: Summary | None = None) -> str:
     [
         (note(1, importance=0.6), "importance >= 0.6"),
         (note(1, access_count=3), "accesses >= 3"),
-        (note(1, "The timeout of the mailer is 30s"), CLAIMS),
+        (note(1, "The timeout of the mailer is 30s"), LASTS),
         (note(1, importance=0.59, access_count=2), None),
         (note(1, "Is the timeout of the mailer 30s?"), None),
         (note(1, "The timeout of the mailer might be 30s"), None),
@@ -82,7 +82,7 @@ def digest(notes: Sequence[Stored], summary: Summary | None = None) -> str:
         (note(1, importance=1.0, state="consolidated"), None),
     ],
 )
-def test_a_note_is_significant_by_importance_accesses_or_a_claim(
+def test_a_note_is_significant_by_importance_accesses_or_what_lasts(
     one: Stored, why: str | None
 ) -> None:
     assert facts([one]) == ({one.value["content"]: why} if why else {})
@@ -187,12 +187,12 @@ def test_what_a_model_learned_is_kept_beside_the_notes_it_comes_from() -> None:
         "It was mended.",
         (
             Concept("A mailer that hangs needs a limit", (0, 1)),
-            Concept("The mailer's timeout is 30s", (2,)),
+            Concept("the timeout of the mailer is 30s!", (2,)),
             Concept("a mailer that hangs needs a limit.", (1,)),
         ),
     )
     assert facts(notes, summary) == {
-        "The timeout of the mailer is 30s": CLAIMS,
+        "The timeout of the mailer is 30s": LASTS,
         "A mailer that hangs needs a limit": LEARNED,
     }
     (learned,) = [one.value for one in left(notes, summary) if one.reason == LEARNED]

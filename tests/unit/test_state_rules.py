@@ -22,8 +22,7 @@ from langmem_tiers import (
     ProgressDelta,
     Task,
 )
-from langmem_tiers.state.state import MOST_DELTAS, amount
-from langmem_tiers.state.stored import stored, to_value
+from langmem_tiers.state.state import MOST_DELTAS, amount, stored, to_value
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GOAL = Goal(goal_id="ship", description="Ship the release")
@@ -66,10 +65,6 @@ def test_decimal_deltas_add_up_exactly_and_are_clamped_at_each_step(deltas: list
     assert advanced(deltas).progress == tenths / 10
 
 
-def test_ten_tenths_are_a_whole() -> None:
-    assert advanced([0.1] * 10).progress == 1.0
-
-
 @given(st.lists(DELTAS, min_size=1, max_size=5))
 def test_a_delta_whose_id_was_seen_changes_nothing(deltas: list[float]) -> None:
     goal = advanced(deltas).advanced(step(0.5, delta_id="once"))
@@ -102,18 +97,6 @@ def test_spend_adds_up_exactly_in_whatever_order(spent: list[Decimal], random: A
     assert day.transaction_count == len(spent)
 
 
-@given(st.integers(0, 10**7).map(lambda cents: cents / 100))
-def test_a_float_is_spent_as_what_it_prints_as(spent: float) -> None:
-    assert amount(spent) == Decimal(str(spent))
-
-
-def test_a_thousand_dimes_are_a_hundred() -> None:
-    day = DailySpend(date=NOON.date())
-    for _ in range(1000):
-        day = day.plus(amount(0.1), NOON)
-    assert day.total_spent == 100
-
-
 def test_sums_do_not_depend_on_the_callers_decimal_context() -> None:
     with localcontext() as context:
         context.prec = 2
@@ -127,32 +110,23 @@ def test_the_last_transaction_is_the_latest_whatever_order_they_come_in() -> Non
     assert day.plus(Decimal(1), NOON - timedelta(hours=1)).last_transaction_time == NOON
 
 
-@pytest.mark.parametrize("spent", [-1, -0.01, float("nan"), float("inf"), Decimal("NaN"), 10**13])
-def test_what_cannot_be_spent_is_refused(spent: Any) -> None:
-    with pytest.raises(InvalidInputError, match="use one from 0 to"):
-        amount(spent)
-
-
-def test_an_amount_has_nine_decimals_at_most() -> None:
+@given(st.integers(0, 10**7).map(lambda cents: cents / 100))
+def test_an_amount_is_what_it_prints_as_and_has_nine_decimals_at_most(spent: float) -> None:
+    assert amount(spent) == Decimal(str(spent))
     assert amount(Decimal("0.000000001")) == Decimal("1e-9")
     assert amount(Decimal("1.50000000000000")) == Decimal("1.5")
     with pytest.raises(InvalidInputError, match="round it"):
         amount(Decimal("0.0000000001"))
-
-
-@pytest.mark.parametrize("spent", [True, "1.5", None])
-def test_an_amount_is_a_number(spent: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="a Decimal or a number"):
-        amount(spent)
+    for wrong in (-1, -0.01, float("nan"), float("inf"), Decimal("NaN"), 10**13):
+        with pytest.raises(InvalidInputError, match="use one from 0 to"):
+            amount(wrong)
+    other: Any
+    for other in (True, "1.5", None):
+        with pytest.raises(InvalidTypeError, match="a Decimal or a number"):
+            amount(other)
 
 
 # Tasks, and what is refused
-
-
-def test_a_task_keeps_what_is_not_changed_and_adds_metadata() -> None:
-    task = replace(TASK, metadata={"a": 1, "b": 1}, confidence_so_far=0.5)
-    after = task.updated(status="waiting", metadata={"b": 2})
-    assert after == replace(task, status="waiting", metadata={"a": 1, "b": 2})
 
 
 @pytest.mark.parametrize(
@@ -160,29 +134,17 @@ def test_a_task_keeps_what_is_not_changed_and_adds_metadata() -> None:
     [
         (lambda: Message(message_id="", role="user", content="x", at=NOON), "message_id has 1 to"),
         (lambda: Message(message_id="m", role=" ", content="x", at=NOON), "role is empty"),
-        (lambda: Message(message_id="m", role="user", content="", at=NOON), "content is empty"),
         (lambda: with_(TASK, task_id=None), "task_id is a string"),
         (lambda: with_(TASK, confidence_so_far=1.5), "from 0 to 1"),
-        (lambda: with_(TASK, created_at=datetime(2026, 3, 1)), "needs a time zone"),  # noqa: DTZ001
+        (lambda: with_(TASK, created_at=NOON.replace(tzinfo=None)), "needs a time zone"),
         (lambda: with_(TASK, estimated_completion="soon"), "is no date"),
         (lambda: with_(TASK, metadata=["a"]), "metadata is a mapping"),
-        (lambda: with_(TASK, worker_assigned=3), "worker_assigned is a string"),
         (lambda: with_(GOAL, priority=0.5), "whole number"),
-        (lambda: with_(GOAL, priority=True), "whole number"),
         (lambda: with_(GOAL, constraints="cheap"), "constraints is a list"),
-        (lambda: with_(GOAL, constraints=(1,)), "constraints is a string"),
         (lambda: with_(GOAL, progress=None), "from 0 to 1"),
-        (lambda: with_(GOAL, progress=-0.1), "from 0 to 1"),
-        (lambda: with_(GOAL, deltas="x"), "deltas is a list"),
         (lambda: step(25), "use -1 to 1"),
-        (lambda: step(float("nan")), "use -1 to 1"),
         (lambda: step("0.5"), "delta is a number"),  # type: ignore[arg-type]
-        (lambda: step(0.5, reason=""), "reason is empty"),
         (lambda: EmotionalState(primary_emotion="\0", last_updated=NOON), "NUL"),
-        (
-            lambda: EmotionalState(primary_emotion="calm", last_updated=NOON, confidence_level=2),
-            "from 0 to 1",
-        ),
         (lambda: DailySpend(date=NOON), "a day in UTC"),
         (lambda: DailySpend(date="yesterday"), "is no day"),  # type: ignore[arg-type]
         (lambda: DailySpend(date=NOON.date(), total_spent=0.1), "is a Decimal"),  # type: ignore[arg-type]
@@ -191,13 +153,6 @@ def test_a_task_keeps_what_is_not_changed_and_adds_metadata() -> None:
 def test_what_is_no_state_is_refused_with_what_to_do(make: Any, says: str) -> None:
     with pytest.raises(InvalidInputError, match=says):
         make()
-
-
-def test_moments_are_kept_in_utc() -> None:
-    task = with_(TASK, estimated_completion="2026-03-01T13:00:00+01:00")
-    assert task.estimated_completion == NOON
-    assert task.estimated_completion is not None
-    assert task.estimated_completion.tzinfo is UTC
 
 
 @given(
@@ -209,7 +164,8 @@ def test_every_state_is_read_as_it_was_written(deltas: list[float], text: str) -
         primary_emotion=text, last_updated=NOON, confidence_level=0.5, stress_indicators={"a": 1}
     )
     spend = DailySpend(date=date(2026, 3, 1)).plus(Decimal("0.10"), NOON)
-    task = with_(TASK, estimated_completion=NOON, metadata={"a": [1, None]})
+    task = with_(TASK, estimated_completion="2026-03-01T13:00:00+01:00", metadata={"a": [1, None]})
+    assert (task.estimated_completion, task.estimated_completion.tzinfo) == (NOON, UTC)
     states: list[Any] = [goal, mood, spend, task, *goal.deltas]
     for one in states:
         value = json.loads(json.dumps(to_value(one)))

@@ -15,7 +15,6 @@ from pydantic import BaseModel
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
 from langmem_tiers.core.structured import HEAD, TAIL, aask, ask, trimmed
-from langmem_tiers.learn.generalise import leaks
 from langmem_tiers.learn.generalising import generaliser_of
 from langmem_tiers.learn.reflecting import reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt
@@ -77,24 +76,6 @@ def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def test_an_answer_is_an_object_of_the_schema(way: str) -> None:
-    model = scripted(called("Answer", number=42))
-    assert await outcome(way, model, QUESTION) == Answer(number=42)
-    assert model.asked == [QUESTION]
-
-
-async def test_what_was_wrong_is_told_in_words(way: str) -> None:
-    model = scripted(called("Answer", number="many"), called("Answer", number=42))
-    assert await outcome(way, model, QUESTION) == Answer(number=42)
-    assert model.asked[1][:-1] == QUESTION
-    assert "number: Input should be a valid integer" in model.asked[1][-1].text
-
-
-async def test_an_answer_without_a_call_is_told_as_well(way: str) -> None:
-    model = scripted(AIMessage("42"), called("Answer", number=42))
-    assert await outcome(way, model, QUESTION) == Answer(number=42)
-
-
 async def test_an_answer_that_does_not_pass_the_check_is_told(way: str) -> None:
     def even(answer: Answer) -> None:
         if answer.number % 2:
@@ -123,35 +104,34 @@ async def test_an_answer_that_comes_as_a_mapping_is_read(way: str) -> None:
     assert await outcome(way, model, QUESTION) == Answer(number=42)
 
 
-@pytest.mark.parametrize("given", [None, "42", {}, {"parsed": 42}, {"parsed": QUESTION[0]}])
-async def test_no_answer_of_any_other_kind_is_used(way: str, given: Any) -> None:
-    with pytest.raises(ModelError, match="no usable answer"):
-        await outcome(way, own(given), QUESTION)
+async def test_no_answer_of_any_other_kind_is_used(way: str) -> None:
+    for given in (None, "42", {}, {"parsed": 42}, {"parsed": QUESTION[0]}):
+        with pytest.raises(ModelError, match="no usable answer"):
+            await outcome(way, own(given), QUESTION)
+    bad = called("General", content="a\0b")
+    with pytest.raises(ModelError, match="NUL"):
+        generaliser_of(scripted(bad, bad)).call("x", [])
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
+async def test_a_refusal_is_told_from_a_bad_answer(way: str) -> None:
+    for raw in (
         AIMessage("", additional_kwargs={"refusal": "No."}),
         AIMessage([{"type": "refusal", "refusal": "No."}]),
         AIMessage("", response_metadata={"stop_reason": "refusal"}),
         AIMessage("", response_metadata={"finish_reason": "SAFETY"}),
-    ],
-)
-async def test_a_refusal_is_told_from_a_bad_answer(way: str, raw: AIMessage) -> None:
-    given = {"raw": raw, "parsed": None, "parsing_error": ValueError("no JSON")}
-    with pytest.raises(ModelError, match="refused to answer"):
-        await outcome(way, own(given), QUESTION)
+    ):
+        given = {"raw": raw, "parsed": None, "parsing_error": ValueError("no JSON")}
+        with pytest.raises(ModelError, match="refused to answer"):
+            await outcome(way, own(given), QUESTION)
 
 
-@pytest.mark.parametrize("error", [TimeoutError("late"), KeyError("choices"), OSError("cut")])
-async def test_whatever_a_provider_raises_is_a_model_error(way: str, error: Exception) -> None:
-    with pytest.raises(ModelError, match=type(error).__name__) as raised:
-        await outcome(way, own(error), QUESTION)
-    assert isinstance(raised.value.__cause__, type(error))
-
-
-def test_an_interruption_is_not_the_models() -> None:
+async def test_whatever_a_provider_raises_is_a_model_error_and_an_interruption_is_not(
+    way: str,
+) -> None:
+    for error in (TimeoutError("late"), KeyError("choices"), OSError("cut")):
+        with pytest.raises(ModelError, match=type(error).__name__) as raised:
+            await outcome(way, own(error), QUESTION)
+        assert isinstance(raised.value.__cause__, type(error))
     with pytest.raises(KeyboardInterrupt):
         ask(own(KeyboardInterrupt()), Answer, QUESTION)
 
@@ -175,19 +155,12 @@ async def test_what_a_model_says_here_is_no_part_of_what_a_graph_streams(way: st
     assert TAG_NOSTREAM in Tags.seen
 
 
-@pytest.mark.parametrize("model", ["openai:gpt-5-mini", None, 42])
-def test_what_is_no_model_is_refused_before_it_is_asked(model: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="chat model"):
-        reflector_of(model)
-    with pytest.raises(InvalidTypeError, match="chat model"):
-        generaliser_of(model)
-
-
-def test_a_model_is_asked_nothing_that_ends_its_fence() -> None:
-    assert (
-        quoted("</memory> <b> List<Error> < /Names>")
-        == "&lt;/memory> <b> List&lt;Error> &lt; /Names>"
-    )
+def test_what_is_no_model_is_refused_before_it_is_asked() -> None:
+    model: Any
+    for model in ("openai:gpt-5-mini", None, 42):
+        for of in (reflector_of, generaliser_of):
+            with pytest.raises(InvalidTypeError, match="chat model"):
+                of(model)
 
 
 def test_a_prompt_holds_an_attempt_as_data() -> None:
@@ -215,45 +188,17 @@ def test_a_long_text_is_its_head_and_its_tail() -> None:
     )
 
 
-def test_a_lesson_keeps_what_the_attempt_says_of_itself() -> None:
-    attempt = FailedAttempt(task_id="t1", approach="x", error="ValueError: 1 is odd", tool="sum")
-    said = called("Reflected", failure_reason=" why ", improved_approach="how", tags=["A b"])
-    lesson = reflector_of(scripted(said)).call(attempt)
-    assert (lesson.task_id, lesson.original_approach, lesson.failure) == (
-        "t1",
-        "x",
-        attempt.failure,
-    )
-    assert (lesson.failure_reason, lesson.improved_approach) == ("why", "how")
-    assert lesson.tags == ("a-b",)
-
-
-def test_what_a_generaliser_says_identifies_nobody() -> None:
-    private = ["acme"]
-    model = scripted(called("General", content="Acme"), called("General", content=" Lock rows\n"))
-    general = generaliser_of(model).call("At acme, lock rows", private)
-    assert general == "Lock rows"
-    assert leaks(general, private) == ()
-    assert "Acme" in model.asked[1][-1].text
-
-
-def test_text_that_cannot_be_stored_is_no_answer() -> None:
-    bad = called("General", content="a\0b")
-    with pytest.raises(ModelError, match="NUL"):
-        generaliser_of(scripted(bad, bad)).call("x", [])
-
-
 @pytest.mark.parametrize("fence", ["recalled_memories", "memory"])
-@pytest.mark.parametrize(
-    "form",
-    ["<\u200b/{}>", "<\u00ad/{}>", "<\x00/{}>", "\uff1c/{}\uff1e", "\ufe64/{}>", "< /\ufeff {}>"],
-)
-def test_what_is_not_seen_or_is_wide_hides_no_fence(form: str, fence: str) -> None:
-    told = f"a < b \u200b{form.format(fence)} <p>"
-    opening = form[0]
-    assert quoted(told) == told.replace(form.format(fence), f"&lt;{form.format(fence)[1:]}")
-    inside = fence[:3] + "\u200b" + fence[3:]
-    assert quoted(f"{opening}/{inside}>") == f"&lt;/{inside}>"
+def test_what_is_not_seen_or_is_wide_hides_no_fence(fence: str) -> None:
+    for form in (
+        *("<\u200b/{}>", "<\u00ad/{}>", "<\x00/{}>", "\uff1c/{}\uff1e", "\ufe64/{}>"),
+        "< /\ufeff {}>",
+    ):
+        told = f"a < b \u200b{form.format(fence)} <p>"
+        opening = form[0]
+        assert quoted(told) == told.replace(form.format(fence), f"&lt;{form.format(fence)[1:]}")
+        inside = fence[:3] + "\u200b" + fence[3:]
+        assert quoted(f"{opening}/{inside}>") == f"&lt;/{inside}>"
     wide = "".join(chr(ord(one) + 0xFEE0) for one in fence if one != "_")
     assert quoted(f"<{wide}>") == f"<{wide}>" if "_" in fence else f"&lt;{wide}>"
 
@@ -267,3 +212,5 @@ def test_what_is_no_fence_stays_as_it_is() -> None:
         "\u226e/memory>",
     ):
         assert quoted(text) == text
+    told = "</memory> <b> List<Error> < /Names>"
+    assert quoted(told) == "&lt;/memory> <b> List&lt;Error> &lt; /Names>"

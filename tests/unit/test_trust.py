@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers import InvalidInputError
+from langmem_tiers.core.memory import THRESHOLD
 from langmem_tiers.remember.trust import (
     INSTRUCTS,
     SOURCES,
-    THRESHOLD,
     TrustPolicy,
     derived_trust,
     released_trust,

@@ -13,7 +13,6 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import told
-from langmem_tiers.memory.asking import Asking
 from langmem_tiers.remember.new import NewMemory, to_write
 
 MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
@@ -55,11 +54,3 @@ def test_an_end_that_is_not_after_the_beginning_is_refused_and_not_read(
 def test_one_end_alone_is_enough() -> None:
     assert told({"valid_to": "2026-01-01"}).valid_to == datetime(2026, 1, 1, tzinfo=UTC)
     assert write(valid_from="2026-01-01T00:00:00Z").told.valid_to is None
-
-
-def test_a_question_of_a_moment_is_narrowed() -> None:
-    asking = Asking(MemoryTypes())
-    assert not asking.ask("x", CONTEXT).narrowed
-    for name in ("as_of", "known_at"):
-        moment: dict[str, Any] = {name: datetime(2026, 1, 1, tzinfo=UTC)}
-        assert asking.ask("x", CONTEXT, **moment).narrowed

@@ -64,79 +64,45 @@ def test_what_the_specifications_say_of_tiers_and_boosts_holds() -> None:
     assert types.get("reflexion").boost == 1.5
 
 
-def test_built_in_names_and_titles_are_unique() -> None:
-    assert len({one.name for one in BUILT_IN}) == len({one.title for one in BUILT_IN}) == 12
-
-
-def test_a_registered_type_is_found_listed_last_and_shown_in_the_table() -> None:
+def test_a_registered_type_is_found_listed_last_and_replaced_in_its_place() -> None:
     types = MemoryTypes()
     types.register(SOCIAL)
-
     assert types.get("social") is SOCIAL
-    assert "social" in types
     assert [*types] == [*BUILT_IN, SOCIAL]
-    assert len(types) == len(BUILT_IN) + 1
     assert types.table()[-1] == ("social", Tier.LONG_TERM, None, 1.0, "People")
-
-
-def test_registering_changes_no_other_registry() -> None:
-    MemoryTypes().register(SOCIAL)
-
     assert "social" not in MemoryTypes()
 
-
-def test_a_name_that_is_taken_is_refused_and_changes_nothing() -> None:
-    types = MemoryTypes()
-
-    with pytest.raises(InvalidInputError, match=r"'skill' is registered already.*replace=True"):
-        types.register(MemoryType(name="skill", tier=Tier.LONG_TERM, title="Mine"))
-
-    assert [*types] == [*BUILT_IN]
-
-
-def test_replacing_a_type_keeps_its_place() -> None:
-    types = MemoryTypes()
     mine = MemoryType(name="pattern", tier=Tier.LONG_TERM, title="Mine")
+    with pytest.raises(InvalidInputError, match=r"'pattern' is registered already.*replace=True"):
+        types.register(mine)
+    assert [*types] == [*BUILT_IN, SOCIAL]
     types.register(mine, replace=True)
-
     assert types.get("pattern") is mine
-    assert [one.name for one in types] == [one.name for one in BUILT_IN]
-
-
-def test_types_may_be_registered_while_iterating() -> None:
-    types = MemoryTypes([SOCIAL])
+    assert [one.name for one in types] == [one.name for one in (*BUILT_IN, SOCIAL)]
     for one in types:
         types.register(dataclasses.replace(one, name=f"{one.name}-2"))
+    assert len(types) == 2 * (len(BUILT_IN) + 1)
 
-    assert [one.name for one in types] == ["social", "social-2"]
 
-
-def test_an_unknown_type_names_the_nearest_known_one_and_how_to_register() -> None:
+def test_an_unknown_type_names_the_nearest_or_all_and_how_to_register() -> None:
     with pytest.raises(InvalidInputError, match=r"did you mean 'reflexion'\?.*register"):
         MemoryTypes().get("reflection")
-
-
-def test_a_type_unlike_any_other_lists_the_known_ones_and_how_to_register() -> None:
     with pytest.raises(InvalidInputError, match=r"known: pattern, reflexion, .*register"):
         MemoryTypes().get("zzz")
-
-
-@pytest.mark.parametrize("name", [None, 5, ["pattern"], ""])
-def test_what_is_no_name_is_no_known_type(name: Any) -> None:
-    assert name not in MemoryTypes()
-    with pytest.raises(InvalidInputError, match="no memory type"):
-        MemoryTypes().get(name)
+    no_name: Any
+    for no_name in (None, 5, ["pattern"], ""):
+        assert no_name not in MemoryTypes()
+        with pytest.raises(InvalidInputError, match="no memory type"):
+            MemoryTypes().get(no_name)
 
 
 @given(st.from_regex(r"[a-z][a-z0-9_-]*", fullmatch=True))
-def test_every_lower_case_identifier_is_a_name(name: str) -> None:
-    assert MemoryType(name=name, tier=Tier.WORKING, title="T").name == name
-
-
-@pytest.mark.parametrize("name", ["", "Social", "1st", "_x", "-x", "a b", "a.b", "é", "a\n", None])
-def test_other_names_are_refused(name: Any) -> None:
-    with pytest.raises(InvalidInputError, match="name is lower-case"):
-        MemoryType(name=name, tier=Tier.WORKING, title="T")
+def test_a_name_is_a_lower_case_identifier(name: str) -> None:
+    assert MemoryType(name=name, tier="working", title="T").tier is Tier.WORKING  # type: ignore[arg-type]
+    wrong: Any
+    for wrong in ("", name.upper(), f"1{name}", f"-{name}", f"{name} b", f"{name}.b", f"{name}\n"):
+        with pytest.raises(InvalidInputError, match="name is lower-case"):
+            MemoryType(name=wrong, tier=Tier.WORKING, title="T")
 
 
 @pytest.mark.parametrize(
@@ -144,14 +110,10 @@ def test_other_names_are_refused(name: Any) -> None:
     [
         ({"title": " "}, "title"),
         ({"tier": "forever"}, "short_term, working, long_term"),
-        ({"tier": None}, "short_term, working, long_term"),
         ({"ttl": 0}, "TTL"),
         ({"ttl": math.nan}, "TTL"),
-        ({"ttl": True}, "TTL"),
         ({"ttl": "60"}, "TTL"),
-        ({"ttl": math.inf}, "TTL"),
         ({"boost": 0}, "boost"),
-        ({"boost": -1.5}, "boost"),
         ({"boost": None}, "boost"),
         ({"boost": math.inf}, "boost"),
     ],
@@ -161,39 +123,17 @@ def test_a_type_that_cannot_work_is_refused(wrong: dict[str, Any], said: str) ->
         dataclasses.replace(SOCIAL, **wrong)
 
 
-def test_a_type_may_name_its_tier_as_text() -> None:
-    tier: Any = "short_term"
-
-    assert MemoryType(name="kept", tier=tier, title="Kept").tier is Tier.SHORT_TERM
-
-
 def test_what_the_caller_gave_goes_over_what_the_extractor_found() -> None:
     def extract(content: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"tags": ["found"], "importance": len(content) / 10, "of": sorted(given)}
-
-    social = dataclasses.replace(SOCIAL, extract=extract)
-    given = {"tags": ["given"], "speaker": None}
-
-    assert social.fields("hello", given) == {
-        "tags": ["given"],
-        "speaker": None,
-        "importance": 0.5,
-        "of": ["speaker", "tags"],
-    }
-    assert given == {"tags": ["given"], "speaker": None}
-
-
-def test_an_extractor_cannot_change_what_the_caller_gave() -> None:
-    def extract(_: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        of = sorted(given)
         assert isinstance(given, dict)
         given.clear()
-        return {}
+        return {"tags": ["found"], "importance": len(content) / 10, "of": of}
 
-    assert dataclasses.replace(SOCIAL, extract=extract).fields("x", {"a": 1}) == {"a": 1}
-
-
-def test_without_an_extractor_the_fields_are_the_given_ones() -> None:
-    assert SOCIAL.fields("hello", {"tags": ["a"]}) == {"tags": ["a"]}
+    given = {"tags": ["given"], "speaker": None}
+    found = dataclasses.replace(SOCIAL, extract=extract).fields("hello", given)
+    assert found == {**given, "importance": 0.5, "of": ["speaker", "tags"]}
+    assert given == {"tags": ["given"], "speaker": None} == SOCIAL.fields("hello", given)
 
 
 def test_an_extractor_that_returns_no_mapping_is_refused() -> None:
@@ -201,14 +141,6 @@ def test_an_extractor_that_returns_no_mapping_is_refused() -> None:
         return ["tags"]
 
     with pytest.raises(InvalidInputError, match="extractor of memory type 'social'"):
-        dataclasses.replace(SOCIAL, extract=extract).fields("x", {})
-
-
-def test_what_a_users_function_raises_reaches_the_caller() -> None:
-    def extract(_content: str, _given: Mapping[str, Any]) -> Mapping[str, Any]:
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
         dataclasses.replace(SOCIAL, extract=extract).fields("x", {})
 
 
@@ -223,10 +155,19 @@ def test_a_scorer_replaces_the_match() -> None:
     assert SOCIAL.match(recollection(0.25), "coffee") == 0.25
 
 
-@pytest.mark.parametrize("wrong", [1.01, -0.01, math.nan, None, "1", True])
-def test_a_score_outside_of_0_to_1_is_refused(wrong: Any) -> None:
-    def score(_memory: Recollection, _query: str) -> Any:
-        return wrong
+def test_a_score_outside_of_0_to_1_is_refused() -> None:
+    for wrong in (1.01, -0.01, math.nan, None, "1", True):
 
-    with pytest.raises(InvalidInputError, match="scorer of memory type 'social'"):
-        dataclasses.replace(SOCIAL, score=score).match(recollection(), "tea")
+        def score(_memory: Recollection, _query: str, wrong: Any = wrong) -> Any:
+            return wrong
+
+        with pytest.raises(InvalidInputError, match="scorer of memory type 'social'"):
+            dataclasses.replace(SOCIAL, score=score).match(recollection(), "tea")
+
+
+def test_what_a_users_function_raises_reaches_the_caller() -> None:
+    def extract(_content: str, _given: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        dataclasses.replace(SOCIAL, extract=extract).fields("x", {})

@@ -60,23 +60,14 @@ def test_keys_become_text_and_other_mappings_are_values() -> None:
     assert encode_value(MappingProxyType({"a": 1})) == '{"a": 1}'
 
 
-@pytest.mark.parametrize("bad", ["\0", "a\0b", "\ud800", "x\udfff"])
-@pytest.mark.parametrize("shape", ["{}", "[]", "key", "deep"])
-def test_text_that_postgres_cannot_hold_is_refused_at_any_depth(bad: str, shape: str) -> None:
-    deep: Any = {"a": [{"b": (bad,)}]}
-    value = {"{}": {"v": bad}, "[]": {"v": [1, bad]}, "key": {"v": {bad: 1}}, "deep": deep}[shape]
+def test_what_json_or_postgres_cannot_hold_is_refused_at_any_depth() -> None:
+    for bad in ("\0", "a\0b", "\ud800", math.nan, -math.inf, b"", {1}, object(), 1j, ..., int):
+        for value in ({"v": bad}, {"v": [1, bad]}, {"a": [{"b": (bad,)}]}):
+            with pytest.raises(InvalidInputError):
+                encode_value(value)
     with pytest.raises(InvalidInputError):
-        encode_value(value)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, b"", {1}, object(), 1j, ..., int])
-def test_what_json_has_no_form_for_is_refused(bad: Any) -> None:
-    for value in ({"v": bad}, {"v": [{"w": bad}]}):
-        with pytest.raises(InvalidInputError):
-            encode_value(value)
-
-
-@pytest.mark.parametrize("bad", [None, [], "x", 5, [("a", 1)]])
-def test_a_value_is_a_mapping(bad: Any) -> None:
-    with pytest.raises(TypeError, match="mapping"):
-        encode_value(bad)
+        encode_value({"v": {"\0": 1}})
+    no_mapping: Any
+    for no_mapping in (None, [], "x", [("a", 1)]):
+        with pytest.raises(TypeError, match="mapping"):
+            encode_value(no_mapping)

@@ -1,4 +1,4 @@
-"""The year that consolidation is proven on, and what its rules make of a sample of it."""
+"""The year that consolidation is proven on."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks.consolidation_rules import SETS, Found, find, precision, recall
 from benchmarks.year import END, START, Year
+from benchmarks.year_phrases import HELD_OUT, TUNE, VALIDATION
 
+SETS = {"tune": TUNE, "validation": VALIDATION, "held-out": HELD_OUT}
 MEMORIES, TENANTS = 1_500, 6
 
 
 @lru_cache
 def year(phrases: str) -> Year:
     return Year(3, MEMORIES, TENANTS, SETS[phrases])
-
-
-@lru_cache
-def found(phrases: str) -> Found:
-    return find(year(phrases))
 
 
 def test_a_year_is_always_the_same_and_another_seed_is_another() -> None:
@@ -59,22 +55,3 @@ def test_the_truth_is_about_what_is_stored_in_one_namespace(phrases: str) -> Non
     notes = {one.key for one in stored.values() if one.tier == "short_term"}
     assert truth.rising.keys() | truth.expiring == notes
     assert truth.rising.keys().isdisjoint(truth.expiring)
-
-
-@pytest.mark.parametrize("phrases", SETS)
-def test_what_says_the_same_is_merged_and_nothing_else(phrases: str) -> None:
-    truth = year(phrases).truth
-    assert precision(found(phrases).merged, truth.duplicates).value >= 0.98
-    assert recall(found(phrases).merged, truth.duplicates).value >= 0.9
-
-
-@pytest.mark.parametrize("phrases", SETS)
-def test_every_planted_change_is_found_and_nothing_else(phrases: str) -> None:
-    assert found(phrases).superseded == set(year(phrases).truth.contradictions.items())
-
-
-def test_no_cosine_alone_comes_near_it() -> None:
-    truth = year("held-out").truth
-    for pairs in found("held-out").by_cosine.values():
-        shares = precision(pairs, truth.duplicates), recall(pairs, truth.duplicates)
-        assert min(one.value for one in shares) < 0.8

@@ -160,7 +160,7 @@ def tools(world: World) -> None:
 
 
 def _completing(world: World) -> None:
-    complete = world.made(create_complete_reminder_tool, tenant="acme")
+    complete = world.made(create_complete_reminder_tool, context=MemoryContext(tenant="acme"))
     memory = world.memory()
     world.call(memory, "intend", "Call Ben", key="call")
     agent = create_agent(

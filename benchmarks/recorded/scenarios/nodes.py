@@ -103,12 +103,14 @@ def _recalled(world: World) -> None:
     given = {"messages": [_human("Where is the vault?")], "worked": True}
     world.call(graph, "invoke", given, context=ACME)
     world.call(_chain(world, recall), "invoke", {"messages": _failed_then_worked()}, context=ACME)
-    named = world.made(create_recall_node, tenant="{user}", query=lambda _: "vault", lessons=0)
+    named = world.made(
+        create_recall_node, context={"tenant": "{user}"}, query=lambda _: "vault", lessons=0
+    )
     config = {"configurable": {"user": "acme"}}
     world.call(_chain(world, named), "invoke", {"messages": []}, config=config)
     world.call(_chain(world, named), "invoke", {"messages": []})
     world.made(create_recall_node, limitt=2)
-    world.made(create_recall_node, tenant="{a}{b}")
+    world.made(create_recall_node, context={"tenant": "{a}{b}"})
 
 
 def _learned(world: World) -> None:
@@ -226,7 +228,7 @@ def _around_tools(world: World) -> None:
             given = {"messages": [_human("Add it up"), asked]}
             world.call(_chain(world, tools), "invoke", given, context=ACME)
     world.made(ToolLessons, lessons=-1)
-    world.made(ToolReminders, tenant="{a}{b}")
+    world.made(ToolReminders, context={"tenant": "{a}{b}"})
 
 
 def _refused(world: World) -> None:

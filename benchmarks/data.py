@@ -1,0 +1,26 @@
+"""What the benchmarks are made of: records below `data/`, one a line (see its README.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).with_name("data")
+
+Record = Mapping[str, Any]
+
+
+@cache
+def records(name: str) -> tuple[Record, ...]:
+    """The records of a file in their order; lists are tuples."""
+    lines = (FOLDER / f"{name}.jsonl").read_text("utf-8").split("\n")
+    return tuple(_frozen(json.loads(line)) for line in lines if line)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _frozen(one) for name, one in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

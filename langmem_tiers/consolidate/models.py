@@ -1,0 +1,264 @@
+"""Chat models that are named: what says the same or contradicts, what happened in a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC
+from typing import Final, NamedTuple
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from pydantic import BaseModel, Field
+
+from langmem_tiers.consolidate.judge import Judge, Pair, Question
+from langmem_tiers.consolidate.session_rules import Concept, Summariser, Summary, Told
+from langmem_tiers.consolidate.steps import Item
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.prompts import (
+    CONCEPT,
+    CONCEPT_NOTES,
+    CONCEPTS,
+    JUDGE,
+    JUDGE_CONTRADICTS,
+    JUDGE_MEMORY,
+    JUDGE_PAIRS,
+    JUDGE_SAME,
+    JUDGED_NEWER,
+    JUDGED_OLDER,
+    JUDGED_PAIRS,
+    NO_NOTES,
+    NO_SUCH_NOTE,
+    NOT_ASKED,
+    SUMMARISE,
+    SUMMARISE_NOTE,
+    SUMMARY,
+    SWAPPED,
+    UNKNOWN_SPEAKER,
+)
+from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.recall.fence import labelled, quoted
+from langmem_tiers.remember.new import checked_text
+
+LONGEST: Final = 4_000
+"""Characters of a memory that a model is shown; of a longer one, which it cannot be shown whole,
+it is not asked."""
+_AT_ONCE: Final = 24_000
+"""Characters of what a model is shown in one request, or one pair or note of them."""
+_QUESTIONS: Final[dict[Question, str]] = {"same": JUDGE_SAME, "contradicts": JUDGE_CONTRADICTS}
+
+
+class JudgedPair(BaseModel):
+    """A pair, by the numbers that the model is shown."""
+
+    older: int = Field(description=JUDGED_OLDER)
+    newer: int = Field(description=JUDGED_NEWER)
+
+
+class Judgement(BaseModel):
+    """What a model is asked for."""
+
+    pairs: list[JudgedPair] = Field(description=JUDGED_PAIRS)
+
+
+def judge_of(model: BaseChatModel) -> Judge:
+    """A judge that asks a chat model; both functions raise `ModelError` without an answer.
+
+    All pairs are asked in one request, or in several where that would show the model more than
+    24,000 characters. Of a memory with more than 4,000 it is not asked: the answer is no. Pairs
+    that were not asked, or the wrong way round, are told to the model once, like any malformed
+    answer.
+
+    Example:
+        ```python
+        from langmem_tiers.consolidate.models import judge_of
+
+        (alike,) = judge_of(model).call("same", [(older, newer)])
+        ```
+    """
+    checked_model(model)
+
+    def call(question: Question, pairs: Sequence[Pair]) -> list[bool]:
+        said: set[Pair] = set()
+        for one in _batches(question, pairs):
+            said |= one.named(ask(model, Judgement, one.messages(), one.named))
+        return [pair in said for pair in pairs]
+
+    async def acall(question: Question, pairs: Sequence[Pair]) -> list[bool]:
+        said: set[Pair] = set()
+        for one in _batches(question, pairs):
+            said |= one.named(await aask(model, Judgement, one.messages(), one.named))
+        return [pair in said for pair in pairs]
+
+    return Judge(call, acall)
+
+
+class _Pairs(NamedTuple):
+    """One question about several pairs, each of an older memory and a newer one."""
+
+    question: Question
+    pairs: Sequence[Pair]
+
+    def messages(self) -> list[BaseMessage]:
+        """What the model is told."""
+        numbers = self._numbers()
+        shown = JUDGE_PAIRS.format(
+            memories="\n".join(_shown(number, one) for one, number in numbers.items()),
+            pairs="\n".join(f"{numbers[one]}, {numbers[other]}" for one, other in self.pairs),
+        )
+        return [
+            SystemMessage(JUDGE.format(question=_QUESTIONS[self.question])),
+            HumanMessage(shown),
+        ]
+
+    def named(self, answer: Judgement) -> set[Pair]:
+        """The pairs that an answer names.
+
+        Raises:
+            InvalidInputError: if it names one that was not asked.
+        """
+        numbers = self._numbers()
+        asked = {(numbers[one], numbers[other]): (one, other) for one, other in self.pairs}
+        found: set[Pair] = set()
+        for older, newer in ((one.older, one.newer) for one in answer.pairs):
+            pair = asked.get((older, newer))
+            turned = asked.get((newer, older))
+            if pair is None and turned is not None and self.question == "contradicts":
+                raise InvalidInputError(SWAPPED.format(older=older, newer=newer))
+            if pair is None and turned is None:
+                raise InvalidInputError(NOT_ASKED.format(older=older, newer=newer))
+            found.update(one for one in (pair, turned) if one is not None)
+        return found
+
+    def _numbers(self) -> dict[Item, int]:
+        items = dict.fromkeys(one for pair in self.pairs for one in pair)
+        return {one: number for number, one in enumerate(items, 1)}
+
+
+def _batches(question: Question, pairs: Sequence[Pair]) -> Iterator[_Pairs]:
+    """As few requests as can hold all that is asked."""
+    some: list[Pair] = []
+    size = 0
+    for pair in pairs:
+        if any(len(one.content) > LONGEST for one in pair):
+            continue
+        more = sum(len(one.content) for one in pair)
+        if some and size + more > _AT_ONCE:
+            yield _Pairs(question, some)
+            some, size = [], 0
+        some.append(pair)
+        size += more
+    if some:
+        yield _Pairs(question, some)
+
+
+def _shown(number: int, one: Item) -> str:
+    return JUDGE_MEMORY.format(
+        number=number,
+        since=f"{one.since:%Y-%m-%d %H:%M}",
+        speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
+        content=quoted(one.content),
+    )
+
+
+class Learned(BaseModel):
+    """Something that was learned, and from which notes, by their numbers."""
+
+    content: str = Field(description=CONCEPT)
+    notes: list[int] = Field(description=CONCEPT_NOTES)
+
+
+class SummedUp(BaseModel):
+    """What a model is asked for."""
+
+    summary: str = Field(description=SUMMARY)
+    concepts: list[Learned] = Field(description=CONCEPTS)
+
+
+def summariser_of(model: BaseChatModel) -> Summariser:
+    """A summariser that asks a chat model; both functions raise `ModelError` without an answer.
+
+    A session of more than 24,000 characters is summed up in several requests, each of which says
+    what happened in its part. Of a long note the model is shown the head and the tail.
+
+    Example:
+        ```python
+        from langmem_tiers.consolidate.models import summariser_of
+
+        summary = summariser_of(model).call(notes)
+        ```
+    """
+    checked_model(model)
+
+    def call(notes: Sequence[Told]) -> Summary:
+        return _together(
+            [one.said(ask(model, SummedUp, one.messages(), one.said)) for one in _parts(notes)]
+        )
+
+    async def acall(notes: Sequence[Told]) -> Summary:
+        return _together(
+            [
+                one.said(await aask(model, SummedUp, one.messages(), one.said))
+                for one in _parts(notes)
+            ]
+        )
+
+    return Summariser(call, acall)
+
+
+class _Notes(NamedTuple):
+    """Some notes of a session."""
+
+    after: int
+    """How many come before them."""
+    notes: Sequence[Told]
+
+    def messages(self) -> list[BaseMessage]:
+        """What the model is told."""
+        shown = "\n".join(_noted(number, one) for number, one in enumerate(self.notes, 1))
+        return [SystemMessage(SUMMARISE), HumanMessage(shown)]
+
+    def said(self, answer: SummedUp) -> Summary:
+        """What an answer says.
+
+        Raises:
+            InvalidInputError: if it says nothing, or names notes that there are not.
+        """
+        concepts = tuple(self._concept(one) for one in answer.concepts)
+        return Summary(checked_text(answer.summary, "summary").strip(), concepts)
+
+    def _concept(self, one: Learned) -> Concept:
+        content = checked_text(one.content, "content").strip()
+        if not one.notes:
+            raise InvalidInputError(NO_NOTES.format(content=content))
+        for number in one.notes:
+            if not 1 <= number <= len(self.notes):
+                raise InvalidInputError(NO_SUCH_NOTE.format(number=number, last=len(self.notes)))
+        places = sorted({self.after + number - 1 for number in one.notes})
+        return Concept(content, tuple(places))
+
+
+def _parts(notes: Sequence[Told]) -> Iterator[_Notes]:
+    """As few requests as can hold all notes."""
+    begin = size = 0
+    for place, one in enumerate(notes):
+        more = len(trimmed(one.content))
+        if place > begin and size + more > _AT_ONCE:
+            yield _Notes(begin, notes[begin:place])
+            begin, size = place, 0
+        size += more
+    if notes[begin:]:
+        yield _Notes(begin, notes[begin:])
+
+
+def _noted(number: int, one: Told) -> str:
+    return SUMMARISE_NOTE.format(
+        number=number,
+        time=f"{one.at.astimezone(UTC):%Y-%m-%d %H:%M}",
+        speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
+        content=quoted(trimmed(one.content)),
+    )
+
+
+def _together(several: Sequence[Summary]) -> Summary:
+    concepts = tuple(concept for one in several for concept in one.concepts)
+    return Summary("\n".join(one.content for one in several), concepts)

@@ -1,0 +1,382 @@
+"""Truth over time: superseding, retracting, restoring, and the history of a memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.explain import LINE, plain, shortened
+from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.values import content_of, trust_of
+from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
+from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.remember.trust import SPOKEN_FOR
+from langmem_tiers.store.write import LOCK, lock_call
+
+_SUPERSEDED = "superseded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retraction:
+    """What a retraction did."""
+
+    key: str
+    move: str
+    """What `rollback` takes."""
+    suspects: tuple[str, ...] = ()
+    """Keys of what came from the memory, directly or not, and is suspect now."""
+
+    def __str__(self) -> str:
+        """What was retracted, and how much is suspect."""
+        return f"{self.key} retracted; {len(self.suspects):,} memories became suspect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoration:
+    """What a restoration did."""
+
+    key: str
+    state: str | None
+    """What the memory is now: None is current, `suspect` if something else it came from is
+    retracted."""
+    restored: tuple[str, ...] = ()
+    """Keys of what came from it and is no longer suspect."""
+
+    def __str__(self) -> str:
+        """How the memory stands, and how much is not suspect any more."""
+        stands = self.state or "current"
+        return f"{self.key} is {stands}; {len(self.restored):,} memories are no longer suspect"
+
+
+class Revising(NamedTuple):
+    """What holds for a revision."""
+
+    tenant: str
+    options: StoreOptions
+    now: datetime
+
+    def lock(self, *memories: Candidate) -> Call:
+        """The call that makes all moves of the tenant, and writers of these, wait."""
+        keys = [(self.tenant, one.namespace, one.key) for one in memories]
+        return lock_call([(self.tenant, "", LOCK), *keys], self.options)
+
+    def standing(self, *memories: Candidate) -> Call:
+        """The call that reads how memories stand."""
+        ids = [one.id for one in memories]
+        return Call("standing", {"tenant": self.tenant, "ids": ids})
+
+
+class Standing(NamedTuple):
+    """How a memory stands; a row of standing, the columns are in this order."""
+
+    id: int
+    state: str | None
+    state_at: datetime | None
+    began: datetime
+    """When it began to be true: as told, else when it happened or was recorded, whichever is
+    earlier."""
+    valid_to: datetime | None
+    recorded_at: datetime
+    ends_others: datetime
+    """When what it supersedes ceased to be true."""
+
+
+def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
+    """End the truth of a memory where that of another began; the move.
+
+    Raises:
+        InvalidInputError: if they are the same, either is not current, or the other began before,
+            or a tool or page says the other and the memory is trusted more.
+    """
+    if old.id == new.id:
+        raise InvalidInputError(f"{old.key!r} cannot supersede itself: name the newer memory")
+    trusts = trust_of(old.value), trust_of(new.value)
+    if trusts[1] < min(SPOKEN_FOR, trusts[0]):
+        raise InvalidInputError(
+            f"{old.key!r} is trusted more ({trusts[0]:g}) than {new.key!r} ({trusts[1]:g}), which "
+            "so does not supersede it: store what is so with the source that knows it"
+        )
+    return anew(lambda: _supersede(old, new, how))
+
+
+def _supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
+    _, rows = yield Query((how.lock(old, new), how.standing(old, new)))
+    found = {row[0]: Standing(*row) for row in rows}
+    for one in (old, new):
+        if one.id not in found:
+            raise InvalidInputError(f"{one.key!r} was deleted meanwhile")
+    for one, states in ((old, (None,)), (new, (None, _SUPERSEDED))):
+        if found[one.id].state not in states:
+            raise (yield from _not_current(one, found[one.id], how))
+    _check_order(old.key, found[old.id], new.key, found[new.id])
+    move = str(uuid4())
+    params = {
+        "tenant": how.tenant,
+        "ids": [old.id],
+        "targets": [new.id],
+        "events": [move],
+        "reasons": [f"superseded by {new.key}"],
+        "now": how.now,
+    }
+    yield Query((Call("record_supersessions", params),), commit=True)
+    return move
+
+
+def _not_current(one: Candidate, stands: Standing, how: Revising) -> Flow[InvalidInputError]:
+    """Why a memory can have no part in a supersession, and what to do."""
+    (rows,) = yield Query((Call("successors", {"tenant": how.tenant, "id": one.id}),))
+    ways = {
+        "retracted": f"restore({one.key!r}) first, if it was true after all",
+        "suspect": "restore what it came from first, or store what is right",
+    }
+    for _, by, _, kind, move in rows[:1]:
+        ways["superseded"] = f"by {by!r}. To name another, roll that back first: rollback({move!r})"
+        ways["consolidated"] = f"it was {kind} and lives on in {by!r}. Name that one"
+    way = ways.get(str(stands.state), "what is superseded is current, and so is what supersedes")
+    already = " already" if stands.state == _SUPERSEDED else ""
+    return InvalidInputError(f"{one.key!r} is {stands.state}{already}: {way}")
+
+
+def _check_order(key: str, old: Standing, by: str, new: Standing) -> None:
+    late_enough = new.ends_others > old.began or (
+        new.ends_others == old.began and new.state is None
+    )
+    if not late_enough:
+        raise InvalidInputError(
+            f"{by!r} is true from {new.ends_others.isoformat()}, which is not after "
+            f"{key!r} began, {old.began.isoformat()}: supersede the other way round, or store it "
+            "with valid_from"
+        )
+
+
+def retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
+    """Take a memory back, and make suspect all that came from it, in one transaction.
+
+    Done again it changes nothing, and answers the first move.
+
+    Raises:
+        InvalidInputError: if it was deleted meanwhile.
+    """
+    return anew(lambda: _retract(one, reason, how))
+
+
+def _retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
+    move = str(uuid4())
+    params = {
+        "tenant": how.tenant,
+        "id": one.id,
+        "event": move,
+        "now": how.now,
+        "detail": json.dumps({"reasons": [reason]}),
+    }
+    _, marked, doubted, known = yield Query(
+        (
+            how.lock(one),
+            Call("retract", params),
+            _doubt(how.tenant, one.id),
+            Call("retraction", params),
+        ),
+        commit=True,
+    )
+    if not known:
+        raise InvalidInputError(
+            f"{one.key!r} was deleted meanwhile, or is quarantined: what is quarantined is not "
+            "recalled, and reject() deletes it"
+        )
+    suspects = tuple(sorted(row[1] for row in doubted)) if marked else ()
+    return Retraction(key=one.key, move=known[0][0], suspects=suspects)
+
+
+def restore(one: Candidate, how: Revising) -> Flow[Restoration]:
+    """Undo the retraction of a memory; what came from it alone is what it was before.
+
+    Raises:
+        InvalidInputError: if it is neither retracted, nor suspect without reason.
+    """
+    return anew(lambda: _restore(one, how))
+
+
+def _restore(one: Candidate, how: Revising) -> Flow[Restoration]:
+    params = {"tenant": how.tenant, "id": one.id, "now": how.now}
+    _, rows, origins = yield Query((how.lock(one), how.standing(one), Call("derivation", params)))
+    state = rows[0][1] if rows else None
+    if state not in ("retracted", "suspect"):
+        raise InvalidInputError(f"{one.key!r} is {state or 'current'}: nothing is to be restored")
+    retracted = sorted({row[3] for row in origins if row[5] == "retracted"})
+    if state == "suspect" and retracted:
+        raise InvalidInputError(
+            f"{one.key!r} is suspect, as it came from {', '.join(map(repr, retracted[:3]))}: "
+            "restore that, or store what is right"
+        )
+    undo = (Call("undo_retraction", params),) if state == "retracted" else ()
+    *_, changed = yield Query((*undo, _doubt(how.tenant, one.id)), commit=True)
+    return _restoration(one, changed, still_suspect=bool(retracted))
+
+
+def _restoration(one: Candidate, changed: Sequence[Row], *, still_suspect: bool) -> Restoration:
+    states: dict[int, tuple[str, Any]] = {row[0]: (row[1], row[2]) for row in changed}
+    _, state = states.pop(one.id, (one.key, "suspect" if still_suspect else None))
+    restored = sorted(key for key, stands in states.values() if stands != "suspect")
+    return Restoration(key=one.key, state=state, restored=tuple(restored))
+
+
+def _doubt(tenant: str, memory_id: int) -> Call:
+    return Call("doubt", {"tenant": tenant, "ids": [memory_id], "events": []})
+
+
+_HEADINGS = ("memory", "key", "true from", "until", "recorded", "state", "since")
+
+
+class Version(NamedTuple):
+    """One of several memories that superseded each other. Times are UTC."""
+
+    namespace: tuple[str, ...]
+    key: str
+    tier: Tier
+    content: str
+    """Empty of another memory that is quarantined, or that another project keeps."""
+    state: str | None
+    """None is current; `superseded` was true until `valid_to`."""
+    state_at: datetime | None
+    """Since when its state has been known."""
+    valid_from: datetime
+    """As told, else when it happened or was recorded, whichever is earlier."""
+    valid_to: datetime | None
+    recorded_at: datetime
+    superseded_by: str | None
+    """The key of what superseded it."""
+
+    def __str__(self) -> str:
+        """What it says, and when it was true."""
+        until = "" if self.valid_to is None else f"{self.valid_to:%Y-%m-%d %H:%M}"
+        true = f"{self.valid_from:%Y-%m-%d %H:%M} – {until}".rstrip()
+        known = "" if self.state_at is None else f" since {self.state_at:%Y-%m-%d %H:%M}"
+        by = "" if self.superseded_by is None else f" by {plain(self.superseded_by)}"
+        stands = f"{self.state or 'current'}{known}{by}"
+        said = f"{shortened(self.content, LINE)} " if self.content else ""
+        return f"{true}: {said}({plain(self.key)}, {stands})"
+
+
+class Successor(NamedTuple):
+    """What a memory lives on in, or was superseded by."""
+
+    namespace: tuple[str, ...]
+    key: str
+    state: str | None
+    """None is current."""
+    kind: str
+    """How: `superseded`, `merged`, `promoted`, `reinforced` or `reflected`."""
+    move: str
+    """Which move says so; `rollback` takes it, unless it is of the kind `reflected`."""
+
+    def told(self, namespace: tuple[str, ...]) -> str:
+        """Which it is, by which move; and where, if that is not this namespace."""
+        verb = "superseded by" if self.kind == _SUPERSEDED else "lives on in"
+        where = "" if self.namespace == namespace else f" in {plain('/'.join(self.namespace))}"
+        return f"{verb} {plain(self.key)}{where} ({self.kind}, move {plain(self.move)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What was true before a memory and after it, where it lives on, and what was done to it."""
+
+    key: str
+    namespace: tuple[str, ...]
+    versions: tuple[Version, ...]
+    """The memory, what it superseded and what superseded it, in the order in which they were
+    true."""
+    successors: tuple[Successor, ...]
+    """What the memory lives on in or was superseded by, then the same of that one, and so on; the
+    last is where it lives now. None if it is current."""
+    events: tuple[MoveRecord, ...]
+    """What was done to the memory itself, oldest first."""
+
+    def __str__(self) -> str:
+        """A line for each version, then one for each successor and each event."""
+        return "\n".join([*map(str, self.versions), *self._lines()])
+
+    def _repr_html_(self) -> str:
+        """A table of the versions and a list of the events, for notebooks."""
+        cell = '<td style="text-align:left;vertical-align:top">'
+        head = "".join(f"<th>{one}</th>" for one in _HEADINGS)
+        rows = "".join(
+            "<tr>" + "".join(f"{cell}{escape(plain(text))}</td>" for text in _cells(one)) + "</tr>"
+            for one in self.versions
+        )
+        lines = "".join(f"<li>{escape(one)}</li>" for one in self._lines())
+        return f"<table><tr>{head}</tr>{rows}</table><ul>{lines}</ul>"
+
+    def _lines(self) -> Iterator[str]:
+        at = self.namespace
+        for successor in self.successors:
+            yield successor.told(at)
+            at = successor.namespace
+        for one in self.events:
+            why = plain("; ".join(one.reasons))
+            yield f"{one.at:%Y-%m-%d %H:%M} {one.kind}{_undone(one)}: {why}"
+
+
+def _cells(one: Version) -> tuple[str, ...]:
+    moments = (one.valid_from, one.valid_to, one.recorded_at)
+    began, until, recorded = ("" if at is None else f"{at:%Y-%m-%d %H:%M}" for at in moments)
+    known = "" if one.state_at is None else f"{one.state_at:%Y-%m-%d %H:%M}"
+    said = shortened(one.content, LINE)
+    return said, one.key, began, until, recorded, one.state or "current", known
+
+
+def _undone(one: MoveRecord) -> str:
+    return " (rolled back)" if one.undone_at else ""
+
+
+def history(one: Candidate, context: MemoryContext) -> Flow[History]:
+    """Read the history of a memory in that context, in one round trip."""
+    tenant = context.root
+    params = {"tenant": tenant, "id": one.id}
+    names = ("versions", "successors", "history_of")
+    versions, successors, events = yield Query(
+        tuple(Call(name, params) for name in names), commit=True
+    )
+    return History(
+        key=one.key,
+        namespace=one.place[0],
+        versions=tuple(_version(row, context, one) for row in versions),
+        successors=tuple(Successor(decode(tenant, row[0]), *row[1:]) for row in successors),
+        events=tuple(move_record(row) for row in events),
+    )
+
+
+def history_of_gone(key: str, context: MemoryContext) -> Flow[History | None]:
+    """What was done to a memory that was rejected or made room; None if none is reached."""
+    params = {"tenant": context.root, "key": key}
+    (rows,) = yield Query((Call("history_of_gone", params),), commit=True)
+    told = [
+        (place, row[2:])
+        for row in rows
+        if context.reaches(row[1] or Tier.WORKING, place := decode(context.root, row[0]))
+    ]
+    if not told:
+        return None
+    return History(
+        key=key,
+        namespace=told[-1][0],
+        versions=(),
+        successors=(),
+        events=tuple(move_record(row) for _, row in told),
+    )
+
+
+def _version(row: Row, context: MemoryContext, asked: Candidate) -> Version:
+    namespace, key, tier, value, *rest = row
+    place = decode(context.root, namespace)
+    own = (place, key) == (asked.place[0], asked.key)
+    said = content_of(value) if own else said_beside(value, rest[0], Tier(tier), place, context)
+    return Version(place, key, Tier(tier), said, *rest)

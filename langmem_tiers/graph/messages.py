@@ -1,0 +1,265 @@
+"""What the messages of a run tell: calls and their failures, the steps of a todo, what was said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import NAMESPACE_OID, uuid5
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ToolCall,
+    ToolMessage,
+    convert_to_messages,
+)
+from langchain_core.runnables import RunnableConfig
+
+from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
+from langmem_tiers.core.memory import MemoryContext, Recollection
+from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
+from langmem_tiers.core.values import storable
+from langmem_tiers.graph.node import last_question, of_state, text_of
+from langmem_tiers.graph.scope import thread_of
+from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.learn.retries import teaches
+from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS
+
+UNNAMED = "a task without a name"
+HELD = "langmem_tiers_held"
+"""Marks the answer to a call that was held, among its `additional_kwargs`."""
+_TITLE = 200
+"""Characters of a question that name its task."""
+WRITE_TODOS: Final = "write_todos"
+"""The tool by which LangChain's agents keep their todos."""
+_MOST_STEPS: Final = 20
+"""Steps that a workflow keeps, the last: our own choice."""
+_LONGEST_STEP: Final = 200
+"""Characters of a step that are kept: our own choice."""
+
+
+class Called(NamedTuple):
+    """A tool call, and what came of it."""
+
+    call: ToolCall
+    answer: ToolMessage
+    step: int
+    """The place of the message that asked for it: its calls know nothing of each other."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the tool reported an error."""
+        return self.answer.status == "error"
+
+    @property
+    def held(self) -> bool:
+        """Whether the tool was not run, but the call answered with its lesson."""
+        return bool(self.answer.additional_kwargs.get(HELD))
+
+    @property
+    def said(self) -> str:
+        """The tool's answer as text, without the lessons that were put before it."""
+        text = storable(text_of(self.answer))
+        if not text.startswith(RECALLED_HEAD):
+            return text
+        return text.partition(RECALLED_TAIL)[2].strip()
+
+    @property
+    def tool(self) -> str | None:
+        """What it was a call of, if a lesson can be of a tool that is so called."""
+        return tool_of(self.call)
+
+    @property
+    def approach(self) -> str:
+        """What was done: the tool with its arguments."""
+        return approach_of(self.call)
+
+
+def approach_of(call: ToolCall) -> str:
+    """A tool call as text: the tool with its arguments."""
+    arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
+    return storable(f"{call['name']}({arguments})")
+
+
+def attempts_in(messages: Sequence[Any]) -> list[FailedAttempt]:
+    """Every tool call that failed since the last human message, with what worked instead.
+
+    That is the next call of the same tool that succeeded, if it came after the failure was known
+    and resembles it without being the same: a call beside it knew nothing of it, another one was
+    about something else, and where the same call works later the failure passed by itself. The task
+    is what the human asked for.
+    """
+    known = convert_to_messages(messages)
+    calls = list(calls_in(this_turn(known)))
+    return [
+        FailedAttempt(
+            task_id=task_of(known),
+            approach=one.approach,
+            error=one.said or "the tool reported an error and nothing else",
+            tool=one.tool,
+            succeeded_with=_instead(one, calls[place + 1 :]),
+        )
+        for place, one in enumerate(calls)
+        if one.failed
+    ]
+
+
+def calls_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
+    """The tool calls that were run, in the order of their answers."""
+    return (one for one in answered_in(messages) if not one.held)
+
+
+def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
+    """The tool calls that were answered, in the order of their answers; some of them were held."""
+    asked: dict[str | None, tuple[ToolCall, int]] = {}
+    for step, one in enumerate(messages):
+        if isinstance(one, AIMessage):
+            asked |= {call["id"]: (call, step) for call in one.tool_calls}
+        elif isinstance(one, ToolMessage) and one.tool_call_id in asked:
+            call, asked_at = asked[one.tool_call_id]
+            yield Called(call, one, asked_at)
+
+
+def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
+    """What failed since the last human message and has not worked since, newest first."""
+    calls = list(calls_in(this_turn(messages)))
+    found = [
+        signature(one.said, tool=one.tool)
+        for place, one in enumerate(calls)
+        if one.failed and not _worked(one, calls[place + 1 :])
+    ]
+    return list(dict.fromkeys(reversed(found)))
+
+
+def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
+    """The tool calls of the last message."""
+    last = messages[-1] if messages else None
+    return list(last.tool_calls) if isinstance(last, AIMessage) else []
+
+
+def concern_of(state: Any, limit: int) -> dict[str, Any]:
+    """What lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
+    messages = messages_of(state)
+    failures, calls = failures_at_hand(messages), about_to_run(messages)
+    tools = {tool: None for call in calls if (tool := tool_of(call))}
+    if not limit or not (failures or calls):
+        return {}
+    return {
+        "failures": failures,
+        "tools": list(tools),
+        "query": storable(text_of(last_question(messages)))
+        + "".join(f"\n{approach_of(call)}" for call in calls),
+        "limit": limit,
+    }
+
+
+def tool_of(call: ToolCall) -> str | None:
+    """The tool of a call; None if no lesson can be of a tool so called: a model calls any name."""
+    tool = call["name"]
+    named = tool == storable(tool) and 0 < len(tool.encode()) <= MAX_NAMESPACE_BYTES
+    return tool if named else None
+
+
+def messages_of(state: Any) -> list[BaseMessage]:
+    """The messages of a state, be it a mapping, an object or the messages themselves."""
+    if isinstance(state, list):  # messages, or a tool node's calls
+        return [one for one in state if isinstance(one, BaseMessage)]
+    return convert_to_messages(of_state(state, "messages", None) or ())
+
+
+def led_by(first: Sequence[Recollection], then: Sequence[Recollection]) -> list[Recollection]:
+    """Lessons first, then what else was recalled, each memory once."""
+    taken = {(one.namespace, one.key) for one in first}
+    return [*first, *(one for one in then if (one.namespace, one.key) not in taken)]
+
+
+def task_of(messages: Sequence[Any]) -> str:
+    """What the last human message asks for, shortened to a title."""
+    asked = " ".join(text_of(last_question(messages)).split())
+    return storable(asked[:_TITLE]) or UNNAMED
+
+
+def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """The messages from the last human one on; all if there is none."""
+    question = last_question(messages)
+    places = [place for place, one in enumerate(messages) if one is question]
+    return messages[places[-1] :] if places else messages
+
+
+def _worked(failed: Called, later: Sequence[Called]) -> list[Called]:
+    """The later calls of the same tool that succeeded."""
+    name = failed.call["name"]
+    return [one for one in later if one.call["name"] == name and not one.failed]
+
+
+def _instead(failed: Called, later: Sequence[Called]) -> str | None:
+    """The next try that worked once the failure was known; None if the same call worked as well."""
+    worked = _worked(failed, later)
+    if any(one.approach == failed.approach for one in worked):
+        return None
+    tries = (one for one in worked if one.step > failed.step)
+    arguments = failed.call["args"]
+    return next((one.approach for one in tries if teaches(arguments, one.call["args"])), None)
+
+
+def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
+    """The tool calls that worked since `write_todos` put a todo in progress."""
+    steps: list[str] = []
+    status = None
+    for one in calls_in(messages):
+        if one.call["name"] == WRITE_TODOS:
+            before, status = status, _status(one.call["args"], content)
+            if status == IN_PROGRESS != before:
+                steps = []
+        elif status == IN_PROGRESS and not one.failed:
+            steps.append(_shortened(one.approach))
+    return steps[-_MOST_STEPS:] if status in {IN_PROGRESS, COMPLETED} else []
+
+
+def _status(args: Mapping[str, Any], content: str) -> str | None:
+    """What a call of `write_todos` says of a todo."""
+    todos = args.get("todos")
+    known = [one for one in todos if isinstance(one, Mapping)] if isinstance(todos, list) else []
+    return next((one.get("status") for one in known if one.get("content") == content), None)
+
+
+def _shortened(step: str) -> str:
+    line = " ".join(step.split())
+    return line if len(line) <= _LONGEST_STEP else f"{line[: _LONGEST_STEP - 1]}…"
+
+
+def said(
+    messages: Sequence[BaseMessage],
+    context: MemoryContext,
+    config: RunnableConfig,
+    recalled: Sequence[Recollection] = (),
+) -> list[dict[str, Any]]:
+    """The last thing that the user said, and the assistant's last word on it.
+
+    The user spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
+    """
+    last = messages[-1] if messages else None
+    answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
+    return [
+        {
+            "content": storable(text_of(one)),
+            "key": key_of(one, config),
+            "speaker": speaker,
+            "session_id": context.session_id,
+            "source": source,
+            "recalled": told,
+        }
+        for one, speaker, source, told in (
+            (last_question(messages), "user", "user", ()),
+            (answer, "assistant", "agent", recalled),
+        )
+        if one is not None and text_of(one)
+    ]
+
+
+def key_of(message: BaseMessage, config: RunnableConfig) -> str:
+    """The same for the same message of a thread; without a thread, of the same words."""
+    origin = thread_of(config) or storable(text_of(message))
+    return str(uuid5(NAMESPACE_OID, f"{origin}\0{message.id}"))

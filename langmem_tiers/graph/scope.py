@@ -1,0 +1,181 @@
+"""Whose memory the runs of a graph use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias, cast
+
+from langchain_core.runnables import RunnableConfig
+
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.store.store import TieredStore
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_BETWEEN = re.compile(r"\}([^{}]*)(?=\{)")
+"""What stands between two placeholders."""
+_SCOPE = tuple(one.name for one in fields(MemoryContext))
+OUTSIDE = (
+    "a node runs in a graph: add it with builder.add_node('name', node), compile with "
+    "store=TieredStore…, and invoke the graph; elsewhere use a MemoryCoordinator"
+)
+
+Scope: TypeAlias = MemoryContext | Mapping[str, str]
+"""A context, or some of its fields; `{name}` in one is `config["configurable"]["name"]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Whose memory the runs of a graph use, and what makes their coordinators."""
+
+    scope: Scope | None = None
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator
+
+    def __post_init__(self) -> None:
+        """Refuse what names nobody."""
+        given = self.scope
+        if given is not None and not isinstance(given, MemoryContext | Mapping):
+            raise InvalidTypeError(
+                "context is a MemoryContext, or a mapping with some of its fields, not "
+                f"{type(given).__name__}"
+            )
+        if isinstance(given, Mapping):
+            _check_fields(given)
+        for text in _labels(given).values():
+            checked_template(text)
+
+    def memory(self, runtime: Any, config: RunnableConfig) -> MemoryCoordinator:
+        """The coordinator of one run.
+
+        Raises:
+            ConfigurationError: outside a graph, or if it was not compiled with a TieredStore.
+            InvalidInputError: if the run does not say whose memory it is.
+        """
+        if runtime is None:
+            raise ConfigurationError(OUTSIDE)
+        context = self.context(runtime.context, config)
+        return self.coordinator(tiered(runtime.store), context=context)
+
+    def context(self, given: Any, config: RunnableConfig) -> MemoryContext:
+        """Who asks: the run's context, and over it what is named here; else the thread's session.
+
+        A run in a thread that names no session is in the session that is called as the thread is.
+        """
+        named = {name: filled(text, config) for name, text in _labels(self.scope).items()}
+        thread = thread_of(config)
+        session = {} if thread is None else {"session_id": thread}
+        labels = {**session, **_labels(given), **named}
+        if "tenant" not in labels:
+            raise InvalidInputError(
+                f"whose memory is it? {_without_tenant(given)}: run the graph with "
+                "context=MemoryContext(tenant=…), or name a tenant here: "
+                "context=MemoryContext(tenant='{user_id}') takes it from config['configurable']"
+            )
+        return MemoryContext(**labels)
+
+
+def _check_fields(given: Mapping[str, str]) -> None:
+    if unknown := given.keys() - set(_SCOPE):
+        raise InvalidInputError(
+            f"a context has no {short(min(unknown, key=str), 40)}: use {', '.join(_SCOPE)}"
+        )
+    MemoryContext(**{"tenant": "anyone", **given})
+
+
+def thread_of(config: RunnableConfig) -> str | None:
+    """The thread that a run is in; None if it names none."""
+    thread = (config.get("configurable") or {}).get("thread_id")
+    return None if thread is None else str(thread) or None
+
+
+def checked_template(text: str) -> str:
+    """A text whose braces are all `{name}`, with a sign between any two.
+
+    Raises:
+        InvalidInputError: for any other brace, which would stand for everybody; and for two without
+            a sign between them, which would stand for the same in two ways.
+    """
+    if set("{}") & set(_PLACEHOLDER.sub("", text)):
+        raise InvalidInputError(
+            f"{text!r} has a brace that is no placeholder: write {{user_id}}, with letters, digits "
+            "and underscores, for config['configurable']['user_id']"
+        )
+    if not all(_signs(between) for between in _BETWEEN.findall(text)):
+        raise InvalidInputError(
+            f"{text!r} has two placeholders without a sign between them, where 'a' and 'bc' would "
+            "be the same as 'ab' and 'c': give each a label of its own, or put a sign such as '-' "
+            "between them"
+        )
+    return text
+
+
+def _signs(text: str) -> set[str]:
+    """The characters of a text by which two values can be told apart, once they hold none."""
+    return {one for one in text if not (one.isascii() and one.isalnum()) and one != "%"}
+
+
+def filled(
+    text: str, config: RunnableConfig, written: Callable[[str], str] = lambda name: name
+) -> str:
+    """A text with each `{name}` replaced by that value of `config["configurable"]`.
+
+    Of several, each is written without the signs between them (`%2D` for `-`), so that different
+    values never make the same text. `written` makes of each what stands there.
+
+    Raises:
+        InvalidInputError: if there is no such value.
+    """
+    checked_template(text)
+    known = config.get("configurable") or {}
+    signs = {one for between in _BETWEEN.findall(text) for one in _signs(between)}
+    escaped = {ord(one): _escaped(one) for one in signs | {"%"}} if signs else {}
+
+    def value(found: re.Match[str]) -> str:
+        if (label := known.get(found[1])) is None:
+            named = ", ".join(sorted(name for name in known if not name.startswith("__")))
+            raise InvalidInputError(
+                f"{text!r} needs config['configurable'][{found[1]!r}], and the run has "
+                f"{named or 'nothing'} there"
+            )
+        return written(str(label).translate(escaped))
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def _escaped(sign: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in sign.encode(errors="surrogatepass"))
+
+
+def tiered(store: object) -> TieredStore:
+    """The store of a graph.
+
+    Raises:
+        ConfigurationError: if it is no TieredStore.
+    """
+    if isinstance(store, TieredStore):
+        return store
+    found = "no store" if store is None else f"store={type(store).__name__}"
+    raise ConfigurationError(
+        f"the graph was compiled with {found}: give compile() or create_agent() a TieredStore, "
+        "store=TieredStore.embedded('./.memory') for instance"
+    )
+
+
+def _labels(given: Any) -> dict[str, str]:
+    """The labels of a run's context: a MemoryContext, a mapping, or an object that has some."""
+    if isinstance(given, Mapping):
+        labels = {name: given.get(name) for name in _SCOPE}
+    else:
+        labels = {name: getattr(given, name, None) for name in _SCOPE}
+    return cast("dict[str, str]", {name: one for name, one in labels.items() if one is not None})
+
+
+def _without_tenant(given: Any) -> str:
+    if given is None:
+        return "The run has no context"
+    if isinstance(given, Mapping):
+        return "The context has no 'tenant'"
+    return f"The context is of type {type(given).__name__} and has no tenant"

@@ -1,0 +1,287 @@
+"""Around the calls of a `ToolNode`: how long they take, lessons, and reminders."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias
+from uuid import NAMESPACE_OID, uuid5
+
+from langchain_core.messages import ToolMessage
+
+from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
+from langmem_tiers.graph.driven import CALLER, Caller, asked
+from langmem_tiers.graph.extra import Command, ToolCallRequest
+from langmem_tiers.graph.messages import HELD, answered_in, approach_of, messages_of, tool_of
+from langmem_tiers.graph.node import (
+    DEFAULT_LESSONS,
+    checked_lessons,
+    of_state,
+    text_of,
+    this_run,
+)
+from langmem_tiers.graph.remind import reminders_text
+from langmem_tiers.graph.scope import Remembered, Scope, tiered
+from langmem_tiers.learn.outcome import Run
+from langmem_tiers.learn.signature import signature
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import Flow, both
+from langmem_tiers.recall.recalled import recalled_text
+from langmem_tiers.remind.intentions import Reminder
+
+Answer = ToolMessage | Command[Any]
+Handler: TypeAlias = Callable[[ToolCallRequest], Any]
+"""Runs a call: it returns its answer, or where the call is awaited what is awaited for it."""
+SECONDS = "langmem_tiers_seconds"
+"""Where a tool's answer says how long it took, among its `additional_kwargs`."""
+_log = logging.getLogger(__name__)
+
+
+class _Around:
+    """Something around a tool call, whose two methods are of one flow."""
+
+    @property
+    def runner(self) -> Caller:
+        """What drives it: where the tool is called."""
+        return CALLER
+
+
+class ToolClock(_Around):
+    """Times the calls of a `ToolNode`, by the store's clock, for the node that tracks them.
+
+    A `ToolNode` is given its two methods, one for `invoke` and one for `ainvoke`.
+
+    Example:
+        ```python
+        from langgraph.prebuilt import ToolNode
+        from langmem_tiers import ToolClock
+
+        clock = ToolClock()
+        node = ToolNode(
+            tools, wrap_tool_call=clock.wrap_tool_call, awrap_tool_call=clock.awrap_tool_call
+        )
+        ```
+    """
+
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+        """Run a tool call, and note how long it took."""
+        began = _now(request)
+        answer = yield from asked(handler, handler, request)
+        return _timed(answer, began, request)
+
+    wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
+
+
+def seconds_of(answer: ToolMessage) -> float | None:
+    """How long the call of an answer took; None if nobody timed it."""
+    found = answer.additional_kwargs.get(SECONDS)
+    return found if isinstance(found, float) else None
+
+
+def _timed(answer: Answer, began: datetime, request: ToolCallRequest) -> Answer:
+    if not isinstance(answer, ToolMessage):
+        return answer
+    seconds = max(0.0, (_now(request) - began).total_seconds())
+    return answer.model_copy(
+        update={"additional_kwargs": {**answer.additional_kwargs, SECONDS: seconds}}
+    )
+
+
+def _now(request: ToolCallRequest) -> datetime:
+    return tiered(request.runtime.store).flows.now
+
+
+class ToolLessons(_Around):
+    """Puts lessons before the calls of a `ToolNode` that failed before, and beside their errors.
+
+    A `ToolNode` is given its two methods, not the object itself: one for `invoke` and one for
+    `ainvoke`.
+
+    Example:
+        ```python
+        from langgraph.prebuilt import ToolNode
+        from langmem_tiers import ToolLessons
+
+        lessons = ToolLessons()
+        node = ToolNode(
+            tools,
+            wrap_tool_call=lessons.wrap_tool_call,
+            awrap_tool_call=lessons.awrap_tool_call,
+        )
+        ```
+    """
+
+    def __init__(
+        self,
+        *,
+        hold_repeats: bool = True,
+        with_errors: bool = True,
+        lessons: int = DEFAULT_LESSONS,
+        holdout: float = 0.0,
+        context: Scope | None = None,
+        coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+        run: Callable[[ToolCallRequest], str | Run | None] | None = None,
+    ) -> None:
+        """Say when lessons are given.
+
+        Args:
+            hold_repeats: Do not run a call that failed before in just this form: answer it with
+                the lesson instead, once for each call, so that the model can think again: if the
+                lesson is a retry of it, or advice, and the failure not one that passes. The same
+                call after that runs, as does one that has worked in the thread. None is held
+                where the state has no `messages`, which tell what was held before, or where the
+                tool's answer is returned directly.
+            with_errors: Put the lessons of a failure before the error that the tool reports.
+            lessons: Lessons at most for one call.
+            holdout: The share of lessons that a run goes without; see `get_context`. A call
+                without a run gets them all.
+            context: Whose memory it is, a `MemoryContext` or a mapping with some of its fields:
+                `{name}` in one stands for `config["configurable"]["name"]`.
+            coordinator: Makes the coordinator from a store and `context`.
+            run: The run that a lesson is shown to, of a request; if not given, what the recall
+                node noted in the state.
+        """
+        for what, given in {"hold_repeats": hold_repeats, "with_errors": with_errors}.items():
+            if not isinstance(given, bool):
+                raise InvalidTypeError(f"{what} is True or False, not {short(given)}")
+        checked_lessons(lessons, holdout)
+        self._whose = Remembered(context, coordinator)
+        self._hold_repeats, self._with_errors = hold_repeats and lessons > 0, with_errors
+        self._lessons, self._holdout = lessons, holdout
+        self._run = run or (lambda request: of_state(request.state, "recalled_run", None))
+
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+        """Run a tool call, with the lessons there are."""
+        if self._hold_repeats and _may_be_held(request):
+            call = request.tool_call
+            same = {"tools": call["name"], "approach": approach_of(call)}
+            if known := (yield from self._found(request, **same)):
+                return _held(request, BEFORE_THE_CALL.format(lessons=recalled_text((), known)))
+        answer: Answer = yield from asked(handler, handler, request)
+        if not (self._with_errors and isinstance(answer, ToolMessage) and answer.status == "error"):
+            return answer
+        failure = signature(text_of(answer), tool=tool_of(request.tool_call))
+        return _taught(answer, (yield from self._found(request, failures=failure)))
+
+    wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
+
+    def _found(self, request: ToolCallRequest, **concern: Any) -> Flow[Sequence[Recollection]]:
+        """Lessons stand beside a call: where Postgres refuses them, it runs all the same."""
+        memory = self._whose.memory(request.runtime, request.runtime.config)
+        run = self._run(request)
+        shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
+        concern |= {"limit": self._lessons, **shown_to}
+        try:
+            return (yield from asked(memory.get_lessons, memory.aget_lessons, **concern))
+        except DatabaseError as error:
+            _log.warning("a tool call runs without its lessons: %s", error)
+            return ()
+
+
+def _may_be_held(request: ToolCallRequest) -> bool:
+    """Whether a model will see the lesson, and it can be seen that it was not held before.
+
+    What has worked in the thread since is no mistake any more.
+    """
+    if tool_of(request.tool_call) is None or getattr(request.tool, "return_direct", False):
+        return False
+    messages = messages_of(request.state)
+    approach = approach_of(request.tool_call)
+    return bool(messages) and not any(
+        one.approach == approach and (one.held or not one.failed) for one in answered_in(messages)
+    )
+
+
+def _held(request: ToolCallRequest, said: str) -> ToolMessage:
+    """The answer to a call that is not run."""
+    call = request.tool_call
+    return ToolMessage(
+        said,
+        name=call["name"],
+        tool_call_id=call["id"],
+        status="error",
+        additional_kwargs={HELD: True},
+    )
+
+
+def _taught(error: ToolMessage, found: Sequence[Recollection]) -> ToolMessage:
+    """The error, with the lessons before it."""
+    if not found:
+        return error
+    lessons = f"{recalled_text((), found)}\n"
+    if isinstance(error.content, str):
+        return error.model_copy(update={"content": f"{lessons}{error.content}"})
+    block = {"type": "text", "text": lessons}
+    return error.model_copy(update={"content": [block, *error.content]})
+
+
+class ToolReminders(_Around):
+    """Raises what is intended before a tool runs: the call is answered with it, once, and not run.
+
+    The model then thinks again: the same call after that runs, as each reminder is raised at most
+    once. A call that is repeated by itself, after a crash, is held again. Where a tool's answer is
+    returned directly no model would see it, and nothing is raised.
+
+    Example:
+        ```python
+        from langgraph.prebuilt import ToolNode
+        from langmem_tiers import ToolLessons, ToolReminders
+
+        lessons, reminders = ToolLessons(), ToolReminders()
+        node = ToolNode(
+            tools,
+            wrap_tool_call=lambda request, run: reminders.wrap_tool_call(
+                request, lambda held: lessons.wrap_tool_call(held, run)
+            ),
+        )
+        ```
+    """
+
+    def __init__(
+        self,
+        *,
+        context: Scope | None = None,
+        coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    ) -> None:
+        """Say whose intentions are raised.
+
+        Args:
+            context: Whose memory it is, a `MemoryContext` or a mapping with some of its fields:
+                `{name}` in one stands for `config["configurable"]["name"]`.
+            coordinator: Makes the coordinator from a store and `context`.
+        """
+        self._whose = Remembered(context, coordinator)
+
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+        """Run a tool call, unless there is a reminder for before it."""
+        return held_once(
+            request, handler, lambda: self._whose.memory(request.runtime, request.runtime.config)
+        )
+
+    wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
+
+
+def held_once(
+    request: ToolCallRequest, handler: Handler, memory: Callable[[], MemoryCoordinator]
+) -> Flow[Answer]:
+    """Run a tool call, unless there is a reminder for before it, with which it is answered."""
+    shown = not getattr(request.tool, "return_direct", False)
+    if shown and (raised := (yield from _raised(memory(), request))):
+        return _held(request, REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised)))
+    answer: Answer = yield from asked(handler, handler, request)
+    return answer
+
+
+def _raised(memory: MemoryCoordinator, request: ToolCallRequest) -> Flow[Sequence[Reminder]]:
+    """Reminders stand beside a call: where Postgres refuses them, it runs all the same."""
+    call: Any = request.tool_call
+    run = str(uuid5(NAMESPACE_OID, f"{this_run().id} {call['id']}"))
+    about: Any = {"tool": call, "kinds": ["tool"], "run_id": run}
+    try:
+        return (yield from asked(memory.remind, memory.aremind, **about))
+    except DatabaseError as error:
+        _log.warning("a tool call runs without its reminders: %s", error)
+        return ()

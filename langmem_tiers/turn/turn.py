@@ -1,0 +1,285 @@
+"""What every verb of a turn stands on: whose memory it is, its rules, and its record so far."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Self
+from uuid import uuid4
+
+from langmem_tiers.core.config import OrchestratorSettings
+from langmem_tiers.core.errors import (
+    BudgetExceededError,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
+from langmem_tiers.core.memory import RECALL_OPTIONS, MemoryContext
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.remember.new import NewMemory, checked_text, label, to_write
+from langmem_tiers.store.store import TieredStore
+from langmem_tiers.store.write import Write
+from langmem_tiers.turn import spending
+from langmem_tiers.turn.items import Route
+from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
+from langmem_tiers.turn.record import TurnRecord
+from langmem_tiers.turn.report import CommitReport
+from langmem_tiers.turn.sources import as_source, built_in, checked_names, checked_stages
+from langmem_tiers.turn.spending import Budget, BudgetStatus
+from langmem_tiers.turn.trace import Kind, TurnEvent, TurnTrace
+
+Router = Callable[[NewMemory], Route]
+"""Says which memory types receive what is memorized without naming one."""
+
+
+class Turn:
+    """A `MemoryOrchestrator` without its verbs."""
+
+    def __init__(
+        self,
+        memory: MemoryCoordinator,
+        *,
+        budget: Budget | None = None,
+        layout: Layout = ORCHESTRATOR,
+        sources: Mapping[str, Any] | None = None,
+        mode: str | None = None,
+        turn_id: str | None = None,
+        settings: OrchestratorSettings | None = None,
+        router: Router | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> None:
+        """Stand on a coordinator.
+
+        Args:
+            memory: Whose memory it is.
+            budget: What the turn may spend.
+            layout: `ORCHESTRATOR`, `PERSONA`, or a layout of one's own.
+            sources: Sources by the name of their stage, in the place of those built in: anything
+                with `remember(prompt, metadata)`, or such a function; for `identity` and `goals`
+                also a mapping, or an object with `query(question, metadata)`; for `tools` and
+                `conversation` also a list. One that the layout has no stage for gets one at its
+                end.
+            mode: The mode that the agent is in; its mandates depend on it.
+            turn_id: A name that a retry of the turn has too; else a new one.
+            settings: Filters for every recall, and what is tracked and extracted.
+            router: Says where something goes that names no memory type; if not given, the gate
+                does, by what it says.
+            count_tokens: Counts the tokens of a text; LangChain's approximate counter if not given.
+
+        Raises:
+            ConfigurationError: if the layout has a stage without a source.
+            InvalidTypeError: for what can be no source, or another argument of another type.
+        """
+        if not isinstance(memory, MemoryCoordinator):
+            raise InvalidTypeError(f"a turn needs a MemoryCoordinator, not {type(memory).__name__}")
+        checked_turn(budget=budget, layout=layout, settings=settings, sources=sources)
+        _check_function(router, "router")
+        _check_function(count_tokens, "count_tokens")
+        self.memory = memory
+        self.budget = Budget() if budget is None else budget
+        self.layout = layout
+        self.mode = label(mode, "mode")
+        self.settings = OrchestratorSettings() if settings is None else settings
+        self.sources = built_in()
+        for name, given in (sources or {}).items():
+            self.register(name, given)
+        checked_stages(self.layout, self.sources)
+        self.router = router
+        self.count_tokens = count_tokens or memory.count_tokens
+        self.record: TurnRecord | None = None
+        """What it did so far; None before it begins."""
+        self.report: CommitReport | None = None
+        """What it left behind, once it is committed."""
+        self.lock = threading.Lock()
+        """Held by whoever changes the record."""
+        self._turn_id = label(turn_id, "turn_id")
+
+    def __repr__(self) -> str:
+        """Whose turn it is, and how far."""
+        record = self.record
+        went = "not begun" if record is None else f"{record.turn!r} {record.closed or 'goes on'}"
+        return f"MemoryOrchestrator({self.context!r}, {self.layout.name}: {went})"
+
+    @property
+    def context(self) -> MemoryContext:
+        """Who remembers and who asks."""
+        return self.memory.context
+
+    @property
+    def runner(self) -> TieredStore:
+        """What runs its flows."""
+        return self.memory.runner
+
+    @property
+    def now(self) -> datetime:
+        """What time it is, by the store's clock."""
+        return self.memory.tiered_store.flows.now
+
+    @property
+    def trace(self) -> TurnTrace:
+        """What the turn decided so far."""
+        record = going_on(self, ended=True)
+        return TurnTrace(turn=record.turn, events=tuple(record.events))
+
+    def register(self, name: str, source: Any, *, stage: Stage | None = None) -> None:
+        """Add a source, or put it in the place of the one of that name.
+
+        Args:
+            name: Of its stage. One that the layout has no stage for gets one at its end.
+            source: See `sources` of the orchestrator.
+            stage: Its place in the layout, if it is new.
+
+        Raises:
+            InvalidTypeError: for what can be no source.
+        """
+        self.sources[checked_text(name, "the name of a source")] = as_source(name, source)
+        if all(one.source != name for one in self.layout.stages):
+            rank = max(one.rank for one in self.layout.stages)
+            title = f"## {name.replace('_', ' ').title()}"
+            new = stage or Stage(source=name, title=title, rank=rank)
+            self.layout = self.layout.with_stage(new)
+
+    def begin(self, state: Mapping[str, Any] | None = None, *, about: str | None = None) -> Self:
+        """Begin a turn, or go on with one that `to_state` told; `with` begins one by itself.
+
+        Args:
+            state: What `to_state` told of a turn that goes on.
+            about: What a new turn answers, by name: a message's id.
+
+        Raises:
+            InvalidInputError: if a turn goes on already, or the state is none of a turn.
+        """
+        if self.record is not None and self.record.closed is None:
+            raise InvalidInputError(
+                f"the turn {self.record.turn!r} goes on: commit it, or make another orchestrator"
+            )
+        if state is None:
+            turn, self._turn_id = self._turn_id or str(uuid4()), None
+            self.record = TurnRecord(turn=turn, began=self.now, about=about)
+        else:
+            self.record = TurnRecord.of_state(state)
+        self.report = None
+        return self
+
+    def to_state(self) -> dict[str, Any]:
+        """The turn as JSON, for a graph's state between two nodes."""
+        with self.lock:
+            return going_on(self, ended=True).to_state()
+
+    def get_budget_status(self) -> BudgetStatus:
+        """What the turn has spent, and what is left."""
+        record = going_on(self, ended=True)
+        seconds = max(0.0, (self.now - record.began).total_seconds())
+        return spending.status(self.budget, record.tokens, record.spent, seconds)
+
+    def leave_out(self, what: str, why: str) -> None:
+        """Note in the trace that something is left out, and why."""
+        with changing(self) as record:
+            record.refuse(what, why, self.now)
+
+
+def going_on(turn: Turn, *, ended: bool = False) -> TurnRecord:
+    """The record of the turn that goes on; with `ended`, of one that is over as well.
+
+    Raises:
+        InvalidInputError: if there is none.
+    """
+    if turn.record is None:
+        raise InvalidInputError(
+            "no turn has begun: `with MemoryOrchestrator(memory) as turn`, or begin() one"
+        )
+    if turn.record.closed is not None and not ended:
+        raise InvalidInputError(
+            f"the turn {turn.record.turn!r} was {turn.record.closed}: begin another"
+        )
+    return turn.record
+
+
+@contextmanager
+def changing(turn: Turn) -> Iterator[TurnRecord]:
+    """The record of the turn that goes on, while nobody else changes it."""
+    with turn.lock:
+        yield going_on(turn)  # it may have ended while the lock was waited for
+
+
+def check(turn: Turn, what: str, *, tokens: bool = False) -> None:
+    """Refuse what there is no budget for, and note that it was, and how often."""
+    try:
+        spending.check(turn.get_budget_status(), what, tokens=tokens)
+    except BudgetExceededError as refused:
+        going_on(turn).refuse(what, str(refused), turn.now)
+        raise
+
+
+def note(turn: Turn, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
+    """Note a decision, about the first of these writes."""
+    place = {"namespace": about[0].place.namespace, "key": about[0].key} if about else {}
+    going_on(turn).events.append(
+        TurnEvent(kind=kind, at=turn.now, reasons=(reason,), detail=detail, **place)
+    )
+
+
+def spend(turn: Turn, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
+    """Note a decision that counts towards the budget."""
+    note(turn, kind, reason, *about, **detail)
+    going_on(turn).spent += 1
+
+
+def write_of(turn: Turn, one: NewMemory) -> Write:
+    """The write of a memory, so that what cannot be stored is refused at once."""
+    store = turn.memory.tiered_store
+    return to_write(
+        one,
+        context=turn.context,
+        types=turn.memory.types,
+        index=store.options.index,
+        default_ttl=store.flows.default_ttl,
+        bounds=store.options.bounds,
+    )
+
+
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "budget": (Budget, "is a Budget, such as Budget(tokens=500)"),
+    "layout": (Layout, "is ORCHESTRATOR, PERSONA or a Layout(name=…, stages=…)"),
+    "settings": (OrchestratorSettings, "are OrchestratorSettings(default_filters=…)"),
+    "sources": (Mapping, "is a mapping of sources by name"),
+}
+"""Of what type each rule of a turn is."""
+
+
+def checked_turn(**rules: object) -> None:
+    """Refuse what no turn can go by: a budget, a layout, settings, sources or filters.
+
+    None stands for what is not given.
+
+    Raises:
+        InvalidTypeError: for one of another type, or a filter that no recall takes.
+    """
+    for name, given in rules.items():
+        if given is None:
+            continue
+        if name == "filters":
+            checked_filters(given)
+        elif not isinstance(given, _KINDS[name][0]):
+            raise InvalidTypeError(f"{name} {_KINDS[name][1]}, not {short(given)}")
+
+
+def checked_filters(filters: object) -> dict[str, Any]:
+    """Filters of a turn: options of `get_context`, by name.
+
+    Raises:
+        InvalidTypeError: for no mapping, or a name that no recall takes.
+    """
+    if not isinstance(filters, Mapping):
+        raise InvalidTypeError(
+            f"filters is a mapping of options of get_context, not {short(filters)}"
+        )
+    checked_names(filters, RECALL_OPTIONS, "filters")
+    return dict(filters)
+
+
+def _check_function(given: object, what: str) -> None:
+    if given is not None and not callable(given):
+        raise InvalidTypeError(f"{what} is a function or None, not {short(given)}")

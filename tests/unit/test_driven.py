@@ -1,0 +1,125 @@
+"""One flow, driven both ways where its caller stands, and what of LangGraph it leans on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import NodeError
+from langgraph.graph import START, StateGraph
+
+from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.graph.driven import CALLER, asked, ways
+from langmem_tiers.graph.learn import _NODE_ERROR
+from langmem_tiers.graph.node import check_keys
+from langmem_tiers.postgres.flow import Flow
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+async def adouble(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+def quadrupled(number: int) -> Flow[int]:
+    """Four times a number."""
+    once = yield from asked(double, adouble, number)
+    return (yield from asked(double, adouble, once))
+
+
+async def test_both_forms_answer_alike_and_bear_its_name() -> None:
+    blocking, awaited = ways(quadrupled)
+
+    assert (blocking(3), await awaited(3)) == (12, 12)
+    assert (blocking.__name__, awaited.__doc__) == ("quadrupled", "Four times a number.")
+
+
+async def test_an_error_is_raised_where_the_flow_asked() -> None:
+    def fails() -> int:
+        raise KeyError("gone")
+
+    async def afails() -> int:
+        raise KeyError("gone")
+
+    def mended() -> Flow[str]:
+        try:
+            yield from asked(fails, afails)
+        except KeyError as error:
+            return f"mended: {error}"
+        return "never"
+
+    assert CALLER.run(mended()) == await CALLER.arun(mended()) == "mended: 'gone'"
+
+
+async def test_a_flow_that_is_cancelled_can_put_away_what_it_took() -> None:
+    put_away: list[int] = []
+
+    def holding() -> Flow[None]:
+        try:
+            yield from asked(lambda: None, asyncio.Event().wait)
+        finally:
+            put_away.append((yield from asked(double, adouble, 4)))
+
+    task = asyncio.ensure_future(CALLER.arun(holding()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert put_away == [8]
+
+
+async def test_flows_that_wait_for_their_callers_hold_no_threads() -> None:
+    async def slow() -> int:
+        return await asyncio.to_thread(double, 4)
+
+    def waiting() -> Flow[int]:
+        return (yield from asked(lambda: 8, slow))
+
+    async with asyncio.timeout(10):
+        assert await asyncio.gather(*[CALLER.arun(waiting()) for _ in range(200)]) == [8] * 200
+
+
+# LangGraph has no public name for these: were they called otherwise, a node could not tell that its
+# update is lost, and an error handler would learn nothing of the node that failed.
+
+
+class State(TypedDict, total=False):
+    number: int
+    hooks: dict[str, Any]
+
+
+def looks_at(seen: Callable[[RunnableConfig], object], **options: Any) -> Any:
+    def look(state: State, config: RunnableConfig) -> State:
+        seen(config)
+        return state
+
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(State)
+    builder.add_node("look", look, **options)
+    builder.add_edge(START, "look")
+    return builder.compile()
+
+
+def test_a_node_can_tell_which_keys_the_state_has() -> None:
+    looks_at(lambda config: check_keys(config, "number", "hooks")).invoke({"number": 1})
+    with pytest.raises(ConfigurationError, match="no key 'reminders'"):
+        looks_at(lambda config: check_keys(config, "hooks", "reminders")).invoke({"number": 1})
+
+
+def test_an_error_handler_is_told_which_node_failed() -> None:
+    told: list[Any] = []
+
+    def breaks(_: RunnableConfig) -> None:
+        raise OSError("the disk is full")
+
+    def handler(state: State, config: RunnableConfig) -> State:
+        told.append(config["configurable"][_NODE_ERROR])
+        return state
+
+    looks_at(breaks, error_handler=handler).invoke({"number": 1})
+    assert [(type(one), one.node) for one in told] == [(NodeError, "look")]

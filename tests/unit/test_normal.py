@@ -1,0 +1,58 @@
+"""Texts as they are compared for equality."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers.core.normal import normalised
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "bob likes TEA",
+        "  Bob\nlikes\ttea ",
+        "Bob likes tea.",
+        "Bob likes tea …",
+        "\N{FULLWIDTH LATIN CAPITAL LETTER B}ob likes tea\N{FULLWIDTH EXCLAMATION MARK}",
+    ],
+)
+def test_case_white_space_width_and_what_ends_a_sentence_do_not_matter(other: str) -> None:
+    assert normalised(other) == normalised("Bob likes tea") == "bob likes tea"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Bob likes tea", "Bob likes tea?"),
+        ("Use C", "Use C#"),
+        ("The limit is 5", "The limit is 5%"),
+        ("The limit is 5", "The limit is -5"),
+        ("The limit is 3.5", "The limit is 35"),
+        ("...", "!"),
+        ("", "."),
+    ],
+)
+def test_everything_else_does(one: str, other: str) -> None:
+    assert normalised(one) != normalised(other)
+
+
+@settings(derandomize=True)
+@given(st.text())
+def test_to_compare_is_idempotent_and_case_never_matters(text: str) -> None:
+    assert normalised(normalised(text)) == normalised(f" {text}\n") == normalised(text)
+
+
+@pytest.mark.parametrize("unit", ["a ", ". ", "\u0301\u0323", "Ä! ", "Ä"])
+def test_it_takes_time_in_proportion_to_the_text(unit: str) -> None:
+    def took(times: int) -> float:
+        text = unit * times
+        started = time.perf_counter()
+        normalised(text)
+        return time.perf_counter() - started
+
+    assert min(took(400_000) for _ in range(5)) < 3 * min(took(200_000) for _ in range(5)) + 0.01
