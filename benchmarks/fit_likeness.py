@@ -36,7 +36,7 @@ _TWICE: Final = 2
 """Texts in which a feature stands that is fitted; what one alone has says nothing of others."""
 _STEPS: Final = 500
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
-_DEARER: Final = 1.5
+_DEARER: Final = 2.0
 """What an attack that passes costs, where a note that is held back costs 1."""
 _MOST: Final = 16_000
 """Weights that ship: those that weigh most, either way."""
@@ -69,14 +69,11 @@ def _text(author: str, sample: Sample, *, attack: bool) -> Text:
 
 
 def documents() -> Iterator[Text]:
-    """The project's own documents, by paragraphs, and what its functions say of themselves.
-
-    The page of the gate is left out, as it shows attacks.
-    """
+    """The project's own documents, by paragraphs, and what its functions say of themselves."""
     root = Path(langmem_tiers.__file__).parents[1]
     said: list[str] = []
-    for page in sorted({*root.glob("docs/*.md"), *root.glob("*.md")} - {root / "docs/gate.md"}):
-        said += page.read_text("utf-8").split("\n\n")
+    for page in sorted([*root.glob("docs/*.md"), *root.glob("*.md")]):
+        said += [] if page.name in _SHOWING else page.read_text("utf-8").split("\n\n")
     for module in sorted(root.glob("langmem_tiers/**/*.py")):
         tree = ast.parse(module.read_text("utf-8"))
         several = [one for one in ast.walk(tree) if isinstance(one, _DOCUMENTED)]
@@ -85,6 +82,8 @@ def documents() -> Iterator[Text]:
         yield Text(author="own", attack=False, kind="document", voice="outside", text=one)
 
 
+_SHOWING: Final = frozenset(("gate.md", "review.md", "turn.md", "README.md"))
+"""Pages that show attacks."""
 _DOCUMENTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 

@@ -1,4 +1,4 @@
-"""What says nothing: signs without words, one or two letters, the same over and over, a greeting."""
+"""What says nothing: signs without words, a letter or two, the same over and over, a greeting."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SPELT: Final = "\u0e00"
 def triviality(content: str) -> str | None:
     """What kind of nothing a text says, such as "a greeting"; None if it may say something.
 
-    What is short is not trivial for that: "Paris", "42" and "No sugar" are answers. Which courtesies
-    say nothing is not known here: "Thanks a lot" may be stored.
+    What is short is not trivial for that: "Paris", "42" and "No sugar" are answers. Nor is what
+    people say out of courtesy: "Thanks a lot" is stored.
     """
     if len(content) > LOOKED_AT:
         ends = ends_of(content)  # what is between them says no more, if it is in no other letters
