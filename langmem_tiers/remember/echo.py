@@ -16,9 +16,9 @@ from langmem_tiers.core.reading import listed, spaced
 from langmem_tiers.remember.candidate import Known
 
 _TAG: Final = re.compile(r"</?[a-z_]+(?: [a-z_]+=\"[^\"<]*\")*>")
-_SENTENCE: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
-_TOKEN: Final = re.compile(r"(?<!\w)-(?=\d)|\w+(?:['.]\w+)*|[^\w\s]")
-_MEANT: Final = frozenset("-%#&@/")
+_SENTENCE: Final = re.compile("(?<=[.!?])\\s+|(?<=[\u3002\uff01\uff1f])|\\n+")
+_TOKEN: Final = re.compile(r"(?:(?<!\w)-(?=\d))?\w+(?:['.]\w+)*[+#]*|[^\w\s]")
+_MEANT: Final = "%&"
 """Punctuation without which a text says something else."""
 _NEGATIONS: Final = listed(
     "not no never none nobody nothing nor without cannot nicht kein nie ohne pas jamais sans nunca "
@@ -27,7 +27,9 @@ _NEGATIONS: Final = listed(
 _FRAME: Final = 6
 """Words that may stand before what is repeated: "As I recall, …"."""
 _UNIT: Final = 3
-"""Words of a sentence that counts wherever it stands."""
+"""Words from which a sentence counts wherever it stands."""
+_LONGEST: Final = 200
+"""Words up to which it does."""
 
 Words = tuple[str, ...]
 
@@ -57,12 +59,13 @@ def copy_of(content: str, stored: Sequence[Known]) -> Echo | None:
 
 
 def _told_by(content: str, known: Sequence[Known], kind: str) -> Echo | None:
-    said = _folded(_tokens(content)) if known else ()
+    written = _tokens(content) if known else ()
+    said = _folded(written)
     for one in known:
         if one.content.strip() == content.strip() or (said and said == _whole(one.content)):
             return Echo(one, kind)
     shelf = _shelf(tuple(one.content for one in known))
-    place = _first_told(_tokens(content), said, shelf)
+    place = _first_told(written, said, shelf)
     return None if place is None else Echo(known[place], kind)
 
 
@@ -83,11 +86,12 @@ def _first_told(written: Words, said: Words, shelf: _Shelf) -> int | None:
 
 
 def _sentence_at(said: Words, at: int, shelf: _Shelf) -> tuple[int, int] | None:
-    """The length of the known sentence that stands here, and its text; None if there is none."""
-    several = shelf.get(said[at : at + _UNIT], ())
-    return next(
-        ((len(one), text) for one, text in several if said[at : at + len(one)] == one), None
-    )
+    """The length of the longest known sentence that stands here, and its text, if there is one."""
+    for length in shelf.lengths.get(said[at : at + _UNIT], ()):
+        text = shelf.texts.get(said[at : at + length])
+        if text is not None:
+            return length, text
+    return None
 
 
 def _frames(words: Words) -> bool:
@@ -105,7 +109,7 @@ def _frames(words: Words) -> bool:
 def _tokens(text: str) -> Words:
     """The words and what else means something, as they are written."""
     found = _TOKEN.findall(_TAG.sub("\n", spaced(text)))
-    return tuple(one for one in found if one in _MEANT or category(one[0])[0] != "P")
+    return tuple(one for one in found if len(one) > 1 or one in _MEANT or category(one)[0] != "P")
 
 
 def _folded(words: Words) -> Words:
@@ -117,23 +121,28 @@ def _whole(text: str) -> Words:
     return _folded(_tokens(text))
 
 
-_Shelf = dict[Words, list[tuple[Words, int]]]
-"""By its first words, each sentence of the known texts and the place of its text; long ones first."""
+class _Shelf(NamedTuple):
+    """The sentences of known texts: in which text each stands first, and how long they are."""
+
+    texts: dict[Words, int]
+    lengths: dict[Words, list[int]]
+    """By their first words, the longest first."""
 
 
 @lru_cache(maxsize=16)
 def _shelf(texts: tuple[str, ...]) -> _Shelf:
-    shelf: _Shelf = {}
+    places: dict[Words, int] = {}
     for place, text in enumerate(texts):
         for one in _sentences(text):
-            shelf.setdefault(one[:_UNIT], []).append((one, place))
-    for several in shelf.values():
-        several.sort(key=lambda each: -len(each[0]))
-    return shelf
+            places.setdefault(one, place)
+    lengths: dict[Words, set[int]] = {}
+    for one in places:
+        lengths.setdefault(one[:_UNIT], set()).add(len(one))
+    return _Shelf(places, {one: sorted(some, reverse=True) for one, some in lengths.items()})
 
 
 def _sentences(text: str) -> Iterator[Words]:
     for one in _SENTENCE.split(_TAG.sub("\n", text)):
-        words = _whole(one)
-        if len(words) >= _UNIT:
+        words = _folded(_tokens(one))
+        if _UNIT <= len(words) <= _LONGEST:
             yield words

@@ -49,7 +49,7 @@ async def test_a_panel_of_ones_own_decides_by_its_mean(call: Caller, url: str) -
 
 
 async def test_of_several_what_is_refused_leaves_the_others_be(call: Caller) -> None:
-    results = await call("store_many", ["ok", FACT, "Thanks!", "Anna likes tea."])
+    results = await call("store_many", ["ok", FACT, "Hello!", "Anna likes tea."])
     assert [one.stored for one in results] == [False, True, False, True]
     found = await call("get_context", "", limit=10)
     assert {one.content for one in found} == {FACT, "Anna likes tea."}

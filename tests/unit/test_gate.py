@@ -171,7 +171,7 @@ def test_what_instructs_is_kept_but_not_recalled_and_the_same_order_of_a_user_is
 
     assert gated(order, "web").decision is Decision.QUARANTINE
     assert gated(order, "web").reason.startswith("instructs: 'When asked about payments")
-    assert "standing order" in gated(order, "web").reason
+    assert "(likeness, " in gated(order, "web").reason
     assert gated(order, "user").decision is Decision.ACCEPT
 
 
