@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import consolidation_measure as measure
-from benchmarks import consolidation_report
-from benchmarks.consolidation_results import Results, bars
-from benchmarks.results import environment
+from benchmarks.consolidation_report import Results, report
+from benchmarks.databases import environment
+from benchmarks.tables import Json, Markdown, Quick, progress
 from langmem_tiers import EmbeddedPostgres
 
 
@@ -49,25 +46,13 @@ QUICK = Size(
 BESIDE_TENANTS = 4
 
 
-def main(
-    *,
-    quick: Annotated[bool, typer.Option(help="A sample of everything.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure.")] = None,
-    markdown: Annotated[bool, typer.Option(help="Print the tables as Markdown.")] = False,
-) -> None:
+def main(*, quick: Quick = False, json_file: Json = None, markdown: Markdown = False) -> None:
     """Measure what cycles of consolidation find and cost, in one run."""
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         with EmbeddedPostgres(folder / "server") as server:
             results = run(server.url, folder / "archive", QUICK if quick else FULL)
-    if markdown:
-        print(consolidation_report.markdown(results))
-    else:
-        consolidation_report.show(results, Console(width=160))
-    if json_file is not None:
-        json_file.write_text(json.dumps(results.as_json(), indent=1), encoding="utf-8")
-    missed = sum(one.passed is False for one in bars(results))
-    Console(stderr=True).print(f"{missed} bars missed")
+    report(results).write(markdown=markdown, json_file=json_file)
 
 
 def run(server_url: str, folder: Path, size: Size) -> Results:
@@ -75,7 +60,7 @@ def run(server_url: str, folder: Path, size: Size) -> Results:
     started = time.monotonic()
     results = Results(environment(server_url))
     steps = len(size.many) + size.cycles + len(size.one) + size.rounds + 3
-    with _bar() as bar:
+    with progress() as bar:
         task = bar.add_task("many tenants", total=steps)
 
         def advance() -> None:
@@ -97,15 +82,6 @@ def run(server_url: str, folder: Path, size: Size) -> Results:
         results.years = list(measure.years(server_url, folder, *size.year, advance))
     results.seconds = time.monotonic() - started
     return results
-
-
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    )
 
 
 if __name__ == "__main__":

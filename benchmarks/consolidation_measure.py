@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from multiprocessing.synchronize import Event as Flag
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +16,12 @@ from typing import Any, NamedTuple
 import psycopg
 from langchain_core.runnables import RunnableConfig
 
-from benchmarks.consolidation_results import Cost, Costs, Recalls
-from benchmarks.consolidation_results import Year as LivedYear
+from benchmarks.consolidation_report import Cost, Costs, Recalls
+from benchmarks.consolidation_report import Year as LivedYear
 from benchmarks.databases import create
+from benchmarks.listening import Statements
 from benchmarks.ruling import Ruling
-from benchmarks.statements import Statements
+from benchmarks.timing import milliseconds
 from benchmarks.year import END, Event, Year
 from benchmarks.year_phrases import HELD_OUT
 from benchmarks.year_replay import Clock, Replay, open_year
@@ -160,11 +162,7 @@ def _timed(memory: MemoryCoordinator, texts: Sequence[str], at_work: Flag | None
     if at_work is not None:
         at_work.set()
     time.sleep(_SETTLE)  # the other process begins, or ends what it is at
-    times = []
-    for text in texts:
-        started = time.perf_counter()
-        memory.get_context(text)
-        times.append(1000 * (time.perf_counter() - started))
+    times = [milliseconds(partial(memory.get_context, text)) for text in texts]
     if at_work is not None:
         at_work.clear()
     return times

@@ -1,24 +1,113 @@
-"""The run's tables, for the terminal and as Markdown."""
+"""What a run of the benchmark of consolidation found: figures, bars and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from rich.console import Console
-from rich.table import Table
+from benchmarks.tables import Bar, Report, Sheet, facts
+from benchmarks.year_replay import Size
+from benchmarks.year_score import Score, Share
 
-from benchmarks.consolidation_results import (
-    Costs,
-    Recalls,
-    Results,
-    Year,
-    bars,
-    quantile,
-    slower,
-)
-from benchmarks.report import Sheet
-
+MERGED_RIGHTLY, BESIDE = 0.98, 1.5
+GROWTH = 1.5
+"""Times as long a memory may take among a hundred times as many; 1 is linear."""
 _MEGABYTE = 1_000_000
+
+
+class Cost(NamedTuple):
+    """What cycles of tenants of one size took."""
+
+    of: int
+    """Memories of a tenant."""
+    seconds: Sequence[float]
+    """Each cycle's."""
+    statements: int
+    """Of all of them."""
+
+    @property
+    def milliseconds(self) -> float:
+        """A memory's, by the median cycle."""
+        return 1000 * statistics.median(self.seconds) / self.of
+
+
+class Costs(NamedTuple):
+    """The first cycle, which has everything to look at, and one that has nothing new."""
+
+    stored: int
+    """Memories of all tenants."""
+    first: Cost
+    idle: Cost
+
+
+class Recalls(NamedTuple):
+    """Milliseconds of each recall, while nothing else is done and while a cycle is at work."""
+
+    alone: Sequence[float]
+    beside: Sequence[float]
+    cycles: int
+    """Batches that the other process judged or changed meanwhile."""
+
+    def slower(self, share: float) -> float:
+        """How many times as long recalls take beside a cycle."""
+        return quantile(self.beside, share) / quantile(self.alone, share)
+
+
+class Year(NamedTuple):
+    """A year that was lived through."""
+
+    name: str
+    memories: int
+    cycles: int
+    seconds: float
+    statements: int
+    score: Score
+    proposals: Sequence[Share]
+    """Of what nobody judged: how much that is proposed as the same is, of how much that is; then of
+    what changed."""
+    sizes: Sequence[Size]
+
+
+@dataclass(slots=True)
+class Results:
+    """Everything that was measured."""
+
+    environment: Mapping[str, str]
+    many: list[Costs] = field(default_factory=list)
+    """Ever more tenants of one size."""
+    one: list[Costs] = field(default_factory=list)
+    """Ever larger tenants."""
+    recalls: Recalls | None = None
+    years: list[Year] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which such a share lies."""
+    return statistics.quantiles(values, n=100, method="inclusive")[round(100 * share) - 1]
+
+
+def report(results: Results) -> Report:
+    """All that is printed."""
+    foot = f"All is seeded; {facts(results.environment, results.seconds)}"
+    return Report(list(sheets(results)), list(bars(results)), foot)
+
+
+def bars(results: Results) -> Iterator[Bar]:
+    """What was asked for, and whether it was found."""
+    for one in results.years:
+        score = one.score
+        yield Bar(f"{one.name}: precision of merges", ">=", MERGED_RIGHTLY, score.precision.value)
+        yield Bar(f"{one.name}: superseded, and true", "=", 0, float(len(score.collateral)))
+    if len(results.many) > 1:
+        least, most = results.many[0], results.many[-1]
+        claim = f"time of a memory among {most.stored:,} over {least.stored:,}"
+        yield Bar(claim, "<=", GROWTH, most.first.milliseconds / least.first.milliseconds)
+    for share in (0.5, 0.95) if results.recalls else ():
+        claim = f"recall beside a cycle over recall alone, p{share * 100:.0f}"
+        yield Bar(claim, "<=", BESIDE, results.recalls and results.recalls.slower(share))
 
 
 def sheets(results: Results) -> Iterator[Sheet]:
@@ -33,29 +122,6 @@ def sheets(results: Results) -> Iterator[Sheet]:
         yield _years(results.years)
         yield _proposals(results.years)
         yield _sizes(results.years)
-    yield Sheet("Bars", ("claim", "wanted", "measured", ""), [one.row for one in bars(results)])
-
-
-def show(results: Results, console: Console) -> None:
-    """Print every table."""
-    for sheet in sheets(results):
-        table = Table(title=sheet.title, title_justify="left")
-        for number, name in enumerate(sheet.columns):
-            table.add_column(name, justify="left" if number == 0 else "right")
-        for row in sheet.rows:
-            table.add_row(*row, style="red" if "MISS" in row else None)
-        console.print(table)
-    console.print(_foot(results), highlight=False, markup=False)
-
-
-def markdown(results: Results) -> str:
-    """Every table as Markdown."""
-    parts = []
-    for sheet in sheets(results):
-        lines = [sheet.columns, ["---", *["---:"] * (len(sheet.columns) - 1)], *sheet.rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        parts.append(f"**{sheet.title}**\n\n{table}")
-    return "\n\n".join([*parts, _foot(results)])
 
 
 def _costs(title: str, several: Sequence[Costs]) -> Sheet:
@@ -73,7 +139,7 @@ def _costs(title: str, several: Sequence[Costs]) -> Sheet:
             f"{1000 / one.first.milliseconds:,.0f}",
             f"{one.first.milliseconds:.2f}",
             f"{one.first.milliseconds / base:.2f}x",
-            f"{one.first.statements_each:.2f}",
+            f"{one.first.statements / (one.first.of * len(one.first.seconds)):.2f}",
             f"{one.idle.milliseconds * one.idle.of:.0f}",
             f"{one.idle.statements / len(one.idle.seconds):.0f}",
         )
@@ -88,7 +154,7 @@ def _recalls(recalls: Recalls) -> Sheet:
             f"p{share * 100:.0f}",
             f"{quantile(recalls.alone, share):.1f}",
             f"{quantile(recalls.beside, share):.1f}",
-            f"{slower(recalls, share):.2f}x",
+            f"{recalls.slower(share):.2f}x",
         )
         for share in (0.5, 0.95)
     ]
@@ -147,8 +213,3 @@ def _sizes(several: Sequence[Year]) -> Sheet:
         for number, both in enumerate(zip(*(one.sizes for one in several), strict=False), 1)
     ]
     return Sheet("What a year leaves in the database", columns, rows)
-
-
-def _foot(results: Results) -> str:
-    facts = ", ".join(f"{name} {what}" for name, what in results.environment.items())
-    return f"All is seeded; {facts}; {results.seconds:.0f} s in all."

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 
 from benchmarks.context_contenders import (
     CALIBRATED,
     Coordinators,
-    Overheard,
     RawRecall,
     raw_recall,
 )
 from benchmarks.context_data import Question, Talks
 from benchmarks.context_databases import Databases, options
+from benchmarks.listening import Overheard
 from benchmarks.raw import LIMIT
+from benchmarks.timing import milliseconds
 from langmem_tiers import TieredStore
 from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection
@@ -67,9 +67,9 @@ class _Taken:
     def of(self, question: Question) -> Iterator[tuple[str, float]]:
         """Each part and its milliseconds."""
         self._raw.ask(question)  # whoever asks first finds less in the caches
-        statement = _timed(lambda: self._raw.execute(question))
-        decode = _timed(self._raw.fetch)
-        whole = _timed(lambda: self._ours.ask(question, profile=CALIBRATED))
+        statement = milliseconds(lambda: self._raw.execute(question))
+        decode = milliseconds(self._raw.fetch)
+        whole = milliseconds(lambda: self._ours.ask(question, profile=CALIBRATED))
         self._listening.ask(question, profile=CALIBRATED)
         performed = 1000 * self._overheard.seconds
         python = dict(_python(question.text, self._overheard))
@@ -85,9 +85,9 @@ def _python(text: str, overheard: Overheard) -> Iterator[tuple[str, float]]:
     now, weights = datetime.now(UTC), shipped()
     rows, pool = overheard.rows, overheard.call.params["pool"]
     question = read_question(text, now)
-    yield READ, _timed(lambda: read_rows(rows, Distance.COSINE))
+    yield READ, milliseconds(lambda: read_rows(rows, Distance.COSINE))
     found, scope = read_rows(rows, Distance.COSINE)
-    yield JUDGE, _timed(lambda: judge(found, question, scope, weights))
+    yield JUDGE, milliseconds(lambda: judge(found, question, scope, weights))
     judged = judge(found, question, scope, weights)
 
     pairs = sorted(zip(found, judged, strict=True), key=lambda pair: -pair[1].match)[:pool]
@@ -95,13 +95,7 @@ def _python(text: str, overheard: Overheard) -> Iterator[tuple[str, float]]:
     def memories() -> list[Recollection]:
         return [recollection(row, each.match, each.shares(weights)) for row, each in pairs]
 
-    yield BUILD, _timed(memories)
+    yield BUILD, milliseconds(memories)
     built, profile = memories(), profile_named(CALIBRATED)
     asked = Asked(now=now, project_id="project", query=text)
-    yield RANK, _timed(lambda: rank(built, profile, asked, LIMIT))
-
-
-def _timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return 1000 * (time.perf_counter() - began)
+    yield RANK, milliseconds(lambda: rank(built, profile, asked, LIMIT))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 from langgraph.store.postgres import PostgresStore
@@ -17,10 +16,11 @@ from pgvector.psycopg import register_vector
 from benchmarks import tuned
 from benchmarks.context_data import Question, Talks, context, tenant_name
 from benchmarks.context_databases import Databases, options, peer_index
+from benchmarks.listening import Overheard
 from benchmarks.raw import LIMIT, Accesses
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Row
 from langmem_tiers.postgres.pool import CONNECTION_SETTINGS
 from langmem_tiers.postgres.sql import Statement, statements
 from langmem_tiers.recall.candidates import Candidate
@@ -30,7 +30,6 @@ OURS, OURS_MATCH = f"get_context, {CALIBRATED}", f"get_context, {MATCH}"
 RAW, PEER = "raw SQL", "PostgresStore.search"
 PEER_FULL = "PostgresStore.search, set by hand"
 
-T = TypeVar("T")
 Ask = Callable[[Question], Sequence[Any]]
 
 _BY_HAND = "relaxed_order, ef_search 600"
@@ -38,32 +37,6 @@ _BY_HAND = "relaxed_order, ef_search 600"
 
 _ID = Candidate._fields.index("id")
 """The column of the statement that holds a memory's id."""
-
-
-class Overheard(TieredStore):
-    """A store that keeps the last recall statement, what it answered, and how long it took."""
-
-    call: Call
-    rows: Sequence[Row]
-    seconds: float
-
-    def run(self, flow: Flow[T]) -> T:
-        """Run a flow and listen."""
-        return super().run(self._listen(flow))
-
-    def _listen(self, flow: Flow[T]) -> Flow[T]:
-        answer: Any = None
-        while True:
-            try:
-                effect = flow.send(answer)
-            except StopIteration as done:
-                value: T = done.value
-                return value
-            began = time.perf_counter()
-            answer = yield effect
-            if isinstance(effect, Query) and effect.calls[-1].name.startswith("recall"):
-                self.seconds = time.perf_counter() - began
-                self.call, self.rows = effect.calls[-1], answer[-1]
 
 
 class Coordinators:

@@ -2,64 +2,24 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from langgraph.store.postgres import PostgresStore
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
 from benchmarks.context_data import DIMS, MADE, Talks, context, tenant_name
-from benchmarks.databases import VECTOR_INDEX, Report, create
-from langmem_tiers import EmbeddedPostgres, MemoryCoordinator, TieredStore
+from benchmarks.data import statements
+from benchmarks.databases import Report, create, filling
+from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.memory.asking import new_memories
 
 _BATCH = 250
 
-_COPY_TENANT = """
-WITH copied AS (
-    INSERT INTO memory.memories
-        (tenant, tier, id, namespace, key, value, lexemes, created_at, updated_at, expires_at,
-         ttl_minutes, session, turn, speaker, occurred_at)
-    SELECT %(tenant)s, m.tier, nextval('memory.memory_ids'), m.namespace, m.key, m.value,
-           ts_delete(m.lexemes, chr(1) || m.tenant)
-               || array_to_tsvector(ARRAY[chr(1) || %(tenant)s::text]),
-           m.created_at, m.updated_at, m.expires_at, m.ttl_minutes, m.session, m.turn, m.speaker,
-           m.occurred_at
-    FROM memory.memories m
-    WHERE m.tenant = %(source)s
-    ORDER BY m.id
-    RETURNING tenant, tier, id, namespace, key
-)
-INSERT INTO memory.vectors (tenant, tier, namespace, id, field, embedding)
-SELECT c.tenant, c.tier, c.namespace, c.id, v.field, v.embedding + %(shift)s::halfvec
-FROM copied c
-JOIN memory.memories m
-  ON m.tenant = %(source)s AND m.namespace = c.namespace AND m.key = c.key
-JOIN memory.vectors v
-  ON v.tenant = m.tenant AND v.tier = m.tier AND v.namespace = m.namespace AND v.id = m.id
-ORDER BY c.id
-"""
 
-_OF_PEER = (
-    (
-        """COPY (SELECT rtrim(m.tenant || '.' || m.namespace, '.'), m.key, m.value
-                 FROM memory.memories m ORDER BY m.id) TO STDOUT (FORMAT binary)""",
-        "COPY store (prefix, key, value) FROM STDIN (FORMAT binary)",
-    ),
-    (
-        """COPY (SELECT rtrim(m.tenant || '.' || m.namespace, '.'), m.key, v.field,
-                        v.embedding::vector
-                 FROM memory.memories m
-                 JOIN memory.vectors v ON v.tenant = m.tenant AND v.id = m.id AND v.tier = m.tier
-                 ORDER BY m.id) TO STDOUT (FORMAT binary)""",
-        "COPY store_vectors (prefix, key, field_name, embedding) FROM STDIN (FORMAT binary)",
-    ),
-)
+_SQL = statements("context")
+_OF_PEER = [(_SQL[f"give_{one}"], _SQL[f"take_{one}"]) for one in ("memories", "vectors")]
 """What is read from our database, and where it goes in the peer's."""
 
 
@@ -69,22 +29,6 @@ class Databases:
 
     tiers: str
     peer: str | None
-
-
-@contextmanager
-def server(url: str, buffers: str) -> Iterator[str]:
-    """A server of that name, or an embedded one with room for everything in its cache."""
-    if url:
-        yield url
-        return
-    with tempfile.TemporaryDirectory() as directory:
-        with (
-            EmbeddedPostgres(directory) as postgres,
-            psycopg.connect(postgres.url, autocommit=True) as conn,
-        ):
-            conn.execute(f"ALTER SYSTEM SET shared_buffers = '{buffers}'".encode())
-        with EmbeddedPostgres(directory) as postgres:
-            yield postgres.url
 
 
 def options(talks: Talks) -> dict[str, Any]:
@@ -112,14 +56,6 @@ def fill(server_url: str, talks: Talks, report: Report, *, with_peer: bool) -> D
     return Databases(tiers, peer)
 
 
-def drop(server_url: str, databases: Databases) -> None:
-    """Make room on the disk."""
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        for url in filter(None, (databases.tiers, databases.peer)):
-            name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
-            conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
-
-
 def _fill_tiers(url: str, talks: Talks, report: Report) -> None:
     """The tenants that are made by the package's own writes, the others as their copies."""
     with TieredStore.from_conn_string(url, **options(talks)) as store:
@@ -143,21 +79,13 @@ def _copy_tenants(url: str, talks: Talks, report: Report) -> None:
         for number in range(MADE, talks.tenants):
             shift = HalfVector(talks.shift(number))
             names = {"tenant": tenant_name(number), "source": tenant_name(number % MADE)}
-            conn.execute(_COPY_TENANT, {**names, "shift": shift})
+            conn.execute(_SQL["copy_tenant"], {**names, "shift": shift})
             report((number + 1) / talks.tenants)
 
 
 def _fill_peer(tiers: str, peer: str, talks: Talks) -> None:
-    """From our database into the tables that `setup` made; the index is built afterwards."""
-    with PostgresStore.from_conn_string(peer, index=peer_index(talks)) as store:
-        store.setup()
-    with psycopg.connect(tiers) as source, psycopg.connect(peer, autocommit=True) as target:
-        query = "SELECT indexdef FROM pg_indexes WHERE indexname = %s"
-        (definition,) = target.execute(query, (VECTOR_INDEX,)).fetchone() or ("",)
-        target.execute(f"DROP INDEX {VECTOR_INDEX}".encode())
+    with psycopg.connect(tiers) as source, filling(peer, peer_index(talks)) as target:
         for give, take in _OF_PEER:
             with source.cursor().copy(give) as given, target.cursor().copy(take) as taken:
                 for piece in given:
                     taken.write(piece)
-        target.execute("SET maintenance_work_mem = '1GB'")
-        target.execute(definition.encode())

@@ -5,15 +5,15 @@ from __future__ import annotations
 import gc
 import itertools
 import statistics
-import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from benchmarks.contenders import keys_of
 from benchmarks.context_contenders import RAW, Ask
 from benchmarks.context_data import Question
-from benchmarks.context_results import Found, Latency
+from benchmarks.context_report import Found, Latency
 from benchmarks.raw import LIMIT
-from benchmarks.timing import Effort, Timing
+from benchmarks.timing import Effort, Timing, milliseconds, p95
 
 _ASKED = 200
 _LEAST = 40
@@ -63,16 +63,9 @@ def _block_size(
 
 
 def _times(ask: Ask, questions: Sequence[Question]) -> list[float]:
-    """Milliseconds of each call."""
-    times = []
-    for question in questions:
-        began = time.perf_counter()
-        ask(question)
-        times.append(1000 * (time.perf_counter() - began))
-    return times
+    return [milliseconds(partial(ask, one)) for one in questions]
 
 
 def _latency(blocks: Sequence[Sequence[float]], size: int) -> Latency:
-    p50 = tuple(statistics.median(times) for times in blocks)
-    p95 = tuple(statistics.quantiles(times, n=20, method="inclusive")[-1] for times in blocks)
-    return Latency(Timing(p50, size), Timing(p95, size))
+    medians = tuple(map(statistics.median, blocks))
+    return Latency(Timing(medians, size), Timing(tuple(map(p95, blocks)), size))

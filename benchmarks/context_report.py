@@ -1,21 +1,94 @@
-"""The run's tables, for the terminal and as Markdown."""
+"""What a run of the benchmark of `get_context` found: figures, bars and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from rich.console import Console
-from rich.table import Table
+from dataclasses import dataclass, field
 
 from benchmarks.context_contenders import OURS, OURS_MATCH, PEER, PEER_FULL, RAW
-from benchmarks.context_results import Results, bars
-from benchmarks.report import Sheet
+from benchmarks.store_report import LARGE, MIDDLE
+from benchmarks.tables import Bar, Report, Sheet, facts, ratio_bar
 from benchmarks.timing import Timing
 
+LARGEST = 1_000_000
 CONTENDERS = (OURS, OURS_MATCH, RAW, PEER, PEER_FULL)
-
-_VERDICTS = {True: "pass", False: "MISS", None: "–"}
 _NONE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds a call: the median and the 95th percentile, block by block."""
+
+    p50: Timing
+    p95: Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the calls returned."""
+
+    full_pages: float
+    """Share of calls that returned ten memories."""
+    target: float
+    """Share of calls that returned the memory the question was made from."""
+
+
+@dataclass(slots=True)
+class SizeResult:
+    """Everything measured at one number of memories."""
+
+    size: int
+    latencies: dict[str, Latency] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
+    parts: dict[str, float] = field(default_factory=dict)
+    """Milliseconds of each part of a call, if they were taken."""
+
+    def ratio(self, slower: str, faster: str) -> float | None:
+        """How many times as long the one's median is as the other's, if both were measured."""
+        if slower not in self.latencies or faster not in self.latencies:
+            return None
+        return self.p50(slower) / self.p50(faster)
+
+    def p50(self, name: str) -> float:
+        return self.latencies[name].p50.milliseconds
+
+
+@dataclass(slots=True)
+class Results:
+    """A whole run."""
+
+    dims: int
+    environment: dict[str, str]
+    sizes: list[SizeResult] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def at(self, size: int) -> SizeResult | None:
+        """What was measured at that number of memories, if it was."""
+        return next((one for one in self.sizes if one.size == size), None)
+
+
+def report(results: Results) -> Report:
+    """All that is printed."""
+    foot = f"{results.dims} dimensions; {facts(results.environment, results.seconds)}"
+    return Report(list(sheets(results)), list(bars(results)), foot)
+
+
+def bars(results: Results) -> Iterator[Bar]:
+    """Every bar; those that a run does not reach have no figure."""
+    for name in (OURS, OURS_MATCH):
+        ratios = [ratio for at in results.sizes if (ratio := at.ratio(name, RAW))]
+        claim = f"{name}: times raw SQL, p50, at the worst size"
+        yield ratio_bar(claim, "<=", 1.5, max(ratios, default=None))
+    for name in (OURS, OURS_MATCH):
+        large = [at for at in results.sizes if at.size >= MIDDLE]
+        ratios = [ratio for at in large if (ratio := at.ratio(PEER, name))]
+        claim = f"{name}: faster than {PEER}, p50, at the worst size from {MIDDLE:,}"
+        yield ratio_bar(claim, ">=", 1, min(ratios, default=None))
+    small, largest, at = results.at(MIDDLE), results.at(LARGEST), results.at(LARGE)
+    growth = largest.p50(OURS) / small.p50(OURS) if small and largest else None
+    yield ratio_bar(f"{OURS}: p50 at {LARGEST:,} over that at {MIDDLE:,}", "<=", 3, growth)
+    slowest = at.latencies[OURS].p95.milliseconds if at else None
+    yield ratio_bar(f"{OURS}: p95 at {LARGE:,}", "<=", 50, slowest, " ms")
 
 
 def sheets(results: Results) -> Iterator[Sheet]:
@@ -23,83 +96,39 @@ def sheets(results: Results) -> Iterator[Sheet]:
     yield _speed(results, tail=False)
     yield _speed(results, tail=True)
     yield _ratios(results)
-    yield _found(results)
-    yield from _parts(results)
-    verdicts = [(bar.claim, bar.wanted, bar.found, _VERDICTS[bar.passed]) for bar in bars(results)]
-    yield Sheet("Bars", ("claim", "wanted", "measured", ""), verdicts)
-
-
-def show(results: Results, console: Console) -> None:
-    """Print every table."""
-    for sheet in sheets(results):
-        table = Table(title=sheet.title, title_justify="left")
-        for number, column in enumerate(sheet.columns):
-            table.add_column(column, justify="left" if number == 0 else "right")
-        for row in sheet.rows:
-            table.add_row(*row, style="red" if "MISS" in row else None)
-        console.print(table)
-    console.print(_environment(results))
-
-
-def markdown(results: Results) -> str:
-    """Every table as Markdown."""
-    parts = []
-    for sheet in sheets(results):
-        lines = [sheet.columns, ["---", *["---:"] * (len(sheet.columns) - 1)], *sheet.rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        parts.append(f"**{sheet.title}**\n\n{table}")
-    return "\n\n".join([*parts, _environment(results)])
-
-
-def _environment(results: Results) -> str:
-    facts = ", ".join(f"{name} {what}" for name, what in results.environment.items())
-    return f"{results.dims} dimensions; {facts}; {results.seconds:.0f} s in all."
-
-
-def _speed(results: Results, *, tail: bool) -> Sheet:
-    rows = []
-    for at in results.sizes:
-        measured = [at.latencies.get(name) for name in CONTENDERS]
-        shown = [_timing(one.p95 if tail else one.p50) if one else _NONE for one in measured]
-        rows.append((f"{at.size:,}", *shown))
-    title = f"{'p95' if tail else 'p50'}: ms a call, 1 client, median of blocks (quartiles)"
-    return Sheet(title, ("memories", *CONTENDERS), rows)
-
-
-def _ratios(results: Results) -> Sheet:
-    compared = ((OURS, RAW), (OURS_MATCH, RAW), (PEER, OURS), (PEER_FULL, OURS))
-    rows = []
-    for at in results.sizes:
-        ratios = [at.ratio(slower, faster) for slower, faster in compared]
-        shown = [_NONE if one is None else f"{one:.2f}x" for one in ratios]
-        rows.append((f"{at.size:,}", *shown))
-    columns = (
-        "memories",
-        "calibrated, times raw",
-        "match, times raw",
-        "calibrated, faster than peer",
-        "calibrated, faster than peer set by hand",
-    )
-    return Sheet("Ratios of p50", columns, rows)
-
-
-def _found(results: Results) -> Sheet:
     rows = [
         (f"{at.size:,}", name, f"{found.full_pages:.3f}", f"{found.target:.3f}")
         for at in results.sizes
         for name, found in at.found.items()
     ]
     columns = ("memories", "", "full pages", "finds the memory meant")
-    return Sheet("What the calls return (limit 10)", columns, rows)
-
-
-def _parts(results: Results) -> Iterator[Sheet]:
+    yield Sheet("What the calls return (limit 10)", columns, rows)
     for at in results.sizes:
-        if at.parts:
-            rows = [(name, f"{took:.3f}") for name, took in at.parts.items()]
-            title = f"Where the time of {OURS} goes at {at.size:,} memories: medians of each part"
-            yield Sheet(title, ("part", "ms"), rows)
+        parts = [(name, f"{took:.3f}") for name, took in at.parts.items()]
+        title = f"Where the time of {OURS} goes at {at.size:,} memories: medians of each part"
+        yield from [Sheet(title, ("part", "ms"), parts)] if parts else ()
 
 
-def _timing(timing: Timing) -> str:
-    return f"{timing.milliseconds:.3g} ({timing.low:.3g}–{timing.high:.3g})"
+def _speed(results: Results, *, tail: bool) -> Sheet:
+    rows = []
+    for at in results.sizes:
+        measured = [at.latencies.get(name) for name in CONTENDERS]
+        shown = [str(one.p95 if tail else one.p50) if one else _NONE for one in measured]
+        rows.append((f"{at.size:,}", *shown))
+    title = f"{'p95' if tail else 'p50'}: ms a call, 1 client, median of blocks (quartiles)"
+    return Sheet(title, ("memories", *CONTENDERS), rows)
+
+
+def _ratios(results: Results) -> Sheet:
+    compared = {
+        "calibrated, times raw": (OURS, RAW),
+        "match, times raw": (OURS_MATCH, RAW),
+        "calibrated, faster than peer": (PEER, OURS),
+        "calibrated, faster than peer set by hand": (PEER_FULL, OURS),
+    }
+    rows = []
+    for at in results.sizes:
+        ratios = [at.ratio(slower, faster) for slower, faster in compared.values()]
+        shown = [_NONE if one is None else f"{one:.2f}x" for one in ratios]
+        rows.append((f"{at.size:,}", *shown))
+    return Sheet("Ratios of p50", ("memories", *compared), rows)

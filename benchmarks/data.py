@@ -1,8 +1,9 @@
-"""What the benchmarks are made of: records below `data/`, one a line (see its README.md)."""
+"""What the benchmarks are made of: records and statements below `data/` (see its README.md)."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -24,3 +25,11 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _frozen(one) for name, one in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+@cache
+def statements(name: str) -> Mapping[str, bytes]:
+    """The statements of a file of `data/sql/`, by the names that stand above them."""
+    text = (FOLDER / f"sql/{name}.sql").read_text("utf-8")
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
+    return {name: one.strip().encode() for name, one in zip(parts[::2], parts[1::2], strict=True)}

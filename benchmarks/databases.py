@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import psycopg
@@ -12,23 +17,18 @@ from langgraph.store.base import PutOp
 from langgraph.store.postgres import PostgresStore
 from pgvector import Vector
 from pgvector.psycopg import register_vector
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from benchmarks.corpus import Corpus
-from langmem_tiers import TieredStore
+from benchmarks.data import statements
+from langmem_tiers import EmbeddedPostgres, TieredStore
 
 Report = Callable[[float], object]
 """Told the share of a task that is done, 0…1."""
 
 _BATCH = 500
+_PACKAGES = ("langgraph-checkpoint-postgres", "langgraph-checkpoint", "psycopg", "pgvector")
 VECTOR_INDEX = "store_vectors_embedding_idx"
-_SIZES = """
-SELECT n.nspname || '.' || c.relname, c.relkind = 'i',
-       CASE c.relkind WHEN 'r' THEN pg_table_size(c.oid) ELSE pg_relation_size(c.oid) END
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'i') AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
-ORDER BY 3 DESC, 1
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,6 @@ class Relation:
     name: str
     is_index: bool
     bytes: int
-
-    @property
-    def of_vectors(self) -> bool:
-        return "vectors" in self.name
 
 
 def tiered_store(url: str, corpus: Corpus, **options: Any) -> TieredStore:
@@ -85,18 +81,66 @@ def create(server_url: str, name: str, *, template: str = "template1") -> str:
     return make_conninfo(server_url, dbname=name)
 
 
-def drop(server_url: str, databases: Databases) -> None:
+def drop(server_url: str, urls: Iterable[str]) -> None:
     """Make room on the disk."""
     with psycopg.connect(server_url, autocommit=True) as conn:
-        for url in (databases.tiers, databases.peer, databases.raw):
-            name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+        for url in urls:
+            name = conninfo_to_dict(url)["dbname"]
             conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@contextmanager
+def server(url: str, buffers: str = "1GB") -> Iterator[str]:
+    """A server of that name, or an embedded one with room for everything in its cache.
+
+    So contenders do not push each other out of it.
+    """
+    if url:
+        yield url
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        with (
+            EmbeddedPostgres(directory) as postgres,
+            psycopg.connect(postgres.url, autocommit=True) as conn,
+        ):
+            conn.execute(f"ALTER SYSTEM SET shared_buffers = '{buffers}'".encode())
+        with EmbeddedPostgres(directory) as postgres:
+            yield postgres.url
+
+
+def environment(server_url: str) -> dict[str, str]:
+    """What the figures depend on."""
+    with psycopg.connect(server_url) as conn:
+        (postgres,) = conn.execute("SHOW server_version").fetchone() or ("",)
+        query = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
+        (vector,) = conn.execute(query).fetchone() or ("",)
+    return {
+        "PostgreSQL": postgres,
+        "extension vector": vector,
+        "Python": platform.python_version(),
+        "CPUs": str(os.cpu_count()),
+        **{name: version(name) for name in _PACKAGES},
+    }
+
+
+@contextmanager
+def filling(url: str, index: Any) -> Iterator[psycopg.Connection[Any]]:
+    """A PostgresStore's tables, to be filled by COPY; the vector index is built afterwards."""
+    with PostgresStore.from_conn_string(url, index=index) as store:
+        store.setup()
+    with psycopg.connect(url, autocommit=True) as conn:
+        query = "SELECT indexdef FROM pg_indexes WHERE indexname = %s"
+        (definition,) = conn.execute(query, (VECTOR_INDEX,)).fetchone() or ("",)
+        conn.execute(f"DROP INDEX {VECTOR_INDEX}".encode())
+        yield conn
+        conn.execute("SET maintenance_work_mem = '1GB'")
+        conn.execute(definition.encode())
 
 
 def relations(url: str) -> list[Relation]:
     """Every table and index of a database with its size, largest first."""
     with psycopg.connect(url) as conn:
-        return [Relation(*row) for row in conn.execute(_SIZES)]
+        return [Relation(*row) for row in conn.execute(statements("databases")["sizes"])]
 
 
 def _fill_tiers(url: str, corpus: Corpus, report: Report) -> None:
@@ -116,19 +160,11 @@ def _fill_tiers(url: str, corpus: Corpus, report: Report) -> None:
 
 
 def _fill_peer(url: str, corpus: Corpus, report: Report) -> None:
-    """By COPY into the tables that `setup` made; the vector index is built afterwards."""
-    with PostgresStore.from_conn_string(url, index=index_of(corpus)) as store:
-        store.setup()
-    with psycopg.connect(url, autocommit=True) as conn:
+    with filling(url, index_of(corpus)) as conn:
         register_vector(conn)
-        query = "SELECT indexdef FROM pg_indexes WHERE indexname = %s"
-        (definition,) = conn.execute(query, (VECTOR_INDEX,)).fetchone() or ("",)
-        conn.execute(f"DROP INDEX {VECTOR_INDEX}".encode())
         for rows in _portions(corpus, lambda done: report(done * 0.3)):
             _copy_peer(conn, corpus, rows)
-        conn.execute("SET maintenance_work_mem = '1GB'")
-        conn.execute(definition.encode())
-        report(1)
+    report(1)
 
 
 def _copy_peer(conn: psycopg.Connection[Any], corpus: Corpus, rows: range) -> None:

@@ -15,9 +15,11 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Final, NamedTuple
 
+from benchmarks.data import Record, records
 from benchmarks.failure_families import FAMILIES, HELD_OUT, Failure, Family
 from benchmarks.failure_slots import Slots
 from langmem_tiers.learn.signature import signature
@@ -54,7 +56,7 @@ def _tool_exception(failure: Failure, _: Slots) -> BaseException:
 
 
 def _tool_exception_message(failure: Failure, _: Slots) -> str:
-    return _tool_message(ToolException(str(failure)), _)
+    return f"Error: {ToolException(str(failure))!r}\n Please fix your mistakes."
 
 
 def _in_terminal_colours(failure: Failure, _: Slots) -> str:
@@ -83,72 +85,24 @@ def _while_handling(failure: Failure, slots: Slots) -> Failure:
     return failure
 
 
-def _frames(slots: Slots, indent: str = "  ") -> str:
-    return "".join(
-        f'{indent}File "{slots.path()}", line {slots.number(1)}, in {slots.name()}\n'
-        f"{indent}  {slots.name()} = {slots.name()}({slots.said()!r})\n"
-        for _ in range(slots.rng.randint(1, 5))
-    )
-
-
 def _said_last(failure: Failure) -> str:
     if not isinstance(failure, BaseException):
         return failure
     return "".join(traceback.format_exception_only(failure)).rstrip("\n")
 
 
-def _traceback(failure: Failure, slots: Slots) -> str:
-    return f"Traceback (most recent call last):\n{_frames(slots)}{_said_last(failure)}\n"
-
-
-def _chained(failure: Failure, slots: Slots) -> str:
-    first = KeyError(slots.said())
-    handling = "During handling of the above exception, another exception occurred:"
-    return f"{_traceback(first, slots)}\n{handling}\n\n{_traceback(failure, slots)}"
-
-
-def _logged(failure: Failure, slots: Slots) -> str:
-    level = slots.one("ERROR", "CRITICAL")
-    head = f"{slots.time()} {level} {slots.name()}: request {slots.uuid()} failed"
-    return f"{head}\n{_traceback(failure, slots)}"
-
-
-def _pytest(failure: Failure, slots: Slots) -> str:
-    test, file = f"test_{slots.name()}", f"tests/test_{slots.name()}.py"
-    said = _said_last(failure)
-    if isinstance(failure, AssertionError):
-        said = str(failure) if str(failure).startswith("assert ") else said
-    lines = "\n".join(f"E   {line}" for line in said.splitlines())
-    took = f"{slots.number(0, 90)}.{slots.number(10, 99)}s"
-    return (
-        f"{'=' * 35} FAILURES {'=' * 35}\n{'_' * 26} {test} {'_' * 26}\n"
-        f"{file}:{slots.number(1)}: in {test}\n    {slots.name()}({slots.said()!r})\n"
-        f"{slots.path()}:{slots.number(1)}: in {slots.name()}\n    return {slots.name()}\n{lines}\n"
-        f"{'=' * 27} short test summary info {'=' * 27}\n"
-        f"FAILED {file}::{test} - {said.strip().splitlines()[0]}\n"
-        f"1 failed, {slots.number()} passed in {took}"
-    )
-
-
-def _unittest(failure: Failure, slots: Slots) -> str:
-    case = f"{slots.name()} (tests.test_{slots.name()}.{slots.kind()}.{slots.name()})"
-    return (
-        f"{slots.one('F', '.F', 'E..')}\n{'=' * 70}\n{slots.one('FAIL', 'ERROR')}: test_{case}\n"
-        f"{'-' * 70}\n{_traceback(failure, slots)}\n{'-' * 70}\n"
-        f"Ran {slots.number(1)} tests in {slots.number(0, 9)}.{slots.number(100, 999)}s\n\n"
-        "FAILED (failures=1)"
-    )
-
-
-def _tool_message(failure: Failure, _: Slots) -> str:
-    return f"Error: {failure!r}\n Please fix your mistakes."
-
-
-def _tool_execution(failure: Failure, slots: Slots) -> str:
-    return (
-        f"Error executing tool '{slots.name()}' with kwargs {{'{slots.name()}': {slots.said()!r}}} "
-        f"with error:\n {failure!r}\n Please fix the error and try again."
-    )
+def _printed(form: Record, failure: Failure, slots: Slots) -> str:
+    """As a form of the data prints it."""
+    last = said = _said_last(failure)
+    if isinstance(failure, AssertionError) and str(failure).startswith("assert "):
+        said = str(failure)  # as pytest shows it
+    told = {
+        "last": last,
+        "repr": repr(failure),
+        "lines": "\n".join(f"E   {line}" for line in said.splitlines()),
+        "first": said.strip().partition("\n")[0],
+    }
+    return str(slots.filled(form["says"], {**told, **slots.drawn(form)}))
 
 
 def _one_line(failure: Failure, _: Slots) -> str:
@@ -164,10 +118,10 @@ def _one_line(failure: Failure, _: Slots) -> str:
 _OF_OUTPUT: Final = (
     *(_with_exit_code, _tool_exception, _tool_exception_message, _in_terminal_colours),
 )
-_OF_EXCEPTIONS: Final = (
+_OF_EXCEPTIONS: Final[Sequence[Callable[[Failure, Slots], Failure]]] = (
     *(_bare, _grouped, _while_handling),
-    *(_traceback, _chained, _logged, _pytest, _unittest),
-    *(_tool_message, _tool_execution, _one_line),
+    *(partial(_printed, form) for form in records("failure_forms")),
+    _one_line,
 )
 
 # ---- what is counted ------------------------------------------------------------------------

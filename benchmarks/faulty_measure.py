@@ -18,12 +18,7 @@ from benchmarks.faulty_tools import TASKS, WORLDS, tasks
 from langmem_tiers import LocalEmbeddings, TieredStore, local_index
 from langmem_tiers.graph.messages import attempts_in
 
-NONE, SIGNATURES, SIMILARITY, PEER = (
-    "no memory",
-    "signatures",
-    "similarity",
-    "PostgresStore",
-)
+NONE, SIGNATURES, SIMILARITY, PEER = ("no memory", "signatures", "similarity", "PostgresStore")
 WAYS = (NONE, SIGNATURES, SIMILARITY, PEER)
 SEEDS = (10, 11, 12, 20, 21, 22)
 

@@ -199,10 +199,7 @@ def _fit_match(examples: Sequence[Example], weights: Floats) -> dict[str, float]
         happened.append(one.gold[best])
         share.append(np.full(len(best), one.weight / len(best)))
     found, bias = fit_chance(
-        np.concatenate(rows),
-        np.concatenate(happened),
-        np.concatenate(share),
-        np.ones(2, bool),
+        np.concatenate(rows), np.concatenate(happened), np.concatenate(share), np.ones(2, bool)
     )
     return {"level": found[0], "gap": found[1], "bias": bias}
 

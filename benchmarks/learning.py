@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Sequence
@@ -10,15 +9,14 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import failures, faulty_measure, learning_alfworld, learning_mbpp, learning_report
+from benchmarks import failures, faulty_measure, learning_alfworld, learning_mbpp
 from benchmarks import streams as simulated
+from benchmarks.databases import environment
 from benchmarks.faulty_tools import TASKS, WORLDS
 from benchmarks.learning_data import FOLDER, missing, trials
-from benchmarks.learning_results import Results, bars, key_all
-from benchmarks.results import environment
+from benchmarks.learning_report import Results, key_all, report
+from benchmarks.tables import Json, Markdown, Quick, progress
 from langmem_tiers import EmbeddedPostgres
 
 
@@ -49,29 +47,22 @@ QUICK = Size(
 
 def main(
     *,
-    quick: Annotated[bool, typer.Option(help="A sample of everything.")] = False,
+    quick: Quick = False,
     data: Annotated[Path, typer.Option(help="The logs of real reflexions.")] = FOLDER,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure.")] = None,
-    markdown: Annotated[bool, typer.Option(help="Print the tables as Markdown.")] = False,
+    json_file: Json = None,
+    markdown: Markdown = False,
 ) -> None:
     """Measure what is learned from failures and outcomes, in one run."""
     with tempfile.TemporaryDirectory() as directory, EmbeddedPostgres(directory) as server:
         results = run(server.url, data, QUICK if quick else FULL)
-    if markdown:
-        print(learning_report.markdown(results))
-    else:
-        learning_report.show(results, Console(width=160))
-    if json_file is not None:
-        json_file.write_text(json.dumps(results.as_json(), indent=1), encoding="utf-8")
-    missed = sum(one.passed is False for one in bars(results))
-    Console(stderr=True).print(f"{missed} bars missed")
+    report(results).write(markdown=markdown, json_file=json_file)
 
 
 def run(server_url: str, data: Path, size: Size) -> Results:
     """Measure everything, each part in databases of its own."""
     started = time.monotonic()
     results = Results(environment(server_url))
-    with _bar() as bar:
+    with progress() as bar:
         task = bar.add_task("signatures", total=None)
         results.keyed = key_all(size.mutations)
         bar.update(task, description="streams")
@@ -103,15 +94,6 @@ def real(results: Results, server_url: str, data: Path, size: Size) -> None:
     results.programming += learning_mbpp.measure(server_url, data, most=size.prompts)
     results.logs = learning_alfworld.chosen(trials(data), size.households)
     results.replays += learning_alfworld.measure(server_url, results.logs)
-
-
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    )
 
 
 if __name__ == "__main__":

@@ -1,25 +1,95 @@
-"""The run's tables and its plot, for the terminal and as Markdown."""
+"""What a run of the learning benchmark found: figures, bars, tables and a plot."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from rich.console import Console
-from rich.table import Table
+from benchmarks import failures
+from benchmarks import streams as simulated
+from benchmarks.failure_families import FAMILIES, HELD_OUT
+from benchmarks.faulty_measure import NONE, SIGNATURES, WAYS, Repeats, Run, total
+from benchmarks.faulty_tools import OWN, SHARED, WORLDS
+from benchmarks.learning_alfworld import AS_RUN, POLICIES, Replay, plain_counts
+from benchmarks.learning_data import Trial
+from benchmarks.learning_mbpp import OURS, WITH_PROMPT, Found
+from benchmarks.tables import Bar, Report, Sheet, facts
 
-from benchmarks import failures, streams
-from benchmarks.failure_families import HELD_OUT
-from benchmarks.faulty_measure import NONE, WAYS
-from benchmarks.faulty_tools import WORLDS
-from benchmarks.learning_alfworld import POLICIES, Replay, plain_counts
-from benchmarks.learning_mbpp import Found
-from benchmarks.learning_results import Results, bars
-from benchmarks.report import Sheet
-
+FOUND_AGAIN = 0.9
+REPEATED = 0.1
 EXPLAINED = 3
 """Promotions that are explained in full."""
 _WIDE = 72
 _LEVELS = " ▁▂▃▄▅▆▇█"
+
+Keyed = Mapping[str, Mapping[str, Counter[str]]]
+
+
+@dataclass(slots=True)
+class Results:
+    """Everything that was measured; `left_out` says which parts were not, and why."""
+
+    environment: Mapping[str, str]
+    keyed: Keyed = field(default_factory=dict)
+    streams: simulated.Results | None = None
+    limits: Sequence[Sheet] = ()
+    """What the rules cannot do, on the same streams."""
+    programming: list[Found] = field(default_factory=list)
+    logs: Sequence[Trial] = ()
+    replays: list[Replay] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def repeats(self, world: str, way: str) -> Repeats:
+        """The repeats of one way in one world."""
+        return total(self.runs, world, way)
+
+    def share(self, world: str, way: str) -> float | None:
+        """Of the repeated failures without memory, the share that is left."""
+        base = self.repeats(world, NONE).again if self.runs else 0
+        return self.repeats(world, way).again / base if base else None
+
+
+def key_all(count: int) -> Keyed:
+    """What each way of keying a failure makes of every family."""
+    return {name: failures.keyed(FAMILIES, count, key) for name, key in failures.KEYS.items()}
+
+
+def report(results: Results) -> Report:
+    """All that is printed."""
+    left_out = "".join(f" Left out: {one}." for one in results.left_out)
+    foot = f"All is seeded; {facts(results.environment, results.seconds)}{left_out}"
+    text = [*explanations(results), *plot(results)]
+    return Report(list(sheets(results)), list(bars(results)), foot, text)
+
+
+def bars(results: Results) -> Iterator[Bar]:
+    """The bars that were set beforehand; those of data that is not there have no figure."""
+    for one in simulated.bars(results.streams) if results.streams else ():
+        yield Bar(f"streams: {one.claim}", one.comparison, one.bound, one.measured)
+    prompted = [one for one in results.programming if one.form == WITH_PROMPT]
+    mrr = prompted[0].mrr(OURS) if prompted else None
+    yield Bar("real reflexions: MRR of a task's lesson, by its prompt", ">=", FOUND_AGAIN, mrr)
+    differing = wrong = None
+    for replay in results.replays:
+        successes, counts = plain_counts(results.logs, replay.name)
+        differing = (differing or 0) + sum(
+            [
+                *(replay.successes[name] != n for name, n in successes.items()),
+                *(replay.counts[one] != n for one, n in counts.items()),
+            ]
+        )
+        wrong = (wrong or 0) + replay.shown_wrong
+    yield Bar("real outcomes: counts that differ from the files'", "=", 0, differing)
+    yield Bar("real outcomes: runs that were not shown what the log says", "=", 0, wrong)
+    run = [len(one.promoted) for one in results.replays if one.name == AS_RUN]
+    claim = "real outcomes, as run: promoted that succeeded once"
+    yield Bar(claim, "=", 0, run[0] if run else None)
+    for world in (OWN, SHARED):
+        claim = f"faulty tools, {world}: repeated failures, share of no memory"
+        yield Bar(claim, "<=", REPEATED, results.share(world, SIGNATURES))
 
 
 def sheets(results: Results) -> Iterator[Sheet]:
@@ -27,40 +97,13 @@ def sheets(results: Results) -> Iterator[Sheet]:
     if results.keyed:
         yield _signatures(results)
     if results.streams:
-        found = [one for one in streams.sheets(results.streams) if one.title != "Bars"]
-        for one in (*found, *results.limits):
-            yield Sheet(one.title, one.columns, one.rows)
+        yield from (*simulated.sheets(results.streams), *results.limits)
     if results.programming:
         yield _programming(results)
     if results.replays:
         yield from (_outcomes(results), _promotions(results))
     if results.runs:
         yield from (_repeats(results, world) for world in WORLDS)
-    yield Sheet("Bars", ("claim", "wanted", "measured", ""), [one.row for one in bars(results)])
-
-
-def show(results: Results, console: Console) -> None:
-    """Print every table, the explanations, and the plot."""
-    for sheet in sheets(results):
-        table = Table(title=sheet.title, title_justify="left")
-        for number, name in enumerate(sheet.columns):
-            table.add_column(name, justify="left" if number == 0 else "right")
-        for row in sheet.rows:
-            table.add_row(*row, style="red" if "MISS" in row else None)
-        console.print(table)
-    for line in (*explanations(results), *plot(results), _foot(results)):
-        console.print(line, highlight=False, markup=False)
-
-
-def markdown(results: Results) -> str:
-    """Every table as Markdown, then the rest as it is printed."""
-    parts = []
-    for sheet in sheets(results):
-        lines = [sheet.columns, ["---", *["---:"] * (len(sheet.columns) - 1)], *sheet.rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        parts.append(f"**{sheet.title}**\n\n{table}")
-    rest = "\n".join((*explanations(results), *plot(results)))
-    return "\n\n".join([*parts, f"```text\n{rest}\n```", _foot(results)])
 
 
 def explanations(results: Results) -> Iterator[str]:
@@ -69,8 +112,7 @@ def explanations(results: Results) -> Iterator[str]:
         chosen = replay.promoted[:EXPLAINED]
         if chosen:
             yield f"Promoted as specified, {replay.name}; {len(chosen)} of {len(replay.promoted)}:"
-        for one in chosen:
-            yield f"\n{one}\n"
+        yield from (f"\n{one}\n" for one in chosen)
 
 
 def plot(results: Results) -> Iterator[str]:
@@ -96,31 +138,26 @@ def _signatures(results: Results) -> Sheet:
         figures = [failures.figures(counts, among) for counts in (among, tuned, held)]
         rows.append((name, *(f"{share:.2%}" for one in figures for share in one)))
     columns = [
-        f"{what}, {which}" for which in ("all", "tuned on", "held out") for what in _OF_SIGNATURES
+        f"{what}, {which}"
+        for which in ("all", "tuned on", "held out")
+        for what in ("kept", "collided")
     ]
     return Sheet("Signatures: families of failures, mutated", ("", *columns), rows)
 
 
-_OF_SIGNATURES = ("kept", "collided")
-
-
 def _programming(results: Results) -> Sheet:
-    ways = list(results.programming[0].ranks)
+    first = results.programming[0]
+    ways = list(first.ranks)
     rows = [
-        (way, *(f"{share:.3f}" for one in results.programming for share in _shares(one, way)))
+        (way, *(f"{x:.3f}" for one in results.programming for x in (one.mrr(way), one.hit(way))))
         for way in ways
     ]
-    first = results.programming[0]
     title = (
         f"Real reflexions: {len(first.ranks[ways[0]])} prompts to {first.lessons} lessons and "
         f"{first.company} solutions"
     )
     columns = [f"{what}, {one.form}" for one in results.programming for what in ("MRR", "hit@1")]
     return Sheet(title, ("", *columns), rows)
-
-
-def _shares(found: Found, way: str) -> tuple[float, float]:
-    return found.mrr(way), found.hit(way)
 
 
 def _outcomes(results: Results) -> Sheet:
@@ -147,13 +184,17 @@ def _outcomes(results: Results) -> Sheet:
 
 
 def _promotions(results: Results) -> Sheet:
-    rows = [(one.name, str(len(one.counts)), *_worthy(one)) for one in results.replays]
+    rows = [
+        (
+            one.name,
+            str(len(one.counts)),
+            *(str(len(one.would[name])) for name in POLICIES),
+            str(len(one.promoted)),
+        )
+        for one in results.replays
+    ]
     columns = ("replay", "lessons", *POLICIES, "promoted as specified")
     return Sheet("Real outcomes: lessons that a policy finds worthy", columns, rows)
-
-
-def _worthy(replay: Replay) -> list[str]:
-    return [*(str(len(replay.would[name])) for name in POLICIES), str(len(replay.promoted))]
 
 
 def _repeats(results: Results, world: str) -> Sheet:
@@ -163,24 +204,10 @@ def _repeats(results: Results, world: str) -> Sheet:
         found = results.repeats(world, way)
         share = found.again / base.again if base.again else 0.0
         calls = found.calls / base.calls if base.calls else 0.0
-        rows.append(
-            (
-                way,
-                f"{found.again} of {found.chances}",
-                f"{share:.3f}",
-                str(found.calls),
-                f"{calls:.3f}",
-                str(found.unsolved),
-            )
-        )
+        failed = (way, f"{found.again} of {found.chances}", f"{share:.3f}")
+        rows.append((*failed, str(found.calls), f"{calls:.3f}", str(found.unsolved)))
     columns = (
         *("", "repeated failures", "share of no memory"),
         *("their failed calls", "share of no memory", "tasks given up"),
     )
     return Sheet(f"Faulty tools: {world}", columns, rows)
-
-
-def _foot(results: Results) -> str:
-    facts = ", ".join(f"{name} {what}" for name, what in results.environment.items())
-    left_out = "".join(f" Left out: {one}." for one in results.left_out)
-    return f"All is seeded; {facts}; {results.seconds:.0f} s in all.{left_out}"

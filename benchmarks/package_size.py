@@ -7,11 +7,9 @@ What is counted, and how, is said by the functions of `package_source.py`, `pack
 
 from __future__ import annotations
 
-import json
 import statistics
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.package_calls import Calls, calls
+from benchmarks.package_calls import calls
 from benchmarks.package_imports import Circle, circles, graph, longest_path
 from benchmarks.package_source import (
     FILE_LINES,
@@ -40,44 +38,8 @@ PROJECT = Path(__file__).parent.parent
 PACKAGE = PROJECT / "langmem_tiers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How large the sources are."""
-
-    files: int
-    code_lines: int
-    longest_file: Sized
-    long_files: Sequence[Sized]
-    functions: int
-    median_function: float
-    longest_function: Sized
-    long_functions: Sequence[Sized]
-    entries: int
-    names_offered: int
-    test_lines: int
-    benchmark_lines: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tangle:
-    """How the modules hang together, and what is written once blocking and once not.
-
-    `layers` are those of the contract in pyproject.toml; import-linter finds what goes up in them.
-    """
-
-    layers: int
-    longest_path: int
-    longest_path_everywhere: int
-    circles: Sequence[Circle]
-    circles_everywhere: Sequence[Circle]
-    async_functions: int
-    copies_side_by_side: Sequence[str]
-    copies_in_classes: Sequence[str]
-
-
 def main(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
     check: Annotated[
         bool, typer.Option(help="Print what is too long, and fail if anything is.")
     ] = False,
@@ -88,48 +50,56 @@ def main(
         found = list(breaches(read))
         print(*found, sep="\n", end="\n" if found else "")
         raise typer.Exit(code=bool(found))
-    size, tangle, ran = size_of(read, PROJECT), tangle_of(read, PROJECT), calls()
-    if as_json:
-        run = {verb: asdict(one) for verb, one in ran.items()}
-        print(json.dumps({**asdict(size), **asdict(tangle), "calls": run}, indent=1))
-    else:
-        _show([*_size_rows(size), *_tangle_rows(tangle), *_call_rows(ran)])
+    table = Table(title="langmem_tiers", title_justify="left", show_header=False)
+    table.add_column(overflow="fold")
+    table.add_column(justify="right", overflow="fold")
+    for row in (*sizes(read, PROJECT), *_tangles(read, PROJECT), *_calls()):
+        table.add_row(*row)
+    Console(width=160).print(table)
 
 
-def size_of(read: Sequence[Module], project: Path) -> Size:
-    """The figures of a package's modules, and of the project around it."""
+def sizes(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]:
+    """How large a package's sources are, and the project around it."""
     files, found = _files(read), _functions(read)
-    return Size(
-        files=len(read),
-        code_lines=sum(code_lines(one.text) for one in read),
-        longest_file=max(files, key=_length),
-        long_files=_over(files, FILE_LINES),
-        functions=len(found),
-        median_function=statistics.median(map(_length, found)),
-        longest_function=max(found, key=_length),
-        long_functions=_over(found, FUNCTION_LINES),
-        entries=entries(read[0].path.parent),
-        names_offered=names_offered(read[0].tree),
-        test_lines=lines_below(project / "tests"),
-        benchmark_lines=lines_below(project / "benchmarks"),
-    )
+    code = sum(code_lines(one.text) for one in read)
+    yield "lines of code, without blank ones, comments and docstrings", f"{code:,}"
+    yield "files", f"{len(read):,}"
+    longest_file, longest = max(files, key=_length), max(found, key=_length)
+    yield f"the longest file, {longest_file.name}", f"{longest_file.lines:,} lines"
+    yield f"files over {FILE_LINES} lines", _listed(_over(files, FILE_LINES))
+    yield "functions", f"{len(found):,}"
+    yield "the median function", f"{statistics.median(map(_length, found)):g} lines"
+    yield f"the longest function, {longest.name}", f"{longest.lines:,} lines"
+    yield f"functions over {FUNCTION_LINES} lines", _listed(_over(found, FUNCTION_LINES))
+    yield "files and folders at the top of the package", f"{entries(read[0].path.parent):,}"
+    yield "names in __all__", f"{names_offered(read[0].tree):,}"
+    for folder in ("tests", "benchmarks"):
+        yield f"lines below {folder}/, all of them", f"{lines_below(project / folder):,}"
 
 
-def tangle_of(read: Sequence[Module], project: Path) -> Tangle:
-    """The same of its imports and its copies."""
+def _tangles(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]:
+    """How the modules hang together, and what is written once blocking and once not.
+
+    The layers are those of the contract; import-linter finds what goes up in them.
+    """
     running, everywhere = graph(read), graph(read, everywhere=True)
-    return Tangle(
-        layers=_layers(project / "pyproject.toml"),
-        longest_path=longest_path(running),
-        longest_path_everywhere=longest_path(everywhere),
-        circles=circles(running),
-        circles_everywhere=circles(everywhere),
-        async_functions=sum(async_functions(one.tree) for one in read),
-        copies_side_by_side=[
-            _at(one, name) for one in read for name in copies_side_by_side(one.tree)
-        ],
-        copies_in_classes=[_at(one, name) for one in read for name in copies_in_classes(one.tree)],
-    )
+    yield "layers in pyproject.toml", f"{_layers(project / 'pyproject.toml'):,}"
+    yield "imports that go up: see make contracts", "–"
+    yield "the longest path of imports, at run time", f"{longest_path(running):,}"
+    yield "… with those for types and in functions", f"{longest_path(everywhere):,}"
+    yield "circles, at run time", _circled(circles(running))
+    yield "… with imports for types and in functions", _circled(circles(everywhere))
+    trees = [one.tree for one in read]
+    side_by_side = sum(len(copies_side_by_side(one)) for one in trees)
+    yield "async def", f"{sum(map(async_functions, trees)):,}"
+    yield "copies kept by hand, x beside ax", f"{side_by_side:,}"
+    in_classes = sum(len(copies_in_classes(one)) for one in trees)
+    yield "copies kept by hand, X.x and AsyncX.x", f"{in_classes:,}"
+
+
+def _calls() -> Iterator[tuple[str, str]]:
+    for verb, one in calls().items():
+        yield f"what a warm {verb} runs", f"{one.functions:,} functions of {one.files:,} files"
 
 
 def entries(package: Path) -> int:
@@ -176,54 +146,12 @@ def _layers(pyproject: Path) -> int:
     return sum(len(one.get("layers", ())) for one in contracts["contracts"])
 
 
-def _size_rows(size: Size) -> Iterator[tuple[str, str]]:
-    yield "lines of code, without blank ones, comments and docstrings", f"{size.code_lines:,}"
-    yield "files", f"{size.files:,}"
-    yield f"the longest file, {size.longest_file.name}", f"{size.longest_file.lines:,} lines"
-    yield f"files over {FILE_LINES} lines", _listed(size.long_files)
-    yield "functions", f"{size.functions:,}"
-    yield "the median function", f"{size.median_function:g} lines"
-    longest = size.longest_function
-    yield f"the longest function, {longest.name}", f"{longest.lines:,} lines"
-    yield f"functions over {FUNCTION_LINES} lines", _listed(size.long_functions)
-    yield "files and folders at the top of the package", f"{size.entries:,}"
-    yield "names in __all__", f"{size.names_offered:,}"
-    yield "lines below tests/, all of them", f"{size.test_lines:,}"
-    yield "lines below benchmarks/, all of them", f"{size.benchmark_lines:,}"
-
-
-def _tangle_rows(tangle: Tangle) -> Iterator[tuple[str, str]]:
-    yield "layers in pyproject.toml", f"{tangle.layers:,}"
-    yield "imports that go up: see make contracts", "–"
-    yield "the longest path of imports, at run time", f"{tangle.longest_path:,}"
-    yield "… with those for types and in functions", f"{tangle.longest_path_everywhere:,}"
-    yield "circles, at run time", _circled(tangle.circles)
-    yield "… with imports for types and in functions", _circled(tangle.circles_everywhere)
-    yield "async def", f"{tangle.async_functions:,}"
-    yield "copies kept by hand, x beside ax", f"{len(tangle.copies_side_by_side):,}"
-    yield "copies kept by hand, X.x and AsyncX.x", f"{len(tangle.copies_in_classes):,}"
-
-
-def _call_rows(ran: dict[str, Calls]) -> Iterator[tuple[str, str]]:
-    for verb, one in ran.items():
-        yield f"what a warm {verb} runs", f"{one.functions:,} functions of {one.files:,} files"
-
-
 def _listed(found: Sequence[Sized]) -> str:
     return "\n".join([str(len(found)), *(f"{one.name} ({one.lines})" for one in found)])
 
 
 def _circled(found: Sequence[Circle]) -> str:
     return "\n".join([str(len(found)), *(", ".join(one) for one in found)])
-
-
-def _show(rows: Sequence[tuple[str, str]]) -> None:
-    table = Table(title="langmem_tiers", title_justify="left", show_header=False)
-    table.add_column(overflow="fold")
-    table.add_column(justify="right", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    Console(width=160).print(table)
 
 
 if __name__ == "__main__":

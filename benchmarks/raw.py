@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -21,102 +21,14 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector, register_vector_async
 
 from benchmarks.corpus import LookupEmbeddings, Memory, Query
+from benchmarks.data import statements
 
 LIMIT = 10
 
-_GET = """
-SELECT m.id, m.value, m.created_at, m.updated_at
-FROM memory.memories m
-WHERE m.tenant = %s AND m.namespace = %s AND m.key = %s
-  AND (m.expires_at IS NULL OR m.expires_at > now())
-"""
-
-_GET_AND_COUNT = """
-WITH found AS MATERIALIZED (
-    SELECT m.id, m.value, m.created_at, m.updated_at
-    FROM memory.memories m
-    WHERE m.tenant = %s AND m.namespace = %s AND m.key = %s
-      AND (m.expires_at IS NULL OR m.expires_at > now())
-), counted AS (
-    INSERT INTO memory.usage AS u (tenant, id, access_count, last_accessed_at)
-    SELECT %s, f.id, 1, now() FROM found f
-    ON CONFLICT (tenant, id) DO UPDATE
-    SET access_count = u.access_count + 1, last_accessed_at = excluded.last_accessed_at
-)
-SELECT id, value, created_at, updated_at FROM found
-"""
-
-_COUNT = """
-INSERT INTO memory.usage AS u (tenant, id, access_count, last_accessed_at)
-SELECT a.tenant, a.id, a.accesses, now()
-FROM unnest(%s::text[], %s::bigint[], %s::int[]) AS a (tenant, id, accesses)
-ORDER BY a.tenant, a.id
-ON CONFLICT (tenant, id) DO UPDATE
-SET access_count = u.access_count + excluded.access_count,
-    last_accessed_at = excluded.last_accessed_at
-"""
-
-_LEG = """(
-    SELECT m.namespace, m.key, m.value, m.created_at, m.updated_at, near.distance, m.id
-    FROM (
-        SELECT v.id, v.embedding <=> %(query)b AS distance
-        FROM {tier}.vectors v
-        WHERE v.tenant = %(tenant)s AND v.namespace >= %(low)s AND v.namespace < %(high)s
-        ORDER BY distance, v.id
-    ) near
-    JOIN {tier}.memories m ON m.tenant = %(tenant)s AND m.id = near.id
-    WHERE m.expires_at IS NULL OR m.expires_at > now()
-    ORDER BY near.distance, near.id
-    LIMIT %(limit)s
-)"""
-_SEARCH = (
-    " UNION ALL ".join(_LEG.format(tier=tier) for tier in ("short_term", "working", "long_term"))
-    + " ORDER BY distance, id LIMIT %(limit)s"
-)
-
-_LOCK = "SELECT pg_advisory_xact_lock(42, b) FROM unnest(%s::int[]) b"
-
-_PUT = """
-WITH input AS MATERIALIZED (
-    SELECT i.tenant, i.namespace, i.key, i.value::jsonb,
-           to_tsvector('english', i.text) || array_to_tsvector(ARRAY[chr(1) || i.tenant]) AS lexemes
-    FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
-                %(values)s::text[], %(texts)s::text[]) AS i (tenant, namespace, key, value, text)
-), updated AS (
-    UPDATE memory.memories m
-    SET value = i.value, lexemes = i.lexemes, updated_at = now(), expires_at = NULL,
-        ttl_minutes = NULL
-    FROM input i
-    WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key
-    RETURNING m.tenant, m.namespace, m.key
-)
-INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at, updated_at)
-SELECT i.tenant, 'working', i.namespace, i.key, i.value, i.lexemes, now(), now()
-FROM input i
-WHERE NOT EXISTS (
-    SELECT FROM updated u
-    WHERE u.tenant = i.tenant AND u.namespace = i.namespace AND u.key = i.key
-)
-"""
-
-_FORGET_VECTORS = """
-DELETE FROM memory.vectors v
-USING unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
-          AS i (tenant, namespace, key)
-JOIN memory.memories m
-  ON m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key
-WHERE v.tenant = m.tenant AND v.tier = m.tier AND v.namespace = m.namespace AND v.id = m.id
-"""
-
-_PUT_VECTORS = """
-INSERT INTO memory.vectors (tenant, tier, namespace, id, field, embedding)
-SELECT m.tenant, m.tier, m.namespace, m.id, 'text', i.embedding
-FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
-            %(embeddings)b::halfvec[]) AS i (tenant, namespace, key, embedding)
-JOIN memory.memories m
-  ON m.tenant = i.tenant AND m.namespace = i.namespace AND m.key = i.key
-"""
-
+_SQL = statements("raw")
+_TIERS = (b"short_term", b"working", b"long_term")
+_SEARCH = b" UNION ALL ".join(_SQL["search_tier"].replace(b"{tier}", one) for one in _TIERS)
+_SEARCH += b" ORDER BY distance, id LIMIT %(limit)s"
 _GET_COLUMNS = ("id", "value", "created_at", "updated_at")
 _SEARCH_COLUMNS = ("namespace", "key", "value", "created_at", "updated_at", "distance", "id")
 _OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0}
@@ -163,37 +75,28 @@ class RawClient:
         self._writes.close()
 
     def get(self, memory: Memory) -> Row | None:
-        tenant = memory.namespace[0]
-        row = self._reads.execute(_GET, (tenant, _path(memory.namespace), memory.key)).fetchone()
+        row = self._reads.execute(_SQL["get"], _place(memory)).fetchone()
         if row is None:
             return None
-        self._accesses.add(tenant, row[0])
+        self._accesses.add(memory.namespace[0], row[0])
         if due := self._accesses.take_due():
-            self._reads.execute(_COUNT, due)
+            self._reads.execute(_SQL["count"], due)
         return dict(zip(_GET_COLUMNS, row, strict=True))
 
     def get_and_count(self, memory: Memory) -> Row | None:
         """Count at once instead."""
-        tenant = memory.namespace[0]
-        params = (tenant, _path(memory.namespace), memory.key, tenant)
-        row = self._reads.execute(_GET_AND_COUNT, params).fetchone()
+        params = (*_place(memory), memory.namespace[0])
+        row = self._reads.execute(_SQL["get_and_count"], params).fetchone()
         return dict(zip(_GET_COLUMNS, row, strict=True)) if row else None
 
     def search(self, query: Query) -> list[Row]:
-        vector = self._embeddings.embed_query(query.text)
-        rows = self._reads.execute(_SEARCH, _search_params(query.prefix, vector)).fetchall()
+        rows = self._reads.execute(_SEARCH, _sought(query, self._embeddings)).fetchall()
         return [dict(zip(_SEARCH_COLUMNS, row, strict=True)) for row in rows]
 
     def put(self, memories: Sequence[Memory]) -> None:
-        vectors = self._embeddings.embed_documents([memory.text for memory in memories])
-        params = _put_params(memories, vectors)
         with self._writes.pipeline():
-            self._writes.execute("BEGIN")
-            self._writes.execute(_LOCK, (_buckets(memories),))
-            self._writes.execute(_PUT, params)
-            self._writes.execute(_FORGET_VECTORS, params)
-            self._writes.execute(_PUT_VECTORS, params, binary=True)
-            self._writes.execute("COMMIT")
+            for statement, params, binary in _put(memories, self._embeddings):
+                self._writes.execute(statement, params, binary=binary)
 
 
 class AsyncRawClient:
@@ -224,47 +127,47 @@ class AsyncRawClient:
         await self._writes.close()
 
     async def get(self, memory: Memory) -> Row | None:
-        tenant = memory.namespace[0]
-        await self._reads.execute(_GET, (tenant, _path(memory.namespace), memory.key))
+        await self._reads.execute(_SQL["get"], _place(memory))
         row = await self._reads.fetchone()
         if row is None:
             return None
-        self._accesses.add(tenant, row[0])
+        self._accesses.add(memory.namespace[0], row[0])
         if due := self._accesses.take_due():
-            await self._reads.execute(_COUNT, due)
+            await self._reads.execute(_SQL["count"], due)
         return dict(zip(_GET_COLUMNS, row, strict=True))
 
     async def search(self, query: Query) -> list[Row]:
-        vector = self._embeddings.embed_query(query.text)
-        await self._reads.execute(_SEARCH, _search_params(query.prefix, vector))
+        await self._reads.execute(_SEARCH, _sought(query, self._embeddings))
         rows = await self._reads.fetchall()
         return [dict(zip(_SEARCH_COLUMNS, row, strict=True)) for row in rows]
 
     async def put(self, memories: Sequence[Memory]) -> None:
-        vectors = self._embeddings.embed_documents([memory.text for memory in memories])
-        params = _put_params(memories, vectors)
         async with self._writes.pipeline():
-            await self._writes.execute("BEGIN")
-            await self._writes.execute(_LOCK, (_buckets(memories),))
-            await self._writes.execute(_PUT, params)
-            await self._writes.execute(_FORGET_VECTORS, params)
-            await self._writes.execute(_PUT_VECTORS, params, binary=True)
-            await self._writes.execute("COMMIT")
+            for statement, params, binary in _put(memories, self._embeddings):
+                await self._writes.execute(statement, params, binary=binary)
 
 
-def _search_params(prefix: tuple[str, ...], vector: list[float]) -> dict[str, Any]:
-    path = _path(prefix)
+def _place(memory: Memory) -> tuple[str, str, str]:
+    return memory.namespace[0], _path(memory.namespace), memory.key
+
+
+def _sought(query: Query, embeddings: LookupEmbeddings) -> dict[str, Any]:
+    path = _path(query.prefix)
     return {
-        "tenant": prefix[0],
+        "tenant": query.prefix[0],
         "low": path,
         "high": path[:-1] + "/" if path else "\U0010ffff",
-        "query": HalfVector(vector),
+        "query": HalfVector(embeddings.embed_query(query.text)),
         "limit": LIMIT,
     }
 
 
-def _put_params(memories: Sequence[Memory], vectors: list[list[float]]) -> dict[str, Any]:
-    return {
+def _put(
+    memories: Sequence[Memory], embeddings: LookupEmbeddings
+) -> Iterator[tuple[bytes, Any, bool]]:
+    """Each statement of a put, what it is given, and whether it answers in binary."""
+    vectors = embeddings.embed_documents([memory.text for memory in memories])
+    params = {
         "tenants": [memory.namespace[0] for memory in memories],
         "namespaces": [_path(memory.namespace) for memory in memories],
         "keys": [memory.key for memory in memories],
@@ -272,6 +175,12 @@ def _put_params(memories: Sequence[Memory], vectors: list[list[float]]) -> dict[
         "texts": [memory.text for memory in memories],
         "embeddings": [HalfVector(vector) for vector in vectors],
     }
+    yield b"BEGIN", None, False
+    yield _SQL["lock"], (_buckets(memories),), False
+    yield _SQL["put"], params, False
+    yield _SQL["forget_vectors"], params, False
+    yield _SQL["put_vectors"], params, True
+    yield b"COMMIT", None, False
 
 
 def _path(namespace: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks.recall_metrics import Floats, Interval, interval
-from benchmarks.recall_results import Ablation, StyleResult
+from benchmarks.recall_report import Ablation, StyleResult
 from benchmarks.recall_system import NAMES, Evidence
 from langmem_tiers.recall.evidence import shipped
 
@@ -26,8 +26,7 @@ def ablations(styles: Sequence[StyleResult]) -> Iterator[Ablation]:
     for group in GROUPS:
         less = full * [name not in group for name in NAMES]
         yield Ablation(
-            without=", ".join(group),
-            changes={one.name: _change(one, full, less) for one in styles},
+            without=", ".join(group), changes={one.name: _change(one, full, less) for one in styles}
         )
 
 

@@ -20,13 +20,7 @@ SEED = 7
 """Of the generated histories; the weights that ship were fitted on this one."""
 
 _NO_ANSWER = "adversarial"
-_CATEGORIES = {
-    1: "multi-hop",
-    2: "temporal",
-    3: "open-domain",
-    4: "single-hop",
-    5: _NO_ANSWER,
-}
+_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: _NO_ANSWER}
 """LoCoMo's categories by number."""
 _REFERENCE = re.compile(r"D:?(\d+):(\d+)")
 

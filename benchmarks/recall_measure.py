@@ -12,7 +12,7 @@ import psycopg
 from benchmarks.recall_data import FACTS, LOGS, History, Question, Style
 from benchmarks.recall_metrics import BUDGETS, Judge
 from benchmarks.recall_peers import Bm25, Peer
-from benchmarks.recall_results import (
+from benchmarks.recall_report import (
     BM25,
     DENSE,
     LEXICAL,
@@ -23,7 +23,7 @@ from benchmarks.recall_results import (
     StyleResult,
     fresh,
 )
-from benchmarks.recall_results import used as after_use
+from benchmarks.recall_report import used as after_use
 from benchmarks.recall_system import LIMIT, NAMES, System
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.evidence import shipped

@@ -15,11 +15,7 @@ from langmem_tiers.memory.base import approximate_tokens
 Floats = NDArray[np.float64]
 
 BUDGETS = {"1k tokens": 1000, "2k tokens": 2000, "4k tokens": 4000}
-METRICS = (
-    *("recall@5", "recall@10", "recall@20", "nDCG@10", "MRR"),
-    *BUDGETS,
-    "sessions@5",
-)
+METRICS = (*("recall@5", "recall@10", "recall@20", "nDCG@10", "MRR"), *BUDGETS, "sessions@5")
 """Shares of a question's evidence, in 0…1; `sessions@5` of its sessions."""
 _RESAMPLES = 1000
 _DEPTH = 10

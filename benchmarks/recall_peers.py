@@ -11,16 +11,13 @@ import psycopg
 from langgraph.store.base import PutOp
 from langgraph.store.postgres import PostgresStore
 
+from benchmarks.data import statements
 from benchmarks.databases import create
 from benchmarks.recall_data import History, Question
 from langmem_tiers import LocalEmbeddings
 
 _SATURATION, _LENGTH = 1.2, 0.75
 _BATCH = 500
-_LEXEMES = """
-SELECT t.n, l.lexeme, cardinality(l.positions)
-FROM unnest(%s::text[]) WITH ORDINALITY AS t (text, n), unnest(to_tsvector('english', t.text)) AS l
-"""
 
 
 class Bm25:
@@ -59,7 +56,7 @@ class Bm25:
 def _lexemes(url: str, texts: Sequence[str]) -> list[Counter[str]]:
     found: list[Counter[str]] = [Counter() for _ in texts]
     with psycopg.connect(url) as conn:
-        for number, lexeme, times in conn.execute(_LEXEMES, [list(texts)]):
+        for number, lexeme, times in conn.execute(statements("recall")["lexemes"], [list(texts)]):
             found[number - 1][lexeme] = times
     return found
 

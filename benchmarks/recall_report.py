@@ -1,103 +1,134 @@
-"""The run's tables, for the terminal and as Markdown."""
+"""What a run of the recall benchmark found: figures, bars and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.recall_metrics import METRICS, Interval, by_category, column, interval
-from benchmarks.recall_results import BM25, DENSE, OURS, PEER, SYSTEMS, Results, StyleResult
-from benchmarks.report import Sheet
+from benchmarks.recall_metrics import METRICS, Floats, Interval, by_category, column, interval
+from benchmarks.recall_system import Evidence
+from benchmarks.tables import Bar, Report, Sheet, facts
 
-_VERDICTS = {True: "pass", False: "MISS", None: "–"}
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A claim on a mean; the interval shows how sure it is."""
-
-    claim: str
-    bound: float
-    measured: Interval | None
-    signed: bool = False
-
-    @property
-    def passed(self) -> bool | None:
-        return None if self.measured is None else self.measured.mean >= self.bound
-
-    @property
-    def row(self) -> tuple[str, str, str, str]:
-        """Claim, bound, what was measured, verdict."""
-        found = "not measured"
-        if self.measured is not None:
-            found = self.measured.signed if self.signed else str(self.measured)
-        return self.claim, f">= {self.bound:g}", found, _VERDICTS[self.passed]
+OURS = "get_context, by match"
+BM25, PEER = "BM25", "PostgresStore"
+DENSE, LEXICAL = "its dense leg alone", "its lexical leg alone"
+PROFILES = ("calibrated", "aurora")
 
 
-def bars(results: Results) -> list[Bar]:
-    """Every bar; those of data that is not there have no figure."""
-    return [*_chat(results.style("locomo")), *_everywhere(results)]
+def fresh(profile: str) -> str:
+    """A profile in a store where nothing was read yet."""
+    return f"profile {profile}, fresh"
 
 
-def _chat(style: StyleResult | None) -> Iterator[Bar]:
+def used(profile: str) -> str:
+    """A profile after each question was asked once with it and its results counted as read."""
+    return f"profile {profile}, used"
+
+
+SYSTEMS = (OURS, BM25, PEER, DENSE, LEXICAL, *(one(p) for p in PROFILES for one in (fresh, used)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cutoff:
+    """What the cut-off does: shares of questions that got nothing, and what right ones lost."""
+
+    wrong: Sequence[float] = ()
+    """1 for each question to another history that got nothing, else 0."""
+    adversarial: Sequence[float] = ()
+    """The same for questions to the right history about what was never said."""
+    lost: Sequence[float] = ()
+    """What each question lost of recall@10."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StyleResult:
+    """Everything measured on one style; figures are questions × METRICS."""
+
+    name: str
+    memories: int
+    histories: int
+    skipped: int
+    categories: list[str] = field(default_factory=list)
+    figures: dict[str, Floats] = field(default_factory=dict)
+    chosen: dict[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    """By budget, for a sample: evidence that `max_tokens` chose, and that plain order has."""
+    cutoff: Cutoff = field(default_factory=Cutoff)
+    evidence: list[Evidence] = field(default_factory=list)
+    gold: list[frozenset[str]] = field(default_factory=list)
+
+    def of(self, system: str, metric: str) -> Interval:
+        """A system's mean."""
+        return interval(column(self.figures[system], metric))
+
+    def over(self, system: str, metric: str) -> Interval:
+        """How much better ours is than another, question by question."""
+        ours, theirs = (column(self.figures[one], metric) for one in (OURS, system))
+        return interval(ours - theirs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ablation:
+    """What recall@10 and nDCG@10 change without some features, by style."""
+
+    without: str
+    changes: Mapping[str, tuple[Interval, Interval]]
+
+
+@dataclass(slots=True)
+class Results:
+    """A whole run."""
+
+    environment: dict[str, str]
+    styles: list[StyleResult] = field(default_factory=list)
+    ablations: list[Ablation] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def style(self, name: str) -> StyleResult | None:
+        """What was measured on that style, if it was."""
+        return next((one for one in self.styles if one.name == name), None)
+
+
+def report(results: Results) -> Report:
+    """All that is printed."""
+    told = facts(results.environment, results.seconds)
+    foot = f"Means over questions, 95 % bootstrap intervals; {told}"
+    return Report(list(sheets(results)), list(bars(results)), foot)
+
+
+def bars(results: Results) -> Iterator[Bar]:
+    """Every bar on a mean; those of data that is not there have no figure."""
+    chat = results.style("locomo")
     for metric, bound in (("recall@10", 0.78), ("nDCG@10", 0.61), ("2k tokens", 0.87)):
-        yield Bar(f"locomo: {metric}", bound, style.of(OURS, metric) if style else None)
-    cut = interval(style.cutoff.wrong) if style else None
-    yield Bar("locomo: questions to the wrong conversation that get nothing", 0.8, cut)
-
-
-def _everywhere(results: Results) -> Iterator[Bar]:
+        yield _bar(f"locomo: {metric}", bound, chat.of(OURS, metric) if chat else None)
+    cut = interval(chat.cutoff.wrong) if chat else None
+    yield _bar("locomo: questions to the wrong conversation that get nothing", 0.8, cut)
     for style in results.styles:
         for peer in (BM25, PEER):
-            found = style.over(peer, "nDCG@10")
-            yield Bar(f"{style.name}: nDCG@10 over {peer}", 0, found, signed=True)
+            over = style.over(peer, "nDCG@10")
+            yield _bar(f"{style.name}: nDCG@10 over {peer}", 0, over, over.signed)
         kept = interval([-one for one in style.cutoff.lost])
-        yield Bar(f"{style.name}: recall@10 that the cut-off costs", -0.01, kept, signed=True)
+        yield _bar(f"{style.name}: recall@10 that the cut-off costs", -0.01, kept, kept.signed)
+
+
+def _bar(claim: str, bound: float, found: Interval | None, said: str = "") -> Bar:
+    return Bar(claim, ">=", bound, found and found.mean, said or str(found))
 
 
 def sheets(results: Results) -> Iterator[Sheet]:
     """Every table of a run."""
-    for style in results.styles:
-        yield _systems(style)
+    yield from map(_systems, results.styles)
     yield _categories(results)
     yield _cutoffs(results)
     yield _chosen(results)
     if results.ablations:
-        yield _ablation(results)
-    yield Sheet("Bars", ("claim", "wanted", "measured", ""), [one.row for one in bars(results)])
-
-
-def show(results: Results, console: Console) -> None:
-    """Print every table."""
-    for sheet in sheets(results):
-        table = Table(title=sheet.title, title_justify="left")
-        for number, name in enumerate(sheet.columns):
-            table.add_column(name, justify="left" if number == 0 else "right")
-        for row in sheet.rows:
-            table.add_row(*row, style="red" if "MISS" in row else None)
-        console.print(table)
-    console.print(_environment(results))
-
-
-def markdown(results: Results) -> str:
-    """Every table as Markdown."""
-    parts = []
-    for sheet in sheets(results):
-        lines = [sheet.columns, ["---", *["---:"] * (len(sheet.columns) - 1)], *sheet.rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        parts.append(f"**{sheet.title}**\n\n{table}")
-    return "\n\n".join([*parts, _environment(results)])
-
-
-def _environment(results: Results) -> str:
-    facts = ", ".join(f"{name} {what}" for name, what in results.environment.items())
-    return (
-        f"Means over questions, 95 % bootstrap intervals; {facts}; {results.seconds:.0f} s in all."
-    )
+        rows = [
+            (one.without, *(found[1].signed for found in one.changes.values()))
+            for one in results.ablations
+        ]
+        columns = ("", *(one.name for one in results.styles))
+        yield Sheet("nDCG@10 without a feature, the other weights as they are", columns, rows)
 
 
 def _systems(style: StyleResult) -> Sheet:
@@ -154,22 +185,7 @@ def _chosen(results: Results) -> Sheet:
     for style in results.styles:
         for budget, pairs in style.chosen.items():
             chosen, ranked = np.array(pairs).T
-            rows.append(
-                (
-                    f"{style.name}: {budget}",
-                    str(interval(chosen)),
-                    str(interval(ranked)),
-                    interval(chosen - ranked).signed,
-                )
-            )
+            means = str(interval(chosen)), str(interval(ranked)), interval(chosen - ranked).signed
+            rows.append((f"{style.name}: {budget}", *means))
     columns = ("", "max_tokens", "plain order", "difference")
     return Sheet("Evidence within a budget, on a sample of questions", columns, rows)
-
-
-def _ablation(results: Results) -> Sheet:
-    rows = [
-        (one.without, *(found[1].signed for found in one.changes.values()))
-        for one in results.ablations
-    ]
-    names: Sequence[str] = [one.name for one in results.styles]
-    return Sheet("nDCG@10 without a feature, the other weights as they are", ("", *names), rows)

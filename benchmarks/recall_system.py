@@ -6,29 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.listening import Overheard
 from benchmarks.recall_data import History, Question
 from langmem_tiers import (
     LocalEmbeddings,
     MemoryContext,
     MemoryCoordinator,
-    TieredStore,
     local_index,
 )
 from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.memory.asking import new_memories
-from langmem_tiers.postgres.flow import Call, Effect, Flow, Query, Row
 from langmem_tiers.recall.candidates import Candidate, Scope, read_rows
 from langmem_tiers.recall.evidence import FEATURES, features
 from langmem_tiers.recall.question import Question as Reading
 from langmem_tiers.recall.question import read_question
 
-T = TypeVar("T")
 Floats = NDArray[np.float64]
 
 LIMIT = 100
@@ -65,33 +63,6 @@ class Evidence:
         """The keys, best first; ties by key."""
         order = sorted(range(len(self.keys)), key=lambda n: (-scores[n], self.keys[n]))
         return [self.keys[n] for n in order]
-
-
-class Overheard(TieredStore):
-    """A store that keeps the rows of the last recall statement it ran."""
-
-    rows: Sequence[Row] = ()
-
-    def run(self, flow: Flow[T]) -> T:
-        """Run a flow and listen."""
-        return super().run(self._listen(flow))
-
-    def _listen(self, flow: Flow[T]) -> Flow[T]:
-        answer: Any = None
-        while True:
-            try:
-                effect: Effect = flow.send(answer)
-            except StopIteration as done:
-                value: T = done.value
-                return value
-            answer = yield effect
-            if isinstance(effect, Query):
-                self._keep(effect.calls, answer)
-
-    def _keep(self, calls: Sequence[Call], answers: Sequence[Sequence[Row]]) -> None:
-        for call, rows in zip(calls, answers, strict=True):
-            if call.name.startswith("recall"):
-                self.rows = rows
 
 
 class System:

@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
+from benchmarks.timing import milliseconds, p95
 from langmem_tiers import CoordinatorSettings, MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.structured import ask
 from langmem_tiers.remember.review_models import Reviewed
@@ -45,11 +46,10 @@ class Row:
     times: Sequence[float]
 
     def __str__(self) -> str:
-        p50 = statistics.median(self.times)
-        p95 = statistics.quantiles(self.times, n=20, method="inclusive")[-1]
+        p50, slow = statistics.median(self.times), p95(self.times)
         added = max(0.0, p50 - (SECONDS * 1000 if self.requests else 0))
         return (
-            f"| {self.what} | {self.requests} | {self.target} | {p50:,.0f} ms | {p95:,.0f} ms "
+            f"| {self.what} | {self.requests} | {self.target} | {p50:,.0f} ms | {slow:,.0f} ms "
             f"| {added:,.0f} ms |"
         )
 
@@ -107,12 +107,7 @@ def _served() -> Iterator[ChatOpenAI]:
 
 def _timed(call: Callable[[], object]) -> list[float]:
     call()  # opens connections
-    times = []
-    for _ in range(CALLS):
-        began = time.perf_counter()
-        call()
-        times.append(1000 * (time.perf_counter() - began))
-    return times
+    return [milliseconds(call) for _ in range(CALLS)]
 
 
 def _rows(store: TieredStore, model: ChatOpenAI) -> Iterator[Row]:

@@ -53,6 +53,10 @@ class Timing:
     def high(self) -> float:
         return _quartiles(self.blocks)[2]
 
+    def __str__(self) -> str:
+        """The median and the quartiles."""
+        return f"{self.milliseconds:.3g} ({self.low:.3g}–{self.high:.3g})"
+
 
 def one_client(
     contenders: Mapping[str, Run[T]], work: Work[T], effort: Effort, warm: int
@@ -140,6 +144,18 @@ def _rotated(contenders: Mapping[str, C], by: int) -> Iterator[tuple[str, C]]:
     for i in range(len(names)):
         name = names[(i + by) % len(names)]
         yield name, contenders[name]
+
+
+def milliseconds(call: Callable[[], object]) -> float:
+    """What a call takes."""
+    began = time.perf_counter()
+    call()
+    return 1000 * (time.perf_counter() - began)
+
+
+def p95(times: Sequence[float]) -> float:
+    """What 95 of 100 stay below."""
+    return statistics.quantiles(times, n=20, method="inclusive")[-1]
 
 
 def _each(run: Run[T], todo: Sequence[T]) -> list[float]:

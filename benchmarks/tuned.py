@@ -23,7 +23,7 @@ from benchmarks.contenders import StoreClient, keys_of
 from benchmarks.corpus import Corpus
 from benchmarks.databases import VECTOR_INDEX, create, index_of
 from benchmarks.raw import LIMIT
-from benchmarks.results import EXACT, HNSW, Setting, quality_of
+from benchmarks.store_report import EXACT, HNSW, Quality, Setting
 
 AS_IT_COMES, FLAT = "as it comes", "no HNSW index (kind: flat)"
 
@@ -85,7 +85,7 @@ def attempt(name: str, url: str, corpus: Corpus) -> Setting:
             if time.monotonic() > end:
                 break
     kind = HNSW if _index_scans(url) > scans else EXACT
-    return Setting(name, kind, 1000 * statistics.median(times), quality_of(pages))
+    return Setting(name, kind, 1000 * statistics.median(times), Quality.of(pages))
 
 
 def best(settings: list[Setting]) -> list[Setting]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -22,7 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.corpus import LookupEmbeddings
-from benchmarks.results import environment
+from benchmarks.databases import environment
+from benchmarks.listening import Statements
+from benchmarks.timing import milliseconds, p95
 from langmem_tiers import (
     Budget,
     CoordinatorSettings,
@@ -91,15 +93,17 @@ def _measured(
     times: dict[str, list[float]] = {"assemble_context": [], "its statements": [], "the fit": []}
     tokens = []
     for place, question in enumerate(questions):
-        calls: list[tuple[Call, ...]] = []
+        noted = Statements()
         with MemoryOrchestrator(
             memory, budget=Budget(tokens=TOKENS), sources={"identity": _IDENTITY}
         ) as turn:
-            whole, context = _timed(partial(turn.assemble_context, question, messages=messages))
-        with _overheard(store, calls), MemoryOrchestrator(memory) as turn:
+            began = time.perf_counter()
+            context = turn.assemble_context(question, messages=messages)
+            whole = 1000 * (time.perf_counter() - began)
+        with noted.of(store), MemoryOrchestrator(memory) as turn:
             turn.assemble_context(question, messages=messages)
-        alone, _ = _timed(partial(_send, store, calls))
-        fit, _ = _timed(_fit(context, memory, question))
+        alone = milliseconds(partial(_send, store, list(filter(_reads, noted.sent))))
+        fit = milliseconds(_fit(context, memory, question))
         if place >= len(questions) // 10:  # the first ones warm up
             for name, took in zip(times, (whole, alone, fit), strict=True):
                 times[name].append(took)
@@ -116,47 +120,12 @@ def _fit(context: Any, memory: MemoryCoordinator, question: str) -> Callable[[],
         (stage, Section(tuple(fragments.get(stage.source, ())))) for stage in ORCHESTRATOR.stages
     ]
     return lambda: assemble(
-        filled,
-        layout=ORCHESTRATOR,
-        budget=TOKENS,
-        count_tokens=memory.count_tokens,
-        query=question,
+        filled, layout=ORCHESTRATOR, budget=TOKENS, count_tokens=memory.count_tokens, query=question
     )
 
 
-class _overheard:  # noqa: N801 - a context manager, called like a function
-    """Notes the statements that a store sends meanwhile, round trip by round trip."""
-
-    def __init__(self, store: TieredStore, calls: list[tuple[Call, ...]]) -> None:
-        self._database = cast("Any", store._runner._database)  # noqa: SLF001 - no other way
-        self._begin = self._database.session
-        self._calls = calls
-
-    def __enter__(self) -> None:
-        self._database.session = lambda: _Noting(self._begin(), self._calls)
-
-    def __exit__(self, *_: object) -> None:
-        self._database.session = self._begin
-
-
-class _Noting:
-    def __init__(self, session: Any, calls: list[tuple[Call, ...]]) -> None:
-        self._session = session
-        self._calls = calls
-
-    def __enter__(self) -> Self:
-        self._session.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._session.__exit__(*error)
-
-    def perform(self, effect: Any) -> Any:
-        if isinstance(effect, Query) and any(
-            one.name.startswith(("recall", "states")) for one in effect.calls
-        ):
-            self._calls.append(effect.calls)
-        return self._session.perform(effect)
+def _reads(calls: Sequence[Call]) -> bool:
+    return any(one.name.startswith(("recall", "states")) for one in calls)
 
 
 def _send(store: TieredStore, calls: Sequence[tuple[Call, ...]]) -> int:
@@ -166,12 +135,6 @@ def _send(store: TieredStore, calls: Sequence[tuple[Call, ...]]) -> int:
 def _sent(calls: tuple[Call, ...]) -> Flow[int]:
     rows = yield Query(calls, commit=True)
     return sum(map(len, rows))
-
-
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    began = time.perf_counter()
-    answer = call()
-    return 1000 * (time.perf_counter() - began), answer
 
 
 def _texts(random: np.random.Generator, number: int) -> list[str]:
@@ -229,7 +192,6 @@ def _fill(memory: MemoryCoordinator, texts: Sequence[str]) -> None:
 
 
 def _analyzed() -> Flow[None]:
-
     yield Script("ANALYZE")
 
 
@@ -239,16 +201,12 @@ def _show(figures: dict[str, Any], turns: int, memories: int) -> None:
     for name in ("", "p50 ms", "p95 ms"):
         table.add_column(name, justify="left" if not name else "right")
     for name, times in figures["milliseconds"].items():
-        table.add_row(name, f"{statistics.median(times):.1f}", f"{_p95(times):.1f}")
+        table.add_row(name, f"{statistics.median(times):.1f}", f"{p95(times):.1f}")
     console = Console()
     console.print(table)
     console.print(f"tokens: median {statistics.median(tokens):,.0f}, at most {max(tokens):,}")
-    p95 = _p95(figures["milliseconds"]["assemble_context"])
-    console.print(f"bar: p95 below {BAR:.0f} ms: {'passed' if p95 < BAR else 'missed'}")
-
-
-def _p95(times: Sequence[float]) -> float:
-    return statistics.quantiles(times, n=20, method="inclusive")[-1]
+    slow = p95(figures["milliseconds"]["assemble_context"])
+    console.print(f"bar: p95 below {BAR:.0f} ms: {'passed' if slow < BAR else 'missed'}")
 
 
 if __name__ == "__main__":

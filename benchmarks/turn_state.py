@@ -17,8 +17,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.context_databases import server
-from benchmarks.databases import create
+from benchmarks.data import statements
+from benchmarks.databases import create, server
 from benchmarks.timing import Effort, Timing, one_client
 from langmem_tiers import MemoryContext, MemoryCoordinator, ShortTermState, TieredStore
 from langmem_tiers.testing import TrigramEmbeddings
@@ -29,46 +29,8 @@ BAR_MS = 1.0
 FULL = Effort(blocks=9, seconds=0.5)
 QUICK = Effort(blocks=5, seconds=0.25)
 
-_FILL = """
-INSERT INTO memory.states (tenant, owner, kind, name, value, at, expires_at)
-SELECT 'tenant' || t, CASE k.kind WHEN 'message' THEN 'project.session' || a || '.'
-                      ELSE 'agent' || a || '.' END,
-       k.kind, CASE k.kind WHEN 'emotion' THEN '' WHEN 'spend' THEN current_date::text
-               ELSE i::text END,
-       CASE k.kind
-       WHEN 'message' THEN jsonb_build_object('role', 'user', 'content', repeat('word ', 30),
-                                              'metadata', jsonb_build_object('platform', 'web'))
-       WHEN 'task' THEN jsonb_build_object('task_id', i::text, 'task_type', 'writing', 'status',
-                                           'in_progress', 'created_at', now(),
-                                           'estimated_completion', NULL, 'worker_assigned', 'w',
-                                           'confidence_so_far', 0.5,
-                                           'metadata', jsonb_build_object())
-       WHEN 'goal' THEN jsonb_build_object('goal_id', i::text, 'description', 'A goal to reach',
-                                           'progress', 0.5, 'deltas', jsonb_build_array(),
-                                           'priority', 0, 'constraints', jsonb_build_array(),
-                                           'status', 'active')
-       WHEN 'emotion' THEN jsonb_build_object('primary_emotion', 'engaged', 'last_updated', now(),
-                                              'confidence_level', 0.88, 'conversation_sentiment',
-                                              NULL, 'stress_indicators', jsonb_build_object())
-       ELSE jsonb_build_object('date', current_date, 'total_spent', '32.50', 'transaction_count',
-                               8, 'last_transaction_time', now()) END,
-       now() - i * interval '1 second',
-       CASE WHEN k.kind NOT IN ('task', 'goal') THEN now() + interval '1 day' END
-FROM generate_series(1, 10) t, generate_series(1, 100) a,
-     (VALUES ('message', 100), ('task', 10), ('goal', 5), ('emotion', 1), ('spend', 1))
-         AS k (kind, number),
-     LATERAL generate_series(1, k.number) i
-"""
-_MESSAGES = """
-SELECT s.name, s.value, s.at FROM memory.states s
-WHERE s.tenant = %s AND s.owner = %s AND s.kind = 'message' AND s.at > now() - interval '1 hour'
-ORDER BY s.at DESC, s.number DESC LIMIT 20
-"""
-_STATES = """
-SELECT s.name, s.value FROM memory.states s
-WHERE s.tenant = %s AND s.owner = %s AND s.kind = ANY (%s)
-  AND (s.expires_at IS NULL OR s.expires_at > now())
-"""
+
+_SQL = statements("turn_state")
 
 Who = tuple[str, str]
 Verb = Callable[[ShortTermState], object]
@@ -83,11 +45,11 @@ class Raw:
         self._cursor = self._conn.cursor(binary=True)
 
     def messages(self, who: Who) -> Sequence[Any]:
-        self._cursor.execute(_MESSAGES, (who[0], f"project.session{who[1]}."))
+        self._cursor.execute(_SQL["messages"], (who[0], f"project.session{who[1]}."))
         return self._cursor.fetchall()
 
     def states(self, who: Who, kinds: Sequence[str]) -> Sequence[Any]:
-        self._cursor.execute(_STATES, (who[0], f"agent{who[1]}.", list(kinds)))
+        self._cursor.execute(_SQL["states"], (who[0], f"agent{who[1]}.", list(kinds)))
         return self._cursor.fetchall()
 
     def snapshot(self, who: Who) -> Sequence[Any]:
@@ -126,12 +88,12 @@ def main(
     effort, console = QUICK if quick else FULL, Console(width=100)
     embeddings = TrigramEmbeddings()
     index = {"dims": embeddings.dims, "embed": embeddings}
-    with server(url, "1GB") as found:
+    with server(url) as found:
         database = create(found, "turn_state")
         with TieredStore.from_conn_string(database, index=index) as store:
             store.setup()
             with psycopg.connect(database, autocommit=True) as conn:
-                conn.execute(_FILL.encode())
+                conn.execute(_SQL["fill"])
                 conn.execute("VACUUM ANALYZE")
             table = Table("verb", "p50 ms", "raw ms", "of raw", f"under {BAR_MS:g} ms")
             for row in _measured(store, Raw(database), effort):

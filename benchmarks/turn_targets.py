@@ -11,7 +11,6 @@ import json
 import os
 import re
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -22,9 +21,8 @@ import psycopg
 import typer
 
 from benchmarks.context_data import Memory, Talks
-from benchmarks.context_databases import server
-from benchmarks.databases import create
-from benchmarks.results import environment
+from benchmarks.databases import create, environment, server
+from benchmarks.timing import milliseconds, p95
 from langmem_tiers import (
     PERSONA,
     CoordinatorSettings,
@@ -61,16 +59,13 @@ class Target:
     def p50(self) -> float:
         return statistics.median(self.times)
 
-    @property
-    def p95(self) -> float:
-        return statistics.quantiles(self.times, n=20, method="inclusive")[-1]
-
     def line(self) -> str:
         """A row of the table."""
-        met = "yes" if self.p95 < self.bar else "at the median" if self.p50 < self.bar else "no"
+        slow = p95(self.times)
+        met = "yes" if slow < self.bar else "at the median" if self.p50 < self.bar else "no"
         return (
             f"| {self.what} | {self.design} | < {self.bar:g} ms | {_told(self.p50)} "
-            f"| {_told(self.p95)} | {met} |"
+            f"| {_told(slow)} | {met} |"
         )
 
 
@@ -83,7 +78,7 @@ def main(
 ) -> None:
     """Measure beside the targets of the specifications."""
     talks, fresh = Talks(MEMORIES, questions=calls + _WARM), Talks(FRESH, questions=1, seed=23)
-    with server(url, "1GB") as found:
+    with server(url) as found:
         database = create(found, "turn_targets")
         with TieredStore(database, index=local_index()) as store:
             store.setup()
@@ -140,9 +135,7 @@ def _measured(memory: MemoryCoordinator, talks: Talks, fresh: Talks, calls: int)
     times: dict[str, list[float]] = {what: [] for what, *_ in kinds}
     for number in range(calls + _WARM):
         for what, _, _, call in kinds:
-            began = time.perf_counter()
-            call()
-            took = 1000 * (time.perf_counter() - began)
+            took = milliseconds(call)
             if number >= _WARM:
                 times[what].append(took)
     return [Target(what, design, bar, times[what]) for what, design, bar, _ in kinds]

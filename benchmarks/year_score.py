@@ -1,41 +1,21 @@
-"""What a year left in the database, beside what was planted and a plain reading of its events."""
+"""What a year left in the database, beside what was planted."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
 import psycopg
 
+from benchmarks.data import statements
 from benchmarks.ruling import Says
-from benchmarks.year import END, OLD, RARELY, START, UNIMPORTANT, Truth, Year
-from benchmarks.year_replay import Lived, Story
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from benchmarks.year import Truth, Year
+from benchmarks.year_replay import Story
 from langmem_tiers.consolidate.judge import Question
 from langmem_tiers.core.normal import normalised
-
-MOST = 1_000
-"""Memories of one project, more than there are."""
-_MOVES = """
-SELECT e.kind, coalesce(m.key, k.key, ''), coalesce(t.key, a.key), e.at
-FROM (
-    SELECT e.kind, e.target, e.at, e.tenant, coalesce(w.id, e.id) AS id
-    FROM memory.events e
-    LEFT JOIN LATERAL jsonb_array_elements_text(e.detail -> 'sources') s (id) ON true
-    CROSS JOIN LATERAL (SELECT s.id::bigint AS id) w
-    WHERE e.undone_at IS NULL
-) e
-LEFT JOIN memory.memories m ON m.tenant = e.tenant AND m.id = e.id
-LEFT JOIN memory.memories t ON t.tenant = e.tenant AND t.id = e.target
-LEFT JOIN memory.archived k ON k.tenant = e.tenant AND k.id = e.id
-LEFT JOIN memory.archived a ON a.tenant = e.tenant AND a.id = e.target
-ORDER BY e.at
-"""
-
 
 Pairs = set[tuple[str, str]]
 """What went or was proposed, and the memory by which."""
@@ -88,7 +68,7 @@ class Left:
     def of(cls, url: str) -> Left:
         """Read it from the database."""
         with psycopg.connect(url) as conn:
-            return cls([Move(*row) for row in conn.execute(_MOVES)])
+            return cls([Move(*row) for row in conn.execute(statements("year")["moves"])])
 
     def count(self, kind: str) -> int:
         """How many memories went so."""
@@ -197,112 +177,3 @@ def knowing(year: Year) -> Says:
         return equal or not groups[older].isdisjoint(groups[newer])
 
     return says
-
-
-STEPS_OF = {"risen": ("rise", "session_end"), "merged": ("merge",), "superseded": ("supersede",)}
-"""By kind of event, the steps that write it."""
-
-
-def sums(story: Story, left: Left) -> Mapping[str, tuple[int, int]]:
-    """By kind, how many memories the events name, and how many the reports."""
-    return {
-        kind: (left.count(kind), sum(story.done(one) for one in steps))
-        for kind, steps in STEPS_OF.items()
-    }
-
-
-def unaccounted(story: Story) -> list[tuple[str, datetime, str]]:
-    """Steps of cycles whose report does not add up to what they selected and decided on."""
-    return [
-        (one.tenant, one.at, step)
-        for one in story.cycles
-        for step in {*one.judged, *one.counts}
-        if one.verdicts(step) != len(one.judged.get(step, ()))
-    ]
-
-
-class Point(NamedTuple):
-    """What is asked of the past."""
-
-    tenant: str
-    project: str
-    as_of: datetime
-    known_at: datetime
-
-
-def points(story: Story, seed: int, count: int) -> Iterator[Point]:
-    """Points in both times, some of them before anything was told, some after everything."""
-    drawn = random.Random(seed)
-    places = sorted({(one.stored.tenant, one.stored.project) for one in story.memories.values()})
-    for _ in range(count):
-        as_of, known_at = (
-            START + (END - START + timedelta(days=20)) * drawn.uniform(-0.01, 1) for _ in range(2)
-        )
-        yield Point(*drawn.choice(places), as_of, known_at)
-
-
-class Oracle:
-    """What was true and known when, read off the events and the moves in plain Python."""
-
-    def __init__(self, story: Story, left: Left) -> None:
-        self._story = story
-        self._superseded = {one.key: one for one in left.moves if one.kind == "superseded"}
-        self._merged = {one.key: one.at for one in left.moves if one.kind == "merged"}
-        self._risen = {one.key for one in left.moves if one.kind == "risen"}
-        self._in: dict[tuple[str, str], list[Lived]] = {}
-        for one in story.memories.values():
-            self._in.setdefault((one.stored.tenant, one.stored.project), []).append(one)
-
-    def visible(self, point: Point) -> set[str]:
-        """The keys of what a project recalls at a point."""
-        there = self._in.get((point.tenant, point.project), ())
-        return {one.stored.key for one in there if self._sees(one, point)}
-
-    def _sees(self, one: Lived, point: Point) -> bool:
-        key = one.stored.key
-        if one.stored.tier == "short_term" and key not in self._risen:
-            return False
-        if one.recorded > point.known_at or one.stored.at > point.as_of:
-            return False
-        if key in self._merged and self._merged[key] <= point.known_at:
-            return False
-        end = self._superseded.get(key)
-        if end is None or end.at > point.known_at:
-            return True
-        return point.as_of < self._story.memories[end.target or ""].stored.at
-
-
-def visible(store: TieredStore, point: Point) -> set[str]:
-    """The same, as the package recalls it."""
-    context = MemoryContext(tenant=point.tenant, project_id=point.project)
-    found = MemoryCoordinator(store, context=context).get_context(
-        "", limit=MOST, as_of=point.as_of, known_at=point.known_at, tiers=["working", "long_term"]
-    )
-    return {one.key for one in found}
-
-
-def due(story: Story, left: Left, accesses: Mapping[str, int], now: datetime) -> set[str]:
-    """What the default policy means, all of it: what is current and lives on in nothing else."""
-    merged = {key for one in left.moves if one.kind == "merged" for key in (one.key, one.target)}
-    gone = merged | {one.key for one in left.moves if one.kind == "superseded"}
-    risen = {one.key for one in left.moves if one.kind == "risen"}
-    return {
-        key
-        for key, one in story.memories.items()
-        if key not in gone
-        and now - one.recorded > OLD
-        and accesses.get(key, 0) < RARELY
-        and (one.stored.importance or 0) < UNIMPORTANT
-        and (one.stored.tier == "working" or key in risen)
-    }
-
-
-def read_often(events: Iterator[Any]) -> Counter[str]:
-    """How often each memory was read."""
-    return Counter(one.key for one in events if one.kind == "access")
-
-
-def archived(url: str) -> set[str]:
-    """The keys of what left for a file."""
-    with psycopg.connect(url) as conn:
-        return {row[0] for row in conn.execute("SELECT key FROM memory.archived")}

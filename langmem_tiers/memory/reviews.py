@@ -51,7 +51,16 @@ def finish_reviews(memory: Memory, timeout: float | None = None) -> bool:
 
 
 async def afinish_reviews(memory: Memory, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - of its twin
-    """Wait for the reviews that are under way; see `finish_reviews`."""
+    """Wait for the reviews that are under way in the background; whether all are done.
+
+    Args:
+        timeout: Seconds at most; as long as they take if not given, which is a minute for
+            eight memories at most.
+
+    Raises:
+        asyncio.InvalidStateError: on the loop that the store was opened on, which it would
+            block.
+    """
     return await asyncio.to_thread(memory.under_way.finish, timeout)
 
 

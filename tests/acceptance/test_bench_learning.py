@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchmarks import learning_alfworld, learning_mbpp, learning_report
+from benchmarks import learning_alfworld, learning_mbpp
 from benchmarks.faulty import Outcome, advice, agent, forgetful
 from benchmarks.faulty_measure import (
     NONE,
@@ -26,7 +25,7 @@ from benchmarks.learning import QUICK, real
 from benchmarks.learning_alfworld import AS_LOGGED, AS_RUN, Replay, plain_counts
 from benchmarks.learning_data import FOLDER, Trial, missing, parts, trials
 from benchmarks.learning_mbpp import OURS, WITH_PROMPT, Found
-from benchmarks.learning_results import FOUND_AGAIN, REPEATED, Results, bars
+from benchmarks.learning_report import FOUND_AGAIN, REPEATED, Results, bars, report
 from langmem_tiers.learn.signature import signature
 
 pytestmark = pytest.mark.slow
@@ -139,7 +138,7 @@ def test_without_the_logs_the_run_says_what_was_left_out(tmp_path: Path) -> None
     (reason,) = results.left_out
 
     assert "mbpp-py-run1.jsonl" in reason
-    assert reason in learning_report.markdown(results)
+    assert reason in report(results).markdown()
     assert all(one.passed is None for one in bars(results))
 
 
@@ -234,15 +233,14 @@ def test_the_agent_reads_the_first_lesson_of_its_tool() -> None:
     assert advice(text, "c") == {}
 
 
-def test_a_run_is_reported_as_tables_json_and_a_plot(
+def test_a_run_is_reported_as_tables_and_a_plot(
     runs: list[Run], logs: list[Trial], replays: list[Replay], programming: list[Found]
 ) -> None:
     results = Results({"CPUs": "2"}, programming=programming, logs=logs, replays=replays, runs=runs)
     console = Console(record=True, width=200, quiet=True)
-    learning_report.show(results, console)
-    text = learning_report.markdown(results)
+    report(results).show(console)
+    text = report(results).markdown()
 
-    assert json.loads(json.dumps(results.as_json()))["repeats"][f"{OWN}, {SIGNATURES}"]
     assert all(world in text for world in WORLDS)
     assert "Repeated failures after each task" in text
     assert "policy" in text or "promoted" in text

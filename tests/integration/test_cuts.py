@@ -290,9 +290,10 @@ async def test_a_connection_that_ended_while_idle_is_replaced_unnoticed(
 ) -> None:
     for act in (*WRITES.values(), *READS.values()):
         terminate(url)
+        wait_until(lambda: not proxy.passing())
         await act(cuttable)
         proxy.hang_up()
-        wait_until(lambda: sessions(url) == 0)
+        wait_until(lambda: sessions(url) == proxy.passing() == 0)
         await act(cuttable)
     assert broken_rows(url) == {}
 

@@ -19,23 +19,20 @@ from benchmarks.ruling import Ruling
 from benchmarks.year import Year
 from benchmarks.year_phrases import HELD_OUT
 from benchmarks.year_replay import Clock, Replay, Size, Story, open_year
-from benchmarks.year_score import (
-    Left,
+from benchmarks.year_score import Left, Score, knowing, score
+from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
+from tests.support.servers import fresh_database
+from tests.support.year_oracle import (
     Oracle,
     Point,
-    Score,
     archived,
     due,
-    knowing,
     points,
     read_often,
-    score,
     sums,
     unaccounted,
     visible,
 )
-from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
-from tests.support.servers import fresh_database
 
 pytestmark = pytest.mark.slow
 

@@ -46,6 +46,10 @@ class CuttingProxy:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
+    def passing(self) -> int:
+        """How many directions are open; once none is, each end has what the other said."""
+        return sum(thread.is_alive() for thread in self._threads[1:])  # the first one accepts
+
     def disarm(self) -> bool:
         """Cut nothing any more; whether a connection has been cut."""
         with self._lock:

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from benchmarks.package_imports import circles, graph, longest_path
-from benchmarks.package_size import breaches, entries, size_of
+from benchmarks.package_size import breaches, entries, sizes
 from benchmarks.package_source import (
     Sized,
     async_functions,
@@ -212,8 +212,11 @@ def test_a_project_is_counted_with_its_tests_and_benchmarks(tmp_path: Path) -> N
     (pkg / "py.typed").touch()
     (tmp_path / "tests" / "unit").mkdir(parents=True)
     (tmp_path / "tests" / "unit" / "test_a.py").write_text("\n# all lines count\n")
-    size = size_of(modules(pkg), tmp_path)
-    assert entries(pkg) == size.entries == 3
-    assert (size.files, size.code_lines, size.names_offered) == (2, 3, 1)
-    assert (size.longest_file, size.median_function) == (Sized("pkg/a/b.py", 3), 2)
-    assert (size.test_lines, size.benchmark_lines) == (2, 0)
+    told = dict(sizes(modules(pkg), tmp_path))
+    assert entries(pkg) == 3
+    assert told["files and folders at the top of the package"] == "3"
+    assert (told["files"], told["names in __all__"]) == ("2", "1")
+    assert told["the longest file, pkg/a/b.py"] == "3 lines"
+    assert told["the median function"] == "2 lines"
+    assert told["lines below tests/, all of them"] == "2"
+    assert told["lines below benchmarks/, all of them"] == "0"

@@ -48,11 +48,7 @@ def test_to_compare_is_idempotent_and_case_never_matters(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ["a ", ". ", "\u0301\u0323", "Ä! ", "Ä"])
-def test_it_takes_time_in_proportion_to_the_text(unit: str) -> None:
-    def took(times: int) -> float:
-        text = unit * times
-        started = time.perf_counter()
-        normalised(text)
-        return time.perf_counter() - started
-
-    assert min(took(400_000) for _ in range(5)) < 3 * min(took(200_000) for _ in range(5)) + 0.01
+def test_a_long_text_is_read_in_one_go_and_not_by_the_square_of_its_length(unit: str) -> None:
+    started = time.process_time()
+    normalised(unit * 200_000)
+    assert time.process_time() - started < 5  # with its square it takes minutes

@@ -15,7 +15,7 @@ from benchmarks.contenders import CLIENTS, OURS, PEER, RAW, AsyncClient, Client,
 from benchmarks.corpus import Corpus, Memory, Query
 from benchmarks.databases import Databases
 from benchmarks.raw import LIMIT, RawClient
-from benchmarks.results import (
+from benchmarks.store_report import (
     BATCH,
     GET,
     ONE,
@@ -25,8 +25,8 @@ from benchmarks.results import (
     TASKS,
     THREADS,
     Comparison,
+    Quality,
     SizeResult,
-    quality_of,
 )
 from benchmarks.timing import Effort, Timing, many_tasks, many_threads, one_client
 
@@ -123,7 +123,7 @@ class Measurer:
         nearest = [corpus.nearest(query, LIMIT) for query in asked]
         for name, client in clients.items():
             found = [keys_of(client.search(query)) for query in asked]
-            self.result.quality[name] = quality_of(list(zip(found, nearest, strict=True)))
+            self.result.quality[name] = Quality.of(list(zip(found, nearest, strict=True)))
 
     def _measure_one(self, clients: Mapping[str, Client], verbs: Sequence[str]) -> None:
         for verb in verbs:

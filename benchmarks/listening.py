@@ -1,0 +1,90 @@
+"""What a store sends: its statements, counted, and what its last recall was answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+from langmem_tiers import TieredStore
+from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row
+
+T = TypeVar("T")
+
+
+class Statements:
+    """Notes the statements of each round trip."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Call, ...]] = []
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self.sent))
+
+    @contextmanager
+    def of(self, store: TieredStore) -> Iterator[Self]:
+        """Those that an open store sends meanwhile."""
+        database = store._runner._database  # noqa: SLF001 - there is no other way to see them
+        if database is None:
+            raise ValueError("the store is not open")
+        begin = database.session
+        database.session = lambda ask=None: _Noting(begin(ask), self)  # type: ignore[assignment, method-assign, return-value]
+        try:
+            yield self
+        finally:
+            database.session = begin  # type: ignore[method-assign]
+
+
+class _Noting:
+    """A session that does the work and notes every statement."""
+
+    def __init__(self, session: Any, found: Statements) -> None:
+        self._session = session
+        self._found = found
+
+    def __enter__(self) -> Self:
+        self._session.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._session.__exit__(*error)
+
+    def perform(self, effect: Effect) -> Any:
+        if isinstance(effect, Query):
+            self._found.sent.append(tuple(effect.calls))
+        if isinstance(effect, Lookup):
+            self._found.sent.append((Lookup.call([effect]),))
+        return self._session.perform(effect)
+
+
+class Overheard(TieredStore):
+    """A store that keeps the last recall statement, what it answered, and how long it took."""
+
+    call: Call
+    rows: Sequence[Row] = ()
+    seconds: float
+
+    def run(self, flow: Flow[T]) -> T:
+        """Run a flow and listen."""
+        return super().run(self._listen(flow))
+
+    def _listen(self, flow: Flow[T]) -> Flow[T]:
+        answer: Any = None
+        while True:
+            try:
+                effect = flow.send(answer)
+            except StopIteration as done:
+                value: T = done.value
+                return value
+            began = time.perf_counter()
+            answer = yield effect
+            took = time.perf_counter() - began
+            if isinstance(effect, Query):
+                self._keep(effect.calls, answer, took)
+
+    def _keep(self, calls: Sequence[Call], answers: Sequence[Sequence[Row]], took: float) -> None:
+        for call, rows in zip(calls, answers, strict=True):
+            if call.name.startswith("recall"):
+                self.call, self.rows, self.seconds = call, rows, took

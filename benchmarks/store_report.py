@@ -1,0 +1,224 @@
+"""What a run of the store's benchmark found: figures, bars and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.contenders import OURS, PEER, RAW
+from benchmarks.databases import Relation
+from benchmarks.tables import Bar, Report, Sheet, facts, ratio_bar
+from benchmarks.timing import Timing
+
+GET, PUT, BATCH, SEARCH = VERBS = ("get", "put", "batch of 50 puts", "search")
+ONE, TASKS, THREADS = MODES = ("1 client", "16 tasks", "16 threads")
+RAW_AT_ONCE = "raw SQL, counting each access at once"
+HNSW, EXACT = "HNSW", "exact"
+MIDDLE, LARGE = 10_000, 100_000
+_MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One verb at one size, all contenders in the same blocks."""
+
+    size: int
+    mode: str
+    verb: str
+    timings: Mapping[str, Timing]
+
+    def ratio(self, slower: str, faster: str) -> float:
+        """How many times as long the one takes as the other."""
+        return self.timings[slower].milliseconds / self.timings[faster].milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What searches of limit 10 found, each in a namespace of 1 % of the rows."""
+
+    full_pages: float
+    """Share of searches that returned 10."""
+    recall: float
+    """Share of the ten nearest by exact cosine that were among them."""
+
+    @classmethod
+    def of(cls, pages: Sequence[tuple[set[str], set[str]]]) -> Quality:
+        """From (found, nearest) of each search."""
+        return cls(
+            sum(len(found) >= len(nearest) for found, nearest in pages) / len(pages),
+            sum(len(found & nearest) / len(nearest) for found, nearest in pages) / len(pages),
+        )
+
+    @property
+    def row(self) -> tuple[str, str]:
+        return f"{self.full_pages:.3f}", f"{self.recall:.3f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A way to set PostgresStore by hand, and what it gave."""
+
+    name: str
+    kind: str
+    """Which plan it led to: HNSW or EXACT."""
+    milliseconds: float
+    quality: Quality
+
+    @property
+    def good(self) -> bool:
+        return self.quality.recall >= 0.99 and self.quality.full_pages == 1
+
+
+@dataclass(slots=True)
+class SizeResult:
+    """Everything measured at one number of rows."""
+
+    size: int
+    comparisons: list[Comparison] = field(default_factory=list)
+    quality: dict[str, Quality] = field(default_factory=dict)
+    relations: dict[str, list[Relation]] = field(default_factory=dict)
+    settings: list[Setting] = field(default_factory=list)
+    hand_set: dict[str, tuple[Setting, Comparison]] = field(default_factory=dict)
+    """By kind, the best setting: searches in blocks beside ours."""
+
+    def find(self, mode: str, verb: str) -> Comparison | None:
+        """The comparison of that mode and verb, if it was measured."""
+        chosen = [one for one in self.comparisons if (one.mode, one.verb) == (mode, verb)]
+        return chosen[0] if chosen else None
+
+    def bytes_per_memory(self, contender: str, *, vectors: bool = True) -> float:
+        """Tables and indexes, divided by the number of memories."""
+        kept = [one for one in self.relations[contender] if vectors or "vectors" not in one.name]
+        return sum(one.bytes for one in kept) / self.size
+
+
+@dataclass(slots=True)
+class Results:
+    """A whole run."""
+
+    dims: int
+    environment: dict[str, str]
+    sizes: list[SizeResult] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def at(self, size: int) -> SizeResult | None:
+        """What was measured at that number of rows, if it was."""
+        return next((one for one in self.sizes if one.size == size), None)
+
+
+def report(results: Results) -> Report:
+    """All that is printed."""
+    foot = f"{results.dims} dimensions; {facts(results.environment, results.seconds)}"
+    return Report(list(sheets(results)), list(bars(results)), foot)
+
+
+def bars(results: Results) -> Iterator[Bar]:
+    """Every bar, a ratio within one run; those that a quick run does not reach have no figure."""
+    at, large = results.at(MIDDLE), results.at(LARGE)
+    for verb, times, share in ((GET, 2.5, 2.5), (BATCH, 6, 1.7), (SEARCH, 2.5, 1.5)):
+        faster = _ratio(at, ONE, verb, PEER, OURS)
+        yield ratio_bar(f"{verb}: faster than PostgresStore", ">=", times, faster)
+        yield ratio_bar(f"{verb}: times raw SQL", "<=", share, _ratio(at, ONE, verb, OURS, RAW))
+    for verb, times in ((GET, 2.5), (SEARCH, 3), (PUT, 4)):
+        claim = f"{verb}, {TASKS}: faster than AsyncPostgresStore"
+        yield ratio_bar(claim, ">=", times, _ratio(at, TASKS, verb, PEER, OURS))
+    ours = large.quality.get(OURS) if large else None
+    place = "1 % of 100,000 rows"
+    yield ratio_bar(f"{place}: full pages", ">=", 1, ours.full_pages if ours else None, "")
+    yield ratio_bar(f"{place}: recall@10", ">=", 0.99, ours.recall if ours else None, "")
+    for kind in (HNSW, EXACT):
+        best = large.hand_set.get(kind) if large else None
+        claim = f"{place}: faster than hand-set PostgresStore, {kind}"
+        yield ratio_bar(claim, ">=", 15, best[1].ratio(PEER, OURS) if best else None)
+    disk = at.bytes_per_memory(OURS) / at.bytes_per_memory(PEER) if at else None
+    yield ratio_bar("bytes per memory: share of PostgresStore's", "<=", 0.85, disk)
+
+
+def _ratio(at: SizeResult | None, mode: str, verb: str, slower: str, faster: str) -> float | None:
+    found = at.find(mode, verb) if at else None
+    return found.ratio(slower, faster) if found else None
+
+
+def sheets(results: Results) -> Iterator[Sheet]:
+    """Every table of a run."""
+    for mode in MODES:
+        yield _speed(results, mode)
+    yield _at_once(results)
+    yield _found(results)
+    for at in results.sizes:
+        yield from _hand_set(at) if at.settings else ()
+    if at_middle := results.at(MIDDLE):
+        yield from _disk(at_middle)
+
+
+def _speed(results: Results, mode: str) -> Sheet:
+    rows = [
+        (verb, f"{at.size:,}", *_figures(found))
+        for verb in VERBS
+        for at in results.sizes
+        if (found := at.find(mode, verb))
+    ]
+    unit = "ms a call" if mode == ONE else "ms a call, all clients together"
+    columns = ("", "rows", OURS, PEER, RAW, "faster than peer", "times raw")
+    return Sheet(f"{mode}: {unit}, median of blocks (quartiles)", columns, rows)
+
+
+def _at_once(results: Results) -> Sheet:
+    rows = [
+        (f"{at.size:,}", *(str(found.timings[name]) for name in (OURS, RAW, RAW_AT_ONCE)))
+        for at in results.sizes
+        if (found := at.find(ONE, GET))
+    ]
+    return Sheet("get, 1 client: what counting costs, ms", ("rows", OURS, RAW, RAW_AT_ONCE), rows)
+
+
+def _figures(found: Comparison) -> Iterator[str]:
+    yield from (str(found.timings[name]) for name in (OURS, PEER, RAW))
+    yield f"{found.ratio(PEER, OURS):.1f}x"
+    yield f"{found.ratio(OURS, RAW):.2f}x"
+
+
+def _found(results: Results) -> Sheet:
+    rows = [
+        (f"{at.size:,}", name, *quality.row)
+        for at in results.sizes
+        for name, quality in at.quality.items()
+    ]
+    title = "What searches find in a namespace of 1 % of the rows (limit 10)"
+    return Sheet(title, ("rows", "", "full pages", "recall@10"), rows)
+
+
+def _hand_set(at: SizeResult) -> Iterator[Sheet]:
+    tried = [
+        (one.name, one.kind, *one.quality.row, f"{one.milliseconds:.3g}") for one in at.settings
+    ]
+    title = f"PostgresStore set by hand, namespace of 1 % of {at.size:,} rows"
+    yield Sheet(title, ("setting", "plan", "full pages", "recall@10", "ms a search"), tried)
+    beside = [
+        (f"{kind}: {setting.name}, recall {setting.quality.recall:.3f}", *_figures(found))
+        for kind, (setting, found) in at.hand_set.items()
+    ]
+    columns = ("best settings", OURS, "hand-set", RAW, "faster than peer", "times raw")
+    yield Sheet("The best of them, in blocks beside ours: ms a search", columns, beside)
+
+
+def _disk(at: SizeResult) -> Iterator[Sheet]:
+    for name, relations in at.relations.items():
+        rows = [
+            (one.name, "index" if one.is_index else "table", f"{one.bytes / _MEGABYTE:.2f}")
+            for one in relations
+            if one.bytes > 0
+        ]
+        title = f"{name}: tables and indexes, MB for {at.size:,} memories"
+        yield Sheet(title, ("relation", "", "MB"), rows)
+    totals = [
+        (
+            name,
+            f"{at.bytes_per_memory(name):,.0f}",
+            f"{at.bytes_per_memory(name) * at.size / _MEGABYTE:.1f}",
+            f"{at.bytes_per_memory(name, vectors=False) * at.size / _MEGABYTE:.1f}",
+        )
+        for name in at.relations
+    ]
+    columns = ("", "bytes a memory", "MB in all", "MB without vectors")
+    yield Sheet(f"Disk for {at.size:,} memories (to compare: 10 MB)", columns, totals)
