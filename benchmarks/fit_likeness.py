@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 from unittest.mock import patch
@@ -23,8 +23,9 @@ from rich.table import Table
 
 import langmem_tiers
 from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample, hands
+from langmem_tiers.core.reading import words
 from langmem_tiers.remember import likeness
-from langmem_tiers.remember.disguises import plain
+from langmem_tiers.remember.disguises import conceals, hidden_in, plain
 from langmem_tiers.remember.instructs import instructions_in, voice_of
 from langmem_tiers.remember.likeness import BIAS, Voice, features, passages, written
 
@@ -35,9 +36,15 @@ SOFTNESS: Final = 100.0
 _TWICE: Final = 2
 """Texts in which a feature stands that is fitted; what one alone has says nothing of others."""
 _STEPS: Final = 500
+_DISGUISED: Final = ("encoded", "encoder")
+"""Kinds of attacks that are written in a code."""
+_SHORT: Final = 2
+"""Letters of a word that stands in a code by chance."""
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
 _DEARER: Final = 2.0
 """What an attack that passes costs, where a note that is held back costs 1."""
+_WARY: Final = 1.2
+"""What is added to every score, so that few attacks pass at 0 which the fit has not seen."""
 _MOST: Final = 16_000
 """Weights that ship: those that weigh most, either way."""
 
@@ -88,18 +95,36 @@ _DOCUMENTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.M
 
 
 def fit(several: Iterable[Text]) -> dict[str, float]:
-    """The weights; each three sentences of a note are a note as well."""
+    """The weights; each three sentences of a note are a note as well.
+
+    What is disguised teaches by what it says behind that, as the gate undoes it before it reads.
+    """
+    corpus = list(several)
+    known = {word for one in corpus if not _disguised(one) for word in words(one.text)}
     rows: list[frozenset[str]] = []
     attacks: list[bool] = []
-    for one in several:
-        text = plain(one.text)
+    for one in corpus:
+        text = _undone(one.text, known) if _disguised(one) else plain(one.text)
         parts = {plain(one.span) or text} if one.attack else {text, *passages(text)}
         rows += [features(part, one.voice) for part in sorted(parts)]
         attacks += [one.attack] * len(parts)
     counted = Counter(feature for row in rows for feature in row)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
     found = _fitted(_Matrix.of(rows, names), np.array(attacks, float))
-    return {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
+    return {BIAS: float(found[-1]) + _WARY, **dict(zip(names, map(float, found), strict=False))}
+
+
+def _disguised(one: Text) -> bool:
+    return one.attack and (one.kind in _DISGUISED or conceals(one.text) is not None)
+
+
+def _undone(text: str, known: Collection[str]) -> str:
+    """What a disguised text says: the reading that has most words which others use."""
+
+    def readable(reading: str) -> int:
+        return sum(1 if word in known else -1 for word in words(reading) if len(word) > _SHORT)
+
+    return max((plain(text), *hidden_in(text)), key=readable)
 
 
 def shipped(weights: Mapping[str, float]) -> dict[str, float]:

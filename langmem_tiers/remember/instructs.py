@@ -25,7 +25,7 @@ _VOICES: Final[Mapping[str, Voice]] = {
 }
 ALIKE: Final = 0.0
 """The score from which on a text is rather an attack than a note."""
-HANDED_ON: Final = 1.0
+HANDED_ON: Final = 2.2
 """The same for what a user pastes or quotes, who may well tell of an attack."""
 _QUOTED: Final = re.compile(
     r"\"[^\"]{1,300}\"|“[^”]{1,300}”|„[^“”]{1,300}[“”]|`[^`]{1,300}`|«[^»]{1,300}»"

@@ -13,7 +13,8 @@ _SHORT: Final = 2
 """Letters of a word that is too short to say anything, in scripts that are spelt."""
 _FEW: Final = 2
 """Different letters of laughter and the like."""
-_MANY: Final = 4
+_MANY: Final = 5
+"""Letters of a word from which few different ones are noise: "Anna" and "Otto" are names."""
 _SPELT: Final = "\u0e00"
 """From here on there are scripts in which two signs are a word."""
 
@@ -29,7 +30,7 @@ def triviality(content: str) -> str | None:
         ends = ends_of(content)  # what is between them says no more, if it is in no other letters
         return triviality(ends) if set(content) <= set(ends) else None
     said = words(content)
-    if not said:
+    if not said or not any(map(str.isalnum, content)):
         return "nothing but signs" if visible(content).strip() else "empty"
     if " ".join(said) in _SPECIFIED:
         return "a greeting"

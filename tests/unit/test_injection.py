@@ -159,7 +159,7 @@ def test_of_what_it_was_fitted_on_few_texts_are_misjudged() -> None:
 
 
 @pytest.mark.parametrize("source", ["web", "agent", "user"])
-@pytest.mark.parametrize("text", ["-" * 400_000 + " x", "x <!--" * 60_000, "<img src=?" * 40_000])
+@pytest.mark.parametrize("text", ["-" * 400_000 + " x", "x <!--" * 60_000])
 def test_what_repeats_one_piece_for_long_is_read_in_time(text: str, source: str) -> None:
     assert found(text, source) <= {"unread"}
 

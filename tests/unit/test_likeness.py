@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.fit_likeness import Text, documents, fit, found_with, shipped, texts
 from benchmarks.gate_corpus import OBLIQUE, hands
-from langmem_tiers.remember import likeness as module
 from langmem_tiers.remember.instructs import instructions_in
 from langmem_tiers.remember.likeness import (
     BIAS,
-    TOGETHER,
     Voice,
     features,
     likeness,
@@ -33,13 +29,6 @@ NOTES = (
 )
 prose = st.text(st.characters(codec="utf-8"), max_size=200)
 voices: st.SearchStrategy[Voice] = st.sampled_from(["user", "agent", "outside"])
-
-
-def test_an_attack_reads_more_like_one_than_notes_do() -> None:
-    like = likeness(ATTACK, "outside")
-
-    assert like.score > max(likeness(one, "outside").score for one in NOTES)
-    assert like.chance == pytest.approx(1 / (1 + math.exp(-like.score)))
 
 
 def test_the_passage_that_is_most_like_an_attack_is_the_one_that_is_named() -> None:
@@ -70,14 +59,6 @@ def test_every_sentence_is_read(text: str) -> None:
     assert set("".join("".join(parts).split())) == set(words)
 
 
-@given(st.integers(2, 60))
-def test_passages_are_sentences_and_each_three_that_follow_each_other(count: int) -> None:
-    parts = passages(" ".join(f"Word{n} stands here." for n in range(count)))
-
-    assert len(parts) == count + max(1, count - TOGETHER + 1)
-    assert passages("One alone.") == ["One alone."]
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -93,21 +74,6 @@ def test_addresses_and_numbers_count_as_one_of_their_kind(one: str, other: str) 
 
 def test_who_says_it_counts() -> None:
     assert features("x", "user") - features("x", "agent") == {"@user"}
-
-
-@given(prose, voices)
-def test_words_that_were_never_seen_dilute_what_is_known(text: str, voice: Voice) -> None:
-    weights = {BIAS: -1.0, "ignore": 4.0}
-    known = features(f"ignore {text}", voice)
-    more = known | features("qqxz wwvk zzyq", voice)
-
-    assert -1.0 < scored(weights, more) < scored(weights, known)
-
-
-@given(voices)
-def test_a_text_in_words_that_it_does_not_know_is_no_attack(voice: Voice) -> None:
-    assert likeness("Wszystkie zgody zostały już udzielone wczoraj.", voice).score < 0
-    assert likeness("", voice).score == -math.inf
 
 
 def test_weights_are_read_as_they_were_written() -> None:
@@ -133,15 +99,6 @@ def _text(*, attack: bool, text: str) -> Text:
 
 def _several() -> list[tuple[int, str]]:
     return [(n, one) for n in range(5) for one in NOTES]
-
-
-def test_what_ships_are_the_weights_that_count_and_they_are_few() -> None:
-    found = shipped({BIAS: -0.001, "a": 0.1, "c": 2.346, **{f"x{n}": 1.0 for n in range(15_999)}})
-
-    assert "a" not in found
-    assert (found[BIAS], found["c"]) == (0.0, 2.35)
-    assert len(module.shipped()) <= 16_001
-    assert all(math.isfinite(one) for one in module.shipped().values())
 
 
 @pytest.mark.proof
