@@ -24,10 +24,19 @@ from rich.table import Table
 import langmem_tiers
 from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample, hands
 from langmem_tiers.core.reading import words
-from langmem_tiers.remember import likeness
-from langmem_tiers.remember.disguises import conceals, hidden_in, plain
-from langmem_tiers.remember.instructs import instructions_in, voice_of
-from langmem_tiers.remember.likeness import BIAS, Voice, features, passages, written
+from langmem_tiers.remember import instructs
+from langmem_tiers.remember.instructs import (
+    BIAS,
+    Voice,
+    conceals,
+    features,
+    hidden_in,
+    instructions_in,
+    passages,
+    plain,
+    voice_of,
+    written,
+)
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +52,7 @@ _SHORT: Final = 2
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
 _DEARER: Final = 2.0
 """What an attack that passes costs, where a note that is held back costs 1."""
-_WARY: Final = 1.2
+_WARY: Final = 1.0
 """What is added to every score, so that few attacks pass at 0 which the fit has not seen."""
 _MOST: Final = 16_000
 """Weights that ship: those that weigh most, either way."""
@@ -185,7 +194,7 @@ def _fitted(matrix: _Matrix, attacks: Floats) -> Floats:
 def found_with(weights: Mapping[str, float], several: Sequence[Sample]) -> list[bool]:
     """Whether the gate finds that each instructs, were these the weights that ship."""
     instructions_in.cache_clear()
-    with patch.object(likeness, "shipped", lambda: weights):
+    with patch.object(instructs, "shipped", lambda: weights):
         found = [bool(instructions_in(one.text, one.source)) for one in several]
     instructions_in.cache_clear()
     return found

@@ -34,39 +34,27 @@ _LONGEST: Final = 200
 Words = tuple[str, ...]
 
 
-class Echo(NamedTuple):
-    """A text that is known already, and the memory that holds it."""
-
-    known: Known
-    kind: str
-    """`recalled` or `stored`."""
-
-
-def echo_of(content: str, recalled: Sequence[Known]) -> Echo | None:
-    """The recalled text that this one repeats; None if it says anything new.
+def echo_of(content: str, recalled: Sequence[Known]) -> Known | None:
+    """The recalled text that this one repeats, first of all; None if it says anything new.
 
     Case, signs and blanks aside, it is the same, or made of whole sentences of what was recalled.
     A few words may stand before each of them ("As I recall, …"), as long as none of them is a
     number, a name or a negation.
     """
-    return _told_by(content, recalled, "recalled")
-
-
-def copy_of(content: str, stored: Sequence[Known]) -> Echo | None:
-    """The stored text that tells all of this already; None if there is none."""
-    echoes = (_told_by(content, (one,), "stored") for one in stored)
-    return next((one for one in echoes if one is not None), None)
-
-
-def _told_by(content: str, known: Sequence[Known], kind: str) -> Echo | None:
-    written = _tokens(content) if known else ()
+    if not recalled:
+        return None
+    written = _tokens(content)
     said = _folded(written)
-    for one in known:
+    for one in recalled:
         if one.content.strip() == content.strip() or (said and said == _whole(one.content)):
-            return Echo(one, kind)
-    shelf = _shelf(tuple(one.content for one in known))
-    place = _first_told(written, said, shelf)
-    return None if place is None else Echo(known[place], kind)
+            return one
+    place = _first_told(written, said, _shelf(tuple(one.content for one in recalled)))
+    return None if place is None else recalled[place]
+
+
+def copy_of(content: str, stored: Sequence[Known]) -> Known | None:
+    """The stored text that tells all of this already; None if there is none."""
+    return next((one for one in stored if echo_of(content, (one,)) is not None), None)
 
 
 def _first_told(written: Words, said: Words, shelf: _Shelf) -> int | None:

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from benchmarks.gate_corpus import Half, Sample, held_out, tuned
 from langmem_tiers import InvalidInputError
 from langmem_tiers.remember.candidate import Candidate, Known
-from langmem_tiers.remember.capacity import Standing, evictions, worth
 from langmem_tiers.remember.gate import Decision, GatePolicy, Verdict, judge
 from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.review import Reviewer, Reviewers
+from langmem_tiers.remember.room import Occupant, evictions, worth
 from langmem_tiers.remember.route import route
 
 ROOT = Path(__file__).parents[2]
@@ -200,7 +200,7 @@ def test_without_a_type_a_text_goes_where_its_words_say_and_always_somewhere() -
 
 standings = st.lists(
     st.builds(
-        Standing,
+        Occupant,
         key=st.text("abcdef", min_size=1, max_size=4),
         created_at=st.integers(0, 400).map(lambda days: NOW - timedelta(days=days)),
         importance=st.none() | st.floats(0, 1),
@@ -211,27 +211,18 @@ standings = st.lists(
 )
 
 
-@given(standings, st.integers(1, 12), st.randoms())
+@given(standings, st.integers(0, 12), st.randoms())
 def test_what_makes_room_is_worth_least_in_whatever_order_it_is_told(
-    standing: list[Standing], capacity: int, random: Random
+    standing: list[Occupant], surplus: int, random: Random
 ) -> None:
-    gone = [one.key for one in evictions(standing, capacity, NOW)]
+    told = evictions(standing, surplus, 9, NOW)
+    gone = [key for key, _ in told]
     shuffled = list(standing)
     random.shuffle(shuffled)
 
-    assert [one.key for one in evictions(shuffled, capacity, NOW)] == gone
-    assert len(gone) == min(len(standing), max(0, len(standing) + 1 - capacity))
+    assert evictions(shuffled, surplus, 9, NOW) == told
+    assert len(gone) == min(len(standing), surplus)
+    assert all("holds 9" in reason and "importance" in reason for _, reason in told)
     kept = [worth(one, NOW) for one in standing if one.key not in gone]
     left = [worth(one, NOW) for one in standing if one.key in gone]
     assert not kept or not left or max(left) <= min(kept)
-
-
-def test_a_place_for_nothing_is_refused_and_a_reason_says_what_it_was_worth() -> None:
-    with pytest.raises(InvalidInputError, match="capacity is 0"):
-        evictions([], 0, NOW)
-
-    one = Standing(key="old", created_at=NOW - timedelta(days=30), importance=0.2)
-    ((key, reason),) = evictions([one], 1, NOW)
-    assert key == "old"
-    assert "holds 1" in reason
-    assert "importance 0.2" in reason

@@ -22,8 +22,8 @@ from langmem_tiers.remember.review import (
     instructing,
     most_relevant,
 )
+from langmem_tiers.remember.review_models import Waiting, conclusion
 from langmem_tiers.remember.trust import TrustPolicy
-from langmem_tiers.remember.waiting import Waiting, conclusion
 
 KEYWORDS = ("auth", "password", "token", "encryption", "vulnerability")
 
