@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from langmem_tiers.consolidate.judge import Pair
 from langmem_tiers.consolidate.steps import Item
-from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.reading import normalised
 
 HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
 """Types of what happened: the same a day later has happened twice."""

@@ -18,7 +18,7 @@ from langmem_tiers.consolidate.rise import Note, rises
 from langmem_tiers.consolidate.significance import category
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.memory import MemoryContext, Source, Tier
-from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of, provenance_of, source_of, trust_of
 
 WORKING = "working"

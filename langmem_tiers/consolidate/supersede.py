@@ -25,7 +25,7 @@ from langmem_tiers.consolidate.stored import (
     sort_out,
     undone,
 )
-from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew, apart
 from langmem_tiers.remember.trust import SPOKEN_FOR

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Recollection, ReviewResult
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.recall.recall import Reranker, Shortlist
+from langmem_tiers.recall.rerank import Reranker, Shortlist
 from langmem_tiers.remember.candidate import Candidate
 
 BEST: Final = 10.0

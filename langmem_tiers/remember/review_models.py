@@ -22,8 +22,6 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.daemons import Daemons
-from langmem_tiers.core.deadlines import adone_by, done_by
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import QUARANTINED, Moment, ReviewResult
 from langmem_tiers.core.prompts import (
@@ -36,6 +34,7 @@ from langmem_tiers.core.prompts import (
     REVIEW_STORAGE,
 )
 from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.core.threads import Daemons, adone_by, done_by
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.fence import labelled, quoted

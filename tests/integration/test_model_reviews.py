@@ -16,11 +16,12 @@ from langchain_core.outputs import ChatResult
 from pydantic import Field
 
 from langmem_tiers import ConfigurationError, TieredStore
-from langmem_tiers.core.config import CoordinatorSettings, PromotionSettings
+from langmem_tiers.core.options import CoordinatorSettings, PromotionSettings
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.private import detectors
+from langmem_tiers.remember.review import Reviewer
 from tests.support.agents import ScriptedModel
 from tests.support.agents import calls as calls_of
 from tests.support.coordinating import Caller, calling, coordinator, keys
@@ -447,3 +448,28 @@ def test_a_program_ends_though_a_model_never_answers(url: str) -> None:
 
 
 # A reviewer of one's own
+
+
+def about_security(memory: Candidate) -> tuple[float, str]:
+    """The specification's example."""
+    security_keywords = ["auth", "password", "token", "encryption", "vulnerability"]
+    score = 5.0
+    if any(keyword in memory.content.lower() for keyword in security_keywords):
+        score += 3.0
+    return score, "Security relevance score based on keywords"
+
+
+async def test_a_reviewer_of_ones_own_has_a_say_in_what_is_stored(
+    open_store: Opener, url: str
+) -> None:
+    panel = default_reviewers()
+    async with calling(open_store, url, reviewers=panel) as call:
+        panel.register(Reviewer(name="security", storage=about_security))
+        told = await call("store", "Every auth token of billing is kept with encryption at rest.")
+        plain = await call("store", "Anna likes green tea in the morning.")
+
+    assert told.scores["security"] == 8.0
+    assert told.reasons["security"] == "Security relevance score based on keywords"
+    counted = [score for name, score in told.scores.items() if name != "injection"]
+    assert told.score == pytest.approx(sum(counted) / 4)
+    assert (plain.stored, plain.scores["security"]) == (True, 5.0)

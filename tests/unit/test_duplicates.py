@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langmem_tiers.consolidate.duplicates import Cluster, Tellings
 from langmem_tiers.consolidate.judge import Pair
 from langmem_tiers.consolidate.steps import Item
-from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.reading import normalised
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOON = timedelta(minutes=10)
