@@ -122,8 +122,8 @@ if TYPE_CHECKING:
     from langmem_tiers.remember.panel import default_reviewers
     from langmem_tiers.remember.quarantine import Quarantined, Released
     from langmem_tiers.remember.review import Reviewer, Reviewers
+    from langmem_tiers.remember.review_models import ReviewReport
     from langmem_tiers.remember.trust import TrustPolicy
-    from langmem_tiers.remember.waiting import ReviewReport
     from langmem_tiers.remind.intentions import Intention, Reminder
     from langmem_tiers.remind.triggers import At, BeforeTool, If, When
     from langmem_tiers.state.state import (
@@ -425,7 +425,7 @@ _MODULES = {
     "Restoration": "consolidate.truth",
     "RestoreReport": "consolidate.restore",
     "Retraction": "consolidate.truth",
-    "ReviewReport": "remember.waiting",
+    "ReviewReport": "remember.review_models",
     "ReviewResult": "core.memory",
     "Reviewer": "remember.review",
     "Reviewers": "remember.review",
