@@ -58,7 +58,7 @@ def said(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-def thread(name: str) -> dict[str, Any]:
+def thread(name: str) -> Any:
     return {"configurable": {"thread_id": name}}
 
 

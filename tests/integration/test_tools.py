@@ -206,7 +206,7 @@ def test_a_model_is_shown_the_parameters_and_no_more(tiered: TieredStore) -> Non
     assert manage["parameters"]["required"] == []
     assert list(search["parameters"]["properties"]) == ["query", "limit", "offset", "filter"]
     assert search["parameters"]["required"] == ["query"]
-    own = {"name": "look_up", "instructions": "Look twice."}
+    own: Any = {"name": "look_up", "instructions": "Look twice."}
     for tool in (create_search_memory_tool(PLACE, **own), create_manage_memory_tool(PLACE, **own)):
         assert tool.name == "look_up"
         assert tool.description.endswith("Look twice.")
@@ -306,6 +306,7 @@ def test_two_users_never_share_a_place(tiered: TieredStore, labels: tuple[str, .
     ]
     for number, config in enumerate(users):
         manage.invoke({"content": f"Tea {number}"}, config)
+    found: dict[str, Any] = {}
     for number, config in enumerate(users):
         (found,) = json.loads(search.invoke({"query": "tea", "limit": 100}, config))
         assert found["value"]["content"] == f"Tea {number}"
