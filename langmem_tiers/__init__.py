@@ -112,13 +112,13 @@ if TYPE_CHECKING:
     from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
-    from langmem_tiers.recall.recalled import recalled_text
+    from langmem_tiers.recall.fence import recalled_text
     from langmem_tiers.remember.gate import Decision, GatePolicy
     from langmem_tiers.remember.panel import default_reviewers
     from langmem_tiers.remember.quarantine import Quarantined, Released
     from langmem_tiers.remember.review import Reviewer, Reviewers
+    from langmem_tiers.remember.review_models import ReviewReport
     from langmem_tiers.remember.trust import TrustPolicy
-    from langmem_tiers.remember.waiting import ReviewReport
     from langmem_tiers.remind.intentions import Intention, Reminder
     from langmem_tiers.remind.triggers import At, BeforeTool, If, When
     from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, PromptMemory
@@ -421,7 +421,7 @@ _MODULES = {
     "Restoration": "consolidate.truth",
     "RestoreReport": "consolidate.restore",
     "Retraction": "consolidate.truth",
-    "ReviewReport": "remember.waiting",
+    "ReviewReport": "remember.review_models",
     "ReviewResult": "core.memory",
     "Reviewer": "remember.review",
     "Reviewers": "remember.review",
@@ -481,7 +481,7 @@ _MODULES = {
     "create_user_prompt_node": "graph.hooks",
     "default_reviewers": "remember.panel",
     "local_index": "store.store",
-    "recalled_text": "recall.recalled",
+    "recalled_text": "recall.fence",
     "reminders_text": "graph.remind",
     "signature": "learn.signature",
 }

@@ -27,7 +27,7 @@ from langmem_tiers.learn.skills import ToolCall, Trace
 from langmem_tiers.memory.feedback import arecord_feedback, record_feedback
 from langmem_tiers.postgres import session, session_sync
 from langmem_tiers.postgres.flow import Query
-from langmem_tiers.recall.recalled import with_recalled
+from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remind.triggers import Occasion

@@ -29,7 +29,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.recall.recalled import with_recalled
+from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
 
 _SESSION, _PROMPT, _TASKS = "session_start", "user_prompt", "completed_tasks"

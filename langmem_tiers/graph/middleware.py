@@ -44,7 +44,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import DEFAULT_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.recall.recalled import recalled_text, with_recalled
+from langmem_tiers.recall.fence import recalled_text, with_recalled
 
 Judge = Callable[[Any], bool | None]
 """Whether a turn succeeded, of an agent's state; None is not known."""

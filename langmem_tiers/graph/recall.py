@@ -30,7 +30,7 @@ from langmem_tiers.graph.node import (
 from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.recalled import recalled_text
+from langmem_tiers.recall.fence import recalled_text
 
 
 class MemoryState(TypedDict, total=False):

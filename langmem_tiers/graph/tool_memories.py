@@ -19,7 +19,7 @@ from langmem_tiers.core.memory import Moment, Source, StoreResult, Tier
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.recall.askings import asks_again
+from langmem_tiers.recall.question import asks_again
 from langmem_tiers.recall.recall import visibility
 from langmem_tiers.remember.admission import Check, write
 from langmem_tiers.remember.admit import Gate, result_of, unjudged_as

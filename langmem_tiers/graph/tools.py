@@ -39,7 +39,7 @@ from langmem_tiers.graph.scope import Remembered, Scope, checked_template, fille
 from langmem_tiers.graph.tool_memories import OurStore, changed, found, paged
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.askings import asks_again
+from langmem_tiers.recall.question import asks_again
 
 Action = Literal["create", "update", "delete"]
 ResponseFormat = Literal["content", "content_and_artifact"]

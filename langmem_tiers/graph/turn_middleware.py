@@ -32,7 +32,7 @@ from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, track_calls
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both, unit
-from langmem_tiers.recall.recalled import with_recalled
+from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.turn.ending import commit, fail
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator

@@ -29,8 +29,7 @@ from langmem_tiers.recall.rerank import reranker_of
 from langmem_tiers.remember.admit import Gate, checked_detectors
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.panel import default_reviewers
-from langmem_tiers.remember.relevance import reviews_of
-from langmem_tiers.remember.review import Reviewers
+from langmem_tiers.remember.review import Reviewers, reviews_of
 from langmem_tiers.store.ops import to_tier
 from langmem_tiers.store.store import TieredStore
 
@@ -111,7 +110,6 @@ class Memory:
         self.later = later_panel(review_model, self.reviewers)
         self.under_way = UnderWay()
         reader = Reader(
-            options=store.options,
             weights=shipped() if weights is None else _weights(weights),
             types=self.types,
             count_tokens=self.count_tokens,

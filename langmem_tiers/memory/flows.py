@@ -16,8 +16,7 @@ from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate, recollection
-from langmem_tiers.recall.flow import find, recall
-from langmem_tiers.recall.recall import Inquiry, Reader
+from langmem_tiers.recall.recall import Inquiry, Reader, find, recall
 from langmem_tiers.remember.admission import write
 from langmem_tiers.remember.admit import (
     Gate,
@@ -28,8 +27,8 @@ from langmem_tiers.remember.admit import (
     unjudged_as,
     without_held_twins,
 )
+from langmem_tiers.remember.candidate import Recalled, RecalledLately
 from langmem_tiers.remember.known import Knowing
-from langmem_tiers.remember.lately import Recalled, RecalledLately
 from langmem_tiers.remember.new import (
     NewMemory,
     extent_of,

@@ -17,7 +17,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, failure_fields
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall
-from langmem_tiers.recall.words import words
+from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.new import NewMemory, checked_text, share
 
 TOOL_CALL: Final = "tool-call"

@@ -16,7 +16,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn import traces
 from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
-from langmem_tiers.learn.stored import stored_values
+from langmem_tiers.learn.traces import stored_values
 from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew
 from langmem_tiers.remember.admission import Applied, apply, derive_calls

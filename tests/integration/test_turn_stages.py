@@ -108,7 +108,7 @@ def test_the_same_turn_shows_the_same_text_and_counts_each_memory_once(
 def test_a_prompt_that_the_store_has_nothing_for_is_shown_little_or_nothing(
     memory: MemoryCoordinator,
 ) -> None:
-    for prompt, most in (("Thanks!", 0), ("What does Zorro drink?", 0), ("Count to five.", 8)):
+    for prompt, most in (("Hello!", 0), ("What does Zorro drink?", 0), ("Count to five.", 8)):
         assert len(shown(memory, prompt)) <= most < len(TURNING)
 
 

@@ -133,15 +133,15 @@ def test_the_trace_shows_how_what_was_refused_or_quarantined_begins(
     memory: MemoryCoordinator,
 ) -> None:
     with MemoryOrchestrator(memory) as turn:
-        turn.memorize({"content": "Thanks\na lot!", "speaker": "Ann"})
+        turn.memorize({"content": "Hi\nthere!", "speaker": "Ann"})
         turn.memorize({"content": ORDER * 9, "source": "web"})
         turn.memorize(FACT)
         turn.track_tool_invocation("read_page", {"of": "evil"}, result=ORDER)
         report = turn.commit()
 
     (refused,) = report.trace.of_kind("refused")
-    assert (refused.detail["content"], refused.detail["speaker"]) == ("Thanks a lot!", "Ann")
-    assert str(refused).endswith("refused: trivial: thanks or a courtesy (Thanks a lot!)")
+    assert (refused.detail["content"], refused.detail["speaker"]) == ("Hi there!", "Ann")
+    assert str(refused).endswith("refused: trivial: a greeting (Hi there!)")
     held, kept = report.trace.of_kind("memorized")
     assert (held.detail["content"], held.detail["quarantined"]) == ((ORDER * 9)[:80], True)
     assert "content" not in kept.detail
@@ -160,7 +160,7 @@ def test_the_trace_shows_nothing_of_private_data(
     memory = coordinator(store, gate=policy, detectors=detectors("credit_card"))
     several: list[Decided] = [
         lambda turn: turn.memorize(f"Ben pays with {CARD}."),
-        lambda turn: turn.memorize({"content": "Thanks!", "speaker": CARD}),
+        lambda turn: turn.memorize({"content": "Hello!", "speaker": CARD}),
         lambda turn: turn.memorize(f"Ben pays with {CARD}. " + "He says so. " * 90),
         lambda turn: turn.track_tool_invocation("pay", {"with": CARD}, result="paid"),
     ]
@@ -207,7 +207,7 @@ def test_what_instructs_and_is_private_is_told_by_its_kind(store: TieredStore) -
         report = turn.commit()
 
     (noted,) = report.trace.of_kind("memorized")
-    assert found.reason == "instructs: (private) (override)"
+    assert found.reason == "instructs: (private) (likeness)"
     assert (*noted.reasons, report.stored[0].reason) == (found.reason, found.reason)
     assert {one["reason"] for one in noted.detail["reviewers"].values()} == {"(private)"}
 
@@ -235,7 +235,7 @@ def test_a_report_says_how_many_things_were_refused_and_are_quarantined(
         turn.memorize(FACT)
         turn.memorize("ok")
         first = turn.memorize({"content": ORDER, "source": "web"})
-        turn.memorize("Thanks!")
+        turn.memorize("Hello!")
         for _ in range(2):
             with pytest.raises(BudgetExceededError):
                 turn.memorize("The vault is in the basement.")

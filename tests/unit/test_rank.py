@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, Recollections
-from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, time_weighted
-from langmem_tiers.recall.rank import rank
+from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, rank, time_weighted
 from tests.support.recollections import NOW, recollection
 
 ASKED = Asked(NOW, project_id="billing", query="how are cards declined?")
@@ -165,7 +164,7 @@ def test_a_profile_is_a_known_name_or_a_function_of_named_terms_or_a_number() ->
     wrong: Any
     for wrong, said in (
         (lambda *_: {1: 1.0}, "name terms by text"),
-        (7, "a name or a function, not a int"),
+        (7, "a name or a function, not int"),
         ("arora", r"'arora'. Did you mean 'aurora'\?"),
         ("", "Did you mean"),
     ):
