@@ -6,10 +6,10 @@ This is the outermost edge to code that we do not know: whatever a provider rais
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel
@@ -27,6 +27,11 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, Model
 from langmem_tiers.core.prompts import ANSWER_AGAIN
 
 T = TypeVar("T", bound=BaseModel)
+T_contra = TypeVar("T_contra", bound=BaseModel, contravariant=True)
+U = TypeVar("U")
+U_co = TypeVar("U_co", covariant=True)
+V = TypeVar("V")
+P = ParamSpec("P")
 
 _QUIET: Final[RunnableConfig] = {"tags": ["nostream"]}
 """LangGraph's tag: what a model answers here is no part of what an agent says."""
@@ -77,6 +82,43 @@ async def aask(
             asked = model.with_structured_output(schema, include_raw=True)
             reply.said = await asked.ainvoke(talk.messages, _QUIET)
     return talk.answer
+
+
+class ModelRequest(Protocol[T_contra, U_co]):
+    """One request to a model."""
+
+    def messages(self) -> list[BaseMessage]:
+        """What the model is told."""
+        ...
+
+    def read(self, answer: T_contra) -> U_co:
+        """What an answer says; raises `InvalidInputError` for one that cannot be."""
+        ...
+
+
+def ways_to_ask(
+    model: BaseChatModel,
+    schema: type[T],
+    requests: Callable[P, Iterable[ModelRequest[T, U]]],
+    made: Callable[Concatenate[list[U], P], V],
+) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
+    """Two functions, one that blocks and one that is awaited: what is made of a model's answers.
+
+    `requests` says what the model is asked, one after another; both raise as `ask` does.
+    """
+    checked_model(model)
+
+    def call(*given: P.args, **options: P.kwargs) -> V:
+        several = requests(*given, **options)
+        read = [one.read(ask(model, schema, one.messages(), one.read)) for one in several]
+        return made(read, *given, **options)
+
+    async def acall(*given: P.args, **options: P.kwargs) -> V:
+        several = requests(*given, **options)
+        read = [one.read(await aask(model, schema, one.messages(), one.read)) for one in several]
+        return made(read, *given, **options)
+
+    return call, acall
 
 
 def _on_this_thread(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:

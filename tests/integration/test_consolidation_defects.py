@@ -270,7 +270,7 @@ def test_what_is_near_by_words_is_what_shares_most_of_them(
     for key, words in texts.items():
         fact(memory, key, " ".join(sorted(words)))
     at = cycle(store)
-    ids = store.run(stored.select(at, "merge", 0, 100))
+    ids = store.run(step("merge").select(at, 0, 100))
     keys = {one.id: one.key for one in store.run(read(at, ids))}
     params = {"tenant": "acme", "ids": ids, "alive_at": None, "same_tier": True, "also": None}
     limits = {"limit": 100, "overlap": stored.OVERLAP, "looked_at": stored.LOOKED_AT}

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate.judge import Judge, Pair
+from langmem_tiers.consolidate.models import Judge, Pair
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, MergePolicy
 from langmem_tiers.core.errors import ModelError
 from tests.support.coordinating import coordinator

@@ -27,7 +27,7 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 from langmem_tiers.consolidate.merge import Merge
-from langmem_tiers.consolidate.steps import Applied, Cycle
+from langmem_tiers.consolidate.steps import Cycle, StepApplied
 from langmem_tiers.graph.checkpoints import CycleSerializer, config_of, strictly, thread_of
 from langmem_tiers.postgres.flow import Flow
 from tests.support.coordinating import coordinator
@@ -238,7 +238,7 @@ def breaking(tenant: str, error: Exception) -> Iterator[None]:
     """Meanwhile no merge of a tenant can be carried out."""
     before = Merge.apply
 
-    def apply(self: Merge, cycle: Cycle, decisions: Any) -> Flow[Applied]:
+    def apply(self: Merge, cycle: Cycle, decisions: Any) -> Flow[StepApplied]:
         if cycle.tenant == tenant:
             raise error
         return before(self, cycle, decisions)

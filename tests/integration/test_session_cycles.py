@@ -24,7 +24,7 @@ from langmem_tiers import (
 from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle
+from langmem_tiers.consolidate.steps import Cycle, StepApplied
 from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.core.memory import Moment
 from tests.support.coordinating import coordinator
@@ -74,7 +74,7 @@ def _step() -> Any:
     return found
 
 
-DONE: Applied = {"done": {"its session ended": 1}, "left": {}, "moves": []}
+DONE: StepApplied = {"done": {"its session ended": 1}, "left": {}, "moves": []}
 
 
 def test_a_cycle_ends_sessions_as_the_verb_does(
@@ -177,7 +177,7 @@ async def test_a_node_ends_the_session_once_it_has_ended(
     assert (await run({"session_ended": False}))["session"] is None
     report = (await run({"session_ended": True}))["session"]
     assert (report["session_id"], report["cleared"], len(report["semantic"])) == ("chat", 6, 3)
-    assert types(url) == {"semantic": 3, "episodic": 1}
+    assert types(url) == {"semantic": 3, "episodic": 2}  # the digest, and what happened
 
 
 def test_whether_a_session_ended_is_true_or_false(store: TieredStore) -> None:

@@ -67,7 +67,7 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
             ("acme", "billing"), "working", "chat", "clerk",
         )  # fmt: skip
         assert one.metadata == {
-            "category": "rule" if one.content == NOTES["weighty"] else "fact",
+            "category": "fact",
             "promoted_from": "working",
         }
     assert facts[2].tags == ("may", "again", "still")
@@ -203,7 +203,7 @@ def test_a_write_that_fails_leaves_everything_as_it_was(
     assert memory.consolidate_session().cleared == 6
 
 
-QUERIES = 6
+QUERIES = 5
 """That the end of a session takes."""
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from langmem_tiers import At, BeforeTool, If, When
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remind.flow import Due
-from langmem_tiers.remind.intentions import PRIORITIES, Place, refuse_cycles
-from langmem_tiers.remind.triggers import Occasion, ToolCall, Trigger, of_json, to_json
+from langmem_tiers.remind.intentions import PRIORITIES, RaisingOrder, refuse_cycles
+from langmem_tiers.remind.triggers import NextCall, Occasion, Trigger, of_json, to_json
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -62,9 +62,9 @@ def test_a_call_meets_a_trigger_exactly_if_each_argument_does(
 ) -> None:
     one = BeforeTool("deploy", wanted)
     each = [BeforeTool("deploy", {name: value}) for name, value in wanted.items()]
-    call = ToolCall("deploy", given_)
+    call = NextCall("deploy", given_)
     assert one.is_of(call) is all(part.is_of(call) for part in each)
-    assert not one.is_of(ToolCall("search", given_))
+    assert not one.is_of(NextCall("search", given_))
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def test_a_call_meets_a_trigger_exactly_if_each_argument_does(
 def test_a_text_is_a_pattern_and_anything_else_is_compared(
     wanted: Any, said: Any, *, met: bool
 ) -> None:
-    assert BeforeTool("deploy", {"x": wanted}).is_of(ToolCall("deploy", {"x": said})) is met
-    assert not BeforeTool("deploy", {"x": wanted}).is_of(ToolCall("deploy", {"y": said}))
+    assert BeforeTool("deploy", {"x": wanted}).is_of(NextCall("deploy", {"x": said})) is met
+    assert not BeforeTool("deploy", {"x": wanted}).is_of(NextCall("deploy", {"y": said}))
 
 
 def test_kinds_leave_out_others_and_what_was_raised_before() -> None:
     tool = to_json(BeforeTool("deploy"))
-    calls = (ToolCall("deploy", {}),)
+    calls = (NextCall("deploy", {}),)
     only = frozenset({"tool"})
     assert Due(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON))
     assert not Due(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON, kinds=only))
@@ -102,7 +102,7 @@ def test_kinds_leave_out_others_and_what_was_raised_before() -> None:
 
 
 places = st.builds(
-    Place,
+    RaisingOrder,
     st.integers(0, len(PRIORITIES) - 1),
     st.integers(0, 3).map(lambda hours: NOON + timedelta(hours=hours)),
     st.integers(1, 9),
@@ -110,7 +110,7 @@ places = st.builds(
 
 
 @given(st.lists(places, unique=True))
-def test_priority_comes_before_time_and_time_before_id(several: list[Place]) -> None:
+def test_priority_comes_before_time_and_time_before_id(several: list[RaisingOrder]) -> None:
     for one, other in zip(sorted(several), sorted(several)[1:], strict=False):
         assert one.rank <= other.rank
         if one.rank == other.rank:
