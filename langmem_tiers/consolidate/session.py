@@ -18,8 +18,7 @@ from langmem_tiers.consolidate.session_rules import (
     Home,
     Kept,
     homes,
-    kept,
-    passed_over,
+    worth,
 )
 from langmem_tiers.consolidate.steps import (
     Cycle,
@@ -174,28 +173,22 @@ def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
 
 def _left(ended: EndedSession) -> Flow[Left]:
     """What a session left, and what is to be kept of it; a summariser is asked here."""
-    found, expired_unread = yield from _memories(ended)
-    notes = [one for one in found if one.memory_type == WORKING]
-    rising = [one for one in found if one.memory_type != WORKING and one.state is None]
+    memories, expired_unread = yield from _memories(ended)
+    notes = [one for one in memories if one.memory_type == WORKING]
+    rising = [one for one in memories if one.memory_type != WORKING and one.state is None]
     keeps: list[Kept] = []
     against: list[str] = []
     params = {"tenant": ended.cycle.tenant, "ids": [one.id for one in notes]}
     (rows,) = yield Query((Call("awaiting_reviews", params),), commit=True)
     for home in homes(ended.session, notes, frozenset(row[0] for row in rows)):
         summary = yield from _summary(ended.summariser, home)
-        keeping, passing = yield from apart(
-            partial(_kept_of, home, ended.policy, summary),
+        found = yield from apart(
+            partial(worth, home, ended.policy, summary),
             sum(len(one.content) for one in home.notes),
         )
-        keeps += keeping
-        against += passing
+        keeps += found.keeps
+        against += found.passed_over
     return Left(notes, keeps, against, rising, expired_unread)
-
-
-def _kept_of(
-    home: Home, policy: RisePolicy, summary: Summary | None
-) -> tuple[list[Kept], list[str]]:
-    return kept(home, policy, summary), list(passed_over(home, policy))
 
 
 def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:

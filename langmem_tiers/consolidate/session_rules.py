@@ -80,17 +80,35 @@ def homes(
     return [Home(at, session, tuple(some), awaiting) for at, some in groupby(found, _project)]
 
 
-def kept(home: Home, policy: RisePolicy, summary: Summary | None = None) -> list[Kept]:
+class Worth(NamedTuple):
+    """What becomes of notes."""
+
+    keeps: list[Kept]
+    passed_over: list[str]
+    """Why each of the notes that are not significant is not; those that say the same once."""
+
+
+def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Worth:
     """What becomes of notes: those that are significant, once each, and a digest of all.
 
     A note is significant by the first of these that holds: by what lets a memory rise (importance,
     accesses), because it recurs, or because the user told something that lasts. The keys follow
     from the notes alone, so that the same notes, as a retry finds them, are stored once.
     """
-    facts = list(_facts(home, policy))
+    facts: list[Kept] = []
+    against: list[str] = []
+    for several in _told_once(home):
+        reason, why_not = _judged(several, policy)
+        if reason is None:
+            against.append(why_not)
+        else:
+            key = _key(home, "fact", several[0].key)
+            awaits = home.awaits(several)
+            facts.append(Kept(home.namespace, key, _fact(several), reason, awaits))
     if summary is not None:
         facts += _concepts(home, summary, {normalised(one.value["content"]) for one in facts})
-    return [*facts, *_digests(home, {one.value["content"] for one in facts}, summary)]
+    told = {one.value["content"] for one in facts}
+    return Worth([*facts, *_digests(home, told, summary)], against)
 
 
 def told_of(one: Stored) -> ToldNote:
@@ -131,23 +149,6 @@ def _stated(text: str) -> Iterator[tuple[Destination, ...]]:
     return (route(one) for one in said if not one.endswith("?"))
 
 
-def passed_over(home: Home, policy: RisePolicy) -> Iterator[str]:
-    """Why each of the notes that are not significant is not; those that say the same once."""
-    for several in _told_once(home):
-        if _reason(several, policy) is None:
-            told = not_lasting(several[0].content) if _users(several[0]) else None
-            yield told or NOT_THE_USERS
-
-
-def _facts(home: Home, policy: RisePolicy) -> Iterator[Kept]:
-    """The significant notes, those that say the same once."""
-    for several in _told_once(home):
-        reason = _reason(several, policy)
-        if reason is not None:
-            key = _key(home, "fact", several[0].key)
-            yield Kept(home.namespace, key, _fact(several), reason, home.awaits(several))
-
-
 def _told_once(home: Home) -> Iterator[list[Stored]]:
     """The current notes, those together that one speaker noted in equal texts."""
     told: dict[object, list[Stored]] = {}
@@ -158,22 +159,21 @@ def _told_once(home: Home) -> Iterator[list[Stored]]:
     yield from told.values()
 
 
-def _reason(several: Sequence[Stored], policy: RisePolicy) -> str | None:
-    """Why what these say is significant; None if it is not."""
+def _judged(several: Sequence[Stored], policy: RisePolicy) -> tuple[str | None, str]:
+    """Why what these say is significant, None if it is not; and why it is not, else."""
+    first = several[0]
     told = [one.importance for one in several if one.importance is not None]
-    asks = several[0].content.rstrip().endswith("?")
+    asks = first.content.rstrip().endswith("?")
     # What is asked often is no fact for that.
     accesses = 0 if asks else sum(one.access_count for one in several)
     if reason := rises(policy, max(told, default=None), accesses):
-        return reason
+        return reason, ""
     if len(several) > 1 and not asks:
-        return RECURS
-    return LASTS if _users(several[0]) and not_lasting(several[0].content) is None else None
-
-
-def _users(one: Stored) -> bool:
-    """Whether the user said it, as far as is known."""
-    return bool(one.value.get("source", Source.USER) == Source.USER)
+        return RECURS, ""
+    if first.value.get("source", Source.USER) != Source.USER:
+        return None, NOT_THE_USERS
+    why_not = not_lasting(first.content)
+    return (LASTS, "") if why_not is None else (None, why_not)
 
 
 def _fact(several: Sequence[Stored]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Cue(NamedTuple):
 def anchors(cue: str) -> tuple[str, ...]:
     """Stems that every text which shows the cue holds, sorted; none of a cue that says nothing.
 
-    They are stored: whoever changes what a stem is empties those of older cues (migration 15).
+    They are stored: whoever changes what a stem is makes those of older cues anew.
     """
     return tuple(sorted(read_cue(cue).anchors))
 

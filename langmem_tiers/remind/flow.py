@@ -261,7 +261,7 @@ def _found_by(occasion: Occasion) -> dict[str, Any]:
     said, kinds = occasion.query is not None, occasion.kinds
     words = sorted(features(occasion.query or ""))
     names = {
-        When.kind: [When.FOUND_BY_ALL, *words] if said else [],
+        When.kind: words if said else [],
         BeforeTool.kind: sorted({call.name for call in occasion.calls}),
         If.kind: sorted(occasion.true),
     }

@@ -69,8 +69,8 @@ class RaisingOrder(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intention:
-    """A prospective memory, and what became of it."""
+class _Prospective:
+    """What an intention and a reminder both say."""
 
     key: str
     namespace: tuple[str, ...]
@@ -80,14 +80,9 @@ class Intention:
     """The whole stored value."""
     priority: Priority
     trigger: Trigger
+    """When, or why, it is raised."""
     due_at: datetime
     """It is not raised before."""
-    status: Status
-    expires_at: datetime | None = None
-    delivered_at: datetime | None = None
-    closed_at: datetime | None = None
-    waits_for: tuple[str, ...] = ()
-    """The keys of those that must be done first."""
 
     def __str__(self) -> str:
         """In one line, with its priority."""
@@ -95,27 +90,25 @@ class Intention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reminder:
+class Intention(_Prospective):
+    """A prospective memory, and what became of it."""
+
+    status: Status
+    expires_at: datetime | None = None
+    delivered_at: datetime | None = None
+    closed_at: datetime | None = None
+    waits_for: tuple[str, ...] = ()
+    """The keys of those that must be done first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reminder(_Prospective):
     """An intention that is raised."""
 
-    key: str
-    namespace: tuple[str, ...]
-    tier: Tier
-    content: str
-    value: Mapping[str, Any]
-    """The whole stored value."""
-    priority: Priority
-    trigger: Trigger
-    """Why it is raised."""
-    due_at: datetime
     token: str
     """What `acknowledge` knows it by."""
     leased_until: datetime | None = None
     """Until when it waits to be acknowledged; None is delivered already."""
-
-    def __str__(self) -> str:
-        """In one line, with its priority."""
-        return f"[{self.priority.upper()}] {self.content}"
 
 
 def facts(one: Reminder) -> dict[str, Any]:

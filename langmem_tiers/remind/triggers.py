@@ -87,8 +87,6 @@ class When:
     """
 
     kind: ClassVar[str] = "cue"
-    FOUND_BY_ALL: ClassVar[str] = ""
-    """What a cue is found by whose words are not known: any query."""
     cue: str
 
     def __post_init__(self) -> None:

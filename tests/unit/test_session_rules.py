@@ -24,8 +24,8 @@ from langmem_tiers.consolidate.session_rules import (
     Kept,
     happened,
     homes,
-    kept,
     not_lasting,
+    worth,
 )
 from langmem_tiers.consolidate.stored import Stored
 from tests.support.stored import NOON, stored
@@ -39,7 +39,7 @@ def note(number: int, content: str = "Reading mail", **given: Any) -> Stored:
 def left(notes: Sequence[Stored], summary: Summary | None = None) -> list[Kept]:
     """What a session leaves in its one project."""
     (home,) = homes("chat", notes)
-    return kept(home, RisePolicy(), summary)
+    return worth(home, RisePolicy(), summary).keeps
 
 
 def facts(notes: Sequence[Stored], summary: Summary | None = None) -> dict[str, str | None]:
@@ -223,8 +223,8 @@ def test_keys_follow_from_the_notes_alone() -> None:
     notes = [note(1, importance=1.0), note(2, "Other")]
     (home,) = homes("chat", notes)
     again = Home(home.namespace, home.session, home.notes)
-    keys = [one.key for one in kept(home, RisePolicy())]
-    assert [one.key for one in kept(again, RisePolicy())] == keys
+    keys = [one.key for one in worth(home, RisePolicy()).keeps]
+    assert [one.key for one in worth(again, RisePolicy()).keeps] == keys
     later = [one._replace(updated_at=NOON + timedelta(days=1)) for one in notes]
     assert not {*keys} & {one.key for one in left(later)}
 

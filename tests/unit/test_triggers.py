@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langmem_tiers import At, BeforeTool, If, When
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remind.flow import Due
-from langmem_tiers.remind.intentions import PRIORITIES, RaisingOrder, refuse_cycles
+from langmem_tiers.remind.intentions import refuse_cycles
 from langmem_tiers.remind.triggers import NextCall, Occasion, Trigger, of_json, to_json
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -40,15 +40,6 @@ triggers: st.SearchStrategy[Trigger] = st.one_of(
 @example(NOON, NOON)
 def test_a_time_is_met_from_its_moment_on_and_not_before(at: datetime, now: datetime) -> None:
     assert At(at).met(Occasion(now)) is (now >= at)
-
-
-@given(moments, moments, triggers)
-def test_what_is_due_later_is_met_by_no_occasion_of_its_kind_alone(
-    at: datetime, now: datetime, trigger: Trigger
-) -> None:
-    due = Due(1, 0, at, to_json(trigger), raised=False)
-    nothing = Occasion(now)
-    assert due.is_met(nothing) is (isinstance(trigger, At) and trigger.met(nothing))
 
 
 @given(triggers)
@@ -101,24 +92,6 @@ def test_kinds_leave_out_others_and_what_was_raised_before() -> None:
 # Order
 
 
-places = st.builds(
-    RaisingOrder,
-    st.integers(0, len(PRIORITIES) - 1),
-    st.integers(0, 3).map(lambda hours: NOON + timedelta(hours=hours)),
-    st.integers(1, 9),
-)
-
-
-@given(st.lists(places, unique=True))
-def test_priority_comes_before_time_and_time_before_id(several: list[RaisingOrder]) -> None:
-    for one, other in zip(sorted(several), sorted(several)[1:], strict=False):
-        assert one.rank <= other.rank
-        if one.rank == other.rank:
-            assert one.due_at <= other.due_at
-            if one.due_at == other.due_at:
-                assert one.id < other.id
-
-
 # Dependencies
 
 
@@ -148,10 +121,6 @@ def test_what_is_let_in_never_makes_a_circle(steps: list[tuple[int, set[int]]]) 
             assert not circular
             needs[one] = wanted
     assert not any(reaches(each, one, needs) for one in needs for each in needs[one])
-
-
-def test_what_is_new_is_needed_by_nothing() -> None:
-    refuse_cycles(None, [1], {1: [2], 2: [3]})
 
 
 # Cues
