@@ -19,9 +19,8 @@ PEERS_TESTS = $(shell grep -rl --include='*.py' 'mark\.peers' tests)
 unit test test-16 test-peers proof: export PYTHONDONTWRITEBYTECODE =
 unit test test-16 test-peers proof: export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/bytecode
 
-DEMO_EXTRAS := embedded,local,demo
+DEMO_EXTRAS := cli,embedded,langgraph,local
 DEV_EXTRAS := dev
-ALL_EXTRAS := dev,mcp,notebooks,openai
 # Packages beside which this one is used, and which hold others back: an environment of their own.
 PEERS_EXTRAS := dev,langchain-postgres
 PEERS := deepagents langmem
@@ -40,7 +39,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: $(VENV)/.demo-stamp ## Show tiered memory at work on a Postgres of its own: no server, no key
-	@$(BIN)/langmem-tiers demo
+	@$(BIN)/python -m demo
 
 # ---- while developing -----------------------------------------------------------------------
 
@@ -77,9 +76,14 @@ test-peers: $(PEERS_VENV)/.dev-stamp ## Run the tests that need langchain-postgr
 	@LANGMEM_TIERS_TEST_PG=18 $(PEERS_PYTEST) -m peers $(PEERS_TESTS) $(ARGS)
 
 .PHONY: lint
-lint: $(VENV)/.dev-stamp ## Check style and formatting
+lint: $(VENV)/.dev-stamp ## Check style, formatting and what is generated
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/python -m scripts.make_sync --check
+
+.PHONY: sync
+sync: $(VENV)/.dev-stamp ## Make the blocking half of modules that are written asynchronously
+	@$(BIN)/python -m scripts.make_sync
 
 .PHONY: types
 types: $(VENV)/.dev-stamp ## Check types, strictly
@@ -143,22 +147,19 @@ bench-consolidation: $(VENV)/.dev-stamp ## Measure what consolidation finds and 
 	@$(BIN)/python -m benchmarks.consolidation
 
 .PHONY: bench-turn
-bench-turn: $(VENV)/.dev-stamp ## Measure how fast a turn gets its context and its state
-	@$(BIN)/python -m benchmarks.turn_assembly
-	@$(BIN)/python -m benchmarks.turn_state
-	@$(BIN)/python -m benchmarks.turn_targets
+bench-turn: $(VENV)/.dev-stamp ## Measure a turn beside what the specifications ask for
+	@$(BIN)/python -m benchmarks.turn
 
 .PHONY: bench-gate
 bench-gate: $(VENV)/.dev-stamp ## Measure what the gate lets through and what it refuses
 	@$(BIN)/python -m benchmarks.gate
-	@$(BIN)/python -m benchmarks.review_models
 
 # ---- the environment ------------------------------------------------------------------------
 
 .PHONY: constraints
 constraints: ## Refresh constraints.txt to the newest releases that pyproject.toml allows
 	@$(PYTHON) -m venv --clear $(VENV)-constraints
-	@$(VENV)-constraints/bin/python -m pip install -qq uv -e '.[$(ALL_EXTRAS)]'
+	@$(VENV)-constraints/bin/python -m pip install -qq uv -e '.[$(DEV_EXTRAS)]'
 	@sed '/^[^#]/d' constraints.txt > constraints.new
 	@$(VENV)-constraints/bin/python -m pip freeze --exclude-editable >> constraints.new
 	@mv constraints.new constraints.txt

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
 from langgraph.store.base import BaseStore, PutOp
@@ -87,26 +87,6 @@ def one_client(databases: Databases, corpus: Corpus) -> Iterator[dict[str, Clien
     ):
         yield {OURS: StoreClient(ours), PEER: StoreClient(peer), RAW: raw}
     raw.close()
-
-
-@contextmanager
-def threads(databases: Databases, corpus: Corpus) -> Iterator[dict[str, list[Client]]]:
-    """Each contender for 16 threads, with 16 connections."""
-    with ExitStack() as stack:
-        pool: Any = {"min_size": CLIENTS, "max_size": CLIENTS}
-        ours = stack.enter_context(tiered_store(databases.tiers, corpus, pool_config=pool))
-        peer = stack.enter_context(
-            PostgresStore.from_conn_string(databases.peer, index=index_of(corpus), pool_config=pool)
-        )
-        raw = [RawClient(databases.raw, corpus.embeddings) for _ in range(CLIENTS)]
-        for client in raw:
-            stack.callback(client.close)
-        clients: Mapping[str, list[Client]] = {
-            OURS: [StoreClient(ours)] * CLIENTS,
-            PEER: [StoreClient(peer)] * CLIENTS,
-            RAW: [*raw],
-        }
-        yield dict(clients)
 
 
 @asynccontextmanager

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from benchmarks.context_breakdown import breakdown
 from benchmarks.context_contenders import opened, overhear
 from benchmarks.context_data import DIMS, TENANT_SIZE, Talks
 from benchmarks.context_databases import fill
@@ -28,7 +27,7 @@ FULL = Effort(blocks=9, seconds=0.5)
 QUICK = Effort(blocks=5, seconds=0.25)
 
 _QUESTIONS = 600
-_STEPS = ("what is asked", "what is found", "speed", "breakdown")
+_STEPS = ("what is asked", "what is found", "speed")
 
 
 def main(
@@ -78,9 +77,6 @@ def _measure(server_url: str, size: int, effort: Effort, bar: Progress) -> SizeR
         result.found = quality(contenders, talks.questions)
         step()
         result.latencies = latencies(contenders, talks.questions, effort)
-    step()
-    if size == MIDDLE:
-        result.parts = breakdown(databases, talks, calls, talks.questions[:200])
     gc.unfreeze()
     drop(server_url, filter(None, (databases.tiers, databases.peer)))
     return result

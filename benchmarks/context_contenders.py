@@ -12,8 +12,8 @@ import psycopg
 from langgraph.store.postgres import PostgresStore
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
+from psycopg.conninfo import make_conninfo
 
-from benchmarks import tuned
 from benchmarks.context_data import Question, Talks, context, tenant_name
 from benchmarks.context_databases import Databases, options, peer_index
 from benchmarks.listening import Overheard
@@ -21,8 +21,8 @@ from benchmarks.raw import LIMIT, Accesses
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Row
-from langmem_tiers.postgres.pool import CONNECTION_SETTINGS
 from langmem_tiers.postgres.sql import Statement, statements
+from langmem_tiers.postgres.target import CONNECTION_SETTINGS
 from langmem_tiers.recall.candidates import Candidate
 
 CALIBRATED, MATCH = "calibrated", "match"
@@ -32,8 +32,11 @@ PEER_FULL = "PostgresStore.search, set by hand"
 
 Ask = Callable[[Question], Sequence[Any]]
 
-_BY_HAND = "relaxed_order, ef_search 600"
-"""The fastest setting that finds full pages in small namespaces (`benchmarks.store`)."""
+_BY_HAND = (
+    "-c hnsw.iterative_scan=relaxed_order -c hnsw.ef_search=600 "
+    "-c hnsw.max_scan_tuples=1000000 -c hnsw.scan_mem_multiplier=8"
+)
+"""The fastest of a dozen settings that finds full pages in small namespaces."""
 
 _ID = Candidate._fields.index("id")
 """The column of the statement that holds a memory's id."""
@@ -79,8 +82,8 @@ class RawRecall:
 
     def ask(self, question: Question) -> Sequence[Any]:
         """Every candidate with its evidence, unranked."""
-        self.execute(question)
-        rows = self.fetch()
+        text, values = self._asked[question.text]
+        rows: list[Row] = self._cursor.execute(text, values, binary=True).fetchall()
         for row in rows[:LIMIT]:
             self._accesses.add(question.tenant, row[_ID])
         if due := self._accesses.take_due():
@@ -88,15 +91,6 @@ class RawRecall:
             given["now"] = datetime.now(UTC)
             self._cursor.execute(self._count.text, [given[name] for name in self._count.names])
         return rows
-
-    def execute(self, question: Question) -> None:
-        """Send the statement and wait for its answer."""
-        text, values = self._asked[question.text]
-        self._cursor.execute(text, values, binary=True)
-
-    def fetch(self) -> list[Row]:
-        """Read the answer's rows."""
-        return self._cursor.fetchall()
 
 
 @contextmanager
@@ -115,8 +109,8 @@ def opened(
             RAW: raw.ask,
         }
         if databases.peer is not None:
-            for name, way in ((PEER, tuned.AS_IT_COMES), (PEER_FULL, _BY_HAND)):
-                address = tuned.address(way, databases.peer, databases.peer)
+            by_hand = make_conninfo(databases.peer, options=_BY_HAND)
+            for name, address in ((PEER, databases.peer), (PEER_FULL, by_hand)):
                 peer = PostgresStore.from_conn_string(address, index=peer_index(talks))
                 contenders[name] = partial(_search, stack.enter_context(peer))
         yield contenders

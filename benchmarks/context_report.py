@@ -40,8 +40,6 @@ class SizeResult:
     size: int
     latencies: dict[str, Latency] = field(default_factory=dict)
     found: dict[str, Found] = field(default_factory=dict)
-    parts: dict[str, float] = field(default_factory=dict)
-    """Milliseconds of each part of a call, if they were taken."""
 
     def ratio(self, slower: str, faster: str) -> float | None:
         """How many times as long the one's median is as the other's, if both were measured."""
@@ -103,10 +101,6 @@ def sheets(results: Results) -> Iterator[Sheet]:
     ]
     columns = ("memories", "", "full pages", "finds the memory meant")
     yield Sheet("What the calls return (limit 10)", columns, rows)
-    for at in results.sizes:
-        parts = [(name, f"{took:.3f}") for name, took in at.parts.items()]
-        title = f"Where the time of {OURS} goes at {at.size:,} memories: medians of each part"
-        yield from [Sheet(title, ("part", "ms"), parts)] if parts else ()
 
 
 def _speed(results: Results, *, tail: bool) -> Sheet:

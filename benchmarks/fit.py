@@ -23,8 +23,7 @@ from rich.progress import track
 
 from benchmarks.fit_gate import Trial, fit_gate, small_histories, trial, wrong_questions
 from benchmarks.fitting import Floats, Lists, fit_chance, fit_ranking
-from benchmarks.log_topics import NAMES as CHATTING
-from benchmarks.recall_data import History, Question, Style, generated, read
+from benchmarks.recall_data import CHATS, History, Question, Style, generated, read
 from benchmarks.recall_metrics import interval
 from benchmarks.recall_system import NAMES, Evidence, System
 from langmem_tiers import EmbeddedPostgres, LocalEmbeddings
@@ -46,7 +45,15 @@ _SHOWN = 10
 _WRONG, _WRONG_SMALL = 60, 6
 """Questions of others to each history, and to each part of one."""
 _DIGITS = 3
-_SAID = re.compile(rf"\A(On \d+ \w+ \d+, )?({'|'.join(name for name, _ in CHATTING)}) said: ")
+_CHATTING = {
+    one.speaker
+    for style in generated()
+    if style.name == CHATS
+    for history in style.histories
+    for one in history.memories
+    if one.speaker
+}
+_SAID = re.compile(rf"\A(On \d+ \w+ \d+, )?({'|'.join(sorted(_CHATTING))}) said: ")
 
 
 class NamelessChats(LocalEmbeddings):

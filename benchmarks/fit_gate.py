@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.fitting import Floats, fit_chance
 from benchmarks.recall_data import History, Question, Style
 from benchmarks.recall_system import Evidence
-from langmem_tiers.recall.candidates import Scope
+from langmem_tiers.recall.candidates import Searched
 from langmem_tiers.recall.question import Question as Reading
 from langmem_tiers.recall.question import name_words
 
@@ -56,7 +56,7 @@ def trial(evidence: Evidence, *, style: str, size: int, right: bool, recall: flo
     )
 
 
-def _facts(asked: Reading, scope: Scope) -> tuple[float, ...]:
+def _facts(asked: Reading, scope: Searched) -> tuple[float, ...]:
     known = asked.names & (scope.known_names | _speakers(scope))
     return (
         scope.known / scope.sought if scope.sought else 1.0,
@@ -67,12 +67,12 @@ def _facts(asked: Reading, scope: Scope) -> tuple[float, ...]:
     )
 
 
-def _named(asked: Reading, scope: Scope) -> bool:
+def _named(asked: Reading, scope: Searched) -> bool:
     names = bool(asked.names) or not _speakers(scope).isdisjoint(asked.words)
     return names and not asked.first_person
 
 
-def _speakers(scope: Scope) -> frozenset[str]:
+def _speakers(scope: Searched) -> frozenset[str]:
     return frozenset(word for one in scope.speakers for word in name_words(one))
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, NamedTuple
 import typer
 
 from benchmarks import failures, faulty_measure, learning_alfworld, learning_mbpp
-from benchmarks import streams as simulated
 from benchmarks.databases import environment
 from benchmarks.faulty_tools import TASKS, WORLDS
 from benchmarks.learning_data import FOLDER, missing, trials
@@ -24,8 +23,6 @@ class Size(NamedTuple):
     """How much of everything is measured."""
 
     mutations: int = failures.COUNT
-    worlds: int = simulated.WORLDS
-    trials: int = simulated.SEEDS
     prompts: int | None = None
     households: int | None = None
     """Of those that ever failed; None is all, with those that never did."""
@@ -36,8 +33,6 @@ class Size(NamedTuple):
 FULL = Size()
 QUICK = Size(
     mutations=50,
-    worlds=simulated.WORLDS // 20,
-    trials=simulated.SEEDS // 20,
     prompts=20,
     households=10,
     seeds=(0,),
@@ -65,8 +60,6 @@ def run(server_url: str, data: Path, size: Size) -> Results:
     with progress() as bar:
         task = bar.add_task("signatures", total=None)
         results.keyed = key_all(size.mutations)
-        bar.update(task, description="streams")
-        _stream(results, size)
         bar.update(task, description="real logs")
         real(results, server_url, data, size)
         steps = len(WORLDS) * len(size.seeds) * len(faulty_measure.WAYS) * size.tasks
@@ -76,14 +69,6 @@ def run(server_url: str, data: Path, size: Size) -> Results:
         )
     results.seconds = time.monotonic() - started
     return results
-
-
-def _stream(results: Results, size: Size) -> None:
-    """Simulate, as `python -m benchmarks.streams` does."""
-    worlds = range(simulated.FIRST_WORLD, simulated.FIRST_WORLD + size.worlds)
-    few = size.trials * simulated.POWER_SEEDS // simulated.SEEDS
-    results.streams = simulated.Results.run(worlds, size.trials)
-    results.limits = [simulated.limits(worlds, few), simulated.power(few)]
 
 
 def real(results: Results, server_url: str, data: Path, size: Size) -> None:

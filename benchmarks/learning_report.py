@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks import failures
-from benchmarks import streams as simulated
 from benchmarks.failure_families import FAMILIES, HELD_OUT
 from benchmarks.faulty_measure import NONE, SIGNATURES, WAYS, Repeats, Run, total
 from benchmarks.faulty_tools import OWN, SHARED, WORLDS
@@ -32,9 +31,6 @@ class Results:
 
     environment: Mapping[str, str]
     keyed: Keyed = field(default_factory=dict)
-    streams: simulated.Results | None = None
-    limits: Sequence[Sheet] = ()
-    """What the rules cannot do, on the same streams."""
     programming: list[Found] = field(default_factory=list)
     logs: Sequence[Trial] = ()
     replays: list[Replay] = field(default_factory=list)
@@ -67,8 +63,6 @@ def report(results: Results) -> Report:
 
 def bars(results: Results) -> Iterator[Bar]:
     """The bars that were set beforehand; those of data that is not there have no figure."""
-    for one in simulated.bars(results.streams) if results.streams else ():
-        yield Bar(f"streams: {one.claim}", one.comparison, one.bound, one.measured)
     prompted = [one for one in results.programming if one.form == WITH_PROMPT]
     mrr = prompted[0].mrr(OURS) if prompted else None
     yield Bar("real reflexions: MRR of a task's lesson, by its prompt", ">=", FOUND_AGAIN, mrr)
@@ -96,8 +90,6 @@ def sheets(results: Results) -> Iterator[Sheet]:
     """Every table of a run."""
     if results.keyed:
         yield _signatures(results)
-    if results.streams:
-        yield from (*simulated.sheets(results.streams), *results.limits)
     if results.programming:
         yield _programming(results)
     if results.replays:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
@@ -60,11 +59,10 @@ class _Noting:
 
 
 class Overheard(TieredStore):
-    """A store that keeps the last recall statement, what it answered, and how long it took."""
+    """A store that keeps the last recall statement and what it answered."""
 
     call: Call
     rows: Sequence[Row] = ()
-    seconds: float
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow and listen."""
@@ -78,13 +76,8 @@ class Overheard(TieredStore):
             except StopIteration as done:
                 value: T = done.value
                 return value
-            began = time.perf_counter()
             answer = yield effect
-            took = time.perf_counter() - began
             if isinstance(effect, Query):
-                self._keep(effect.calls, answer, took)
-
-    def _keep(self, calls: Sequence[Call], answers: Sequence[Sequence[Row]], took: float) -> None:
-        for call, rows in zip(calls, answers, strict=True):
-            if call.name.startswith("recall"):
-                self.call, self.rows, self.seconds = call, rows, took
+                for call, rows in zip(effect.calls, answer, strict=True):
+                    if call.name.startswith("recall"):
+                        self.call, self.rows = call, rows

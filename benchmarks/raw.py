@@ -83,12 +83,6 @@ class RawClient:
             self._reads.execute(_SQL["count"], due)
         return dict(zip(_GET_COLUMNS, row, strict=True))
 
-    def get_and_count(self, memory: Memory) -> Row | None:
-        """Count at once instead."""
-        params = (*_place(memory), memory.namespace[0])
-        row = self._reads.execute(_SQL["get_and_count"], params).fetchone()
-        return dict(zip(_GET_COLUMNS, row, strict=True)) if row else None
-
     def search(self, query: Query) -> list[Row]:
         rows = self._reads.execute(_SEARCH, _sought(query, self._embeddings)).fetchall()
         return [dict(zip(_SEARCH_COLUMNS, row, strict=True)) for row in rows]

@@ -10,14 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import logs
-from benchmarks.log_people import Person, Said
+from benchmarks.data import FOLDER
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.importers import BadRecord, Format, read_records
 
 MEETINGS, LOGS, CHATS, FACTS = "meetings", "logs", "chats", "facts"
-SEED = 7
-"""Of the generated histories; the weights that ship were fitted on this one."""
 
 _NO_ANSWER = "adversarial"
 _CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: _NO_ANSWER}
@@ -118,17 +115,9 @@ def read(path: Path) -> Style:
     return _style(name, list(_conversations(path, document)))
 
 
-def generated(seed: int = SEED) -> list[Style]:
-    """Assistant logs, chats and stand-alone facts, made by `benchmarks.logs`."""
-    made = {
-        LOGS: logs.assistant_logs(seed),
-        CHATS: logs.chats(seed),
-        FACTS: logs.stand_alone_facts(seed),
-    }
-    return [
-        Style(name=name, histories=[_generated(one) for one in people])
-        for name, people in made.items()
-    ]
+def generated() -> list[Style]:
+    """Assistant logs, chats and stand-alone facts, which a script made for this project."""
+    return [read(FOLDER / "histories" / f"{name}.jsonl") for name in (LOGS, CHATS, FACTS)]
 
 
 def _style(name: str, found: Iterable[tuple[History, int]]) -> Style:
@@ -189,6 +178,7 @@ def _history(raw: Mapping[str, Any]) -> tuple[History, int]:
             text=one["query"],
             gold=frozenset(map(str, one["gold"])) & keys,
             category=str(one.get("category", "")),
+            about=one.get("about", ""),
         )
         for one in raw["questions"]
     ]
@@ -208,37 +198,6 @@ def _from_line(raw: Mapping[str, Any]) -> Memory:
         turn=facts.get("turn"),
         occurred_at=moment and moment.replace(tzinfo=moment.tzinfo or UTC),
     )
-
-
-def _generated(person: Person) -> History:
-    return History(
-        name=person.name,
-        memories=[_from_said(n, one) for n, one in enumerate(person.memories)],
-        questions=[
-            Question(
-                text=one.text,
-                gold=frozenset(map(_key, one.gold)),
-                category=one.kind,
-                about=one.about,
-            )
-            for one in person.questions
-        ],
-    )
-
-
-def _from_said(number: int, one: Said) -> Memory:
-    return Memory(
-        key=_key(number),
-        content=one.text,
-        speaker=one.role or None,
-        session=one.session,
-        turn=one.turn if one.session else None,
-        occurred_at=one.occurred_at,
-    )
-
-
-def _key(number: int) -> str:
-    return f"m{number:04}"
 
 
 def _spread(questions: Sequence[Question], most: int) -> list[Question]:

@@ -22,7 +22,7 @@ from langmem_tiers import (
 from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.memory.asking import new_memories
-from langmem_tiers.recall.candidates import Candidate, Scope, read_rows
+from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
 from langmem_tiers.recall.evidence import FEATURES, features
 from langmem_tiers.recall.question import Question as Reading
 from langmem_tiers.recall.question import read_question
@@ -57,7 +57,7 @@ class Evidence:
     cosine: Floats
     own: Floats
     reading: Reading
-    scope: Scope
+    scope: Searched
 
     def ranked(self, scores: Floats) -> list[str]:
         """The keys, best first; ties by key."""
@@ -119,6 +119,6 @@ class System:
         return MemoryCoordinator(self.store, context=MemoryContext(tenant=history.name))
 
 
-def _matrix(found: Sequence[Candidate], reading: Reading, scope: Scope) -> Floats:
+def _matrix(found: Sequence[Candidate], reading: Reading, scope: Searched) -> Floats:
     rows = [features(one, reading, scope) for one in found]
     return np.array(rows, float).reshape(-1, len(NAMES))

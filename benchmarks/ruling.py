@@ -23,8 +23,8 @@ from langmem_tiers.consolidate.models import (
     PairQuestion,
     SummedUp,
 )
-from langmem_tiers.core.normal import normalised
 from langmem_tiers.core.prompts import JUDGE_CONTRADICTS
+from langmem_tiers.core.reading import normalised
 from langmem_tiers.learn.generalise import abstracted
 from langmem_tiers.learn.generalising import General
 
@@ -75,11 +75,10 @@ class Ruling(BaseChatModel):
     def with_structured_output(self, schema: Any, **_: Any) -> Runnable[Any, Any]:
         """Answers with an object of the schema."""
 
-        def call(messages: list[BaseMessage]) -> dict[str, Any]:
-            parsed = _ANSWERS[schema](self.says, messages[0].text, messages[1].text)
-            return {"raw": AIMessage("{}"), "parsed": parsed, "parsing_error": None}
+        def call(messages: list[BaseMessage]) -> Any:
+            return _ANSWERS[schema](self.says, messages[0].text, messages[1].text)
 
-        async def acall(messages: list[BaseMessage]) -> dict[str, Any]:
+        async def acall(messages: list[BaseMessage]) -> Any:
             return call(messages)
 
         return RunnableLambda(call, acall)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from benchmarks import databases, store_measure, tuned
+from benchmarks import databases, store_measure
 from benchmarks.corpus import Corpus
 from benchmarks.store_report import LARGE, MIDDLE, Results, report
 from benchmarks.tables import Json, Markdown, Quick, Url, progress
@@ -41,8 +41,7 @@ def main(
 
 
 def _measure(results: Results, server_url: str, size: int, effort: Effort, bar: Progress) -> None:
-    attempts = len(tuned.ways()) + 2 if size == LARGE else 0
-    task = bar.add_task(f"{size:,} rows", total=100 + 10 * (store_measure.STEPS + attempts))
+    task = bar.add_task(f"{size:,} rows", total=100 + 10 * store_measure.STEPS)
 
     def step(what: str) -> None:
         bar.update(task, advance=10, description=f"{size:,} rows: {what}")
@@ -51,10 +50,7 @@ def _measure(results: Results, server_url: str, size: int, effort: Effort, bar: 
     bar.update(task, description=f"{size:,} rows: filling the databases")
     filled = databases.fill(server_url, corpus, lambda done: bar.update(task, completed=100 * done))
     setup = store_measure.Setup(filled, corpus, effort, step)
-    measurer = store_measure.Measurer(setup)
-    if size == LARGE:
-        store_measure.measure_hand_set(server_url, setup, measurer.result)
-    results.sizes.append(measurer.run())
+    results.sizes.append(store_measure.Measurer(setup).run())
     databases.drop(server_url, (filled.tiers, filled.peer, filled.raw))
 
 

@@ -6,34 +6,31 @@ import asyncio
 import gc
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from benchmarks import contenders, databases, tuned
-from benchmarks.contenders import CLIENTS, OURS, PEER, RAW, AsyncClient, Client, keys_of
+from benchmarks import contenders, databases
+from benchmarks.contenders import CLIENTS, OURS, PEER, AsyncClient, Client, keys_of
 from benchmarks.corpus import Corpus, Memory, Query
 from benchmarks.databases import Databases
-from benchmarks.raw import LIMIT, RawClient
+from benchmarks.raw import LIMIT
 from benchmarks.store_report import (
     BATCH,
     GET,
     ONE,
     PUT,
-    RAW_AT_ONCE,
     SEARCH,
     TASKS,
-    THREADS,
     Comparison,
     Quality,
     SizeResult,
 )
-from benchmarks.timing import Effort, Timing, many_tasks, many_threads, one_client
+from benchmarks.timing import Effort, Timing, many_tasks, one_client
 
 Progress = Callable[[str], object]
 """Told what is measured next."""
 
-STEPS = 12
+STEPS = 9
 """Calls of a Progress by `Measurer.run`."""
 
 BATCH_SIZE = 50
@@ -112,7 +109,6 @@ class Measurer:
             for verbs in (_READS, _WRITES):
                 self._measure_one(clients, verbs)
                 asyncio.run(self._measure_tasks(verbs))
-                self._measure_threads([verb for verb in verbs if verb != BATCH])
         gc.unfreeze()
         return self.result
 
@@ -128,8 +124,6 @@ class Measurer:
     def _measure_one(self, clients: Mapping[str, Client], verbs: Sequence[str]) -> None:
         for verb in verbs:
             runs = {name: _bound(client, verb) for name, client in clients.items()}
-            if verb == GET and isinstance(raw := clients[RAW], RawClient):
-                runs[RAW_AT_ONCE] = raw.get_and_count
             work, effort = self._begin(ONE, verb)
             self._keep(ONE, verb, one_client(runs, work, effort, 6 if verb == BATCH else 30))
 
@@ -141,13 +135,6 @@ class Measurer:
                 work, effort = self._begin(TASKS, verb)
                 warm = CLIENTS * (1 if verb == BATCH else 8)
                 self._keep(TASKS, verb, await many_tasks(runs, work, effort, warm))
-
-    def _measure_threads(self, verbs: Sequence[str]) -> None:
-        with contenders.threads(self._setup.databases, self._setup.corpus) as clients:
-            for verb in verbs:
-                runs = {name: _all_bound(several, verb) for name, several in clients.items()}
-                work, effort = self._begin(THREADS, verb)
-                self._keep(THREADS, verb, many_threads(runs, work, effort, CLIENTS * 8))
 
     def _begin(self, mode: str, verb: str) -> tuple[Callable[[int], list[Any]], Effort]:
         self._setup.progress(f"{verb}, {mode}")
@@ -166,23 +153,3 @@ def _all_bound(
     clients: Sequence[Client] | Sequence[AsyncClient], verb: str
 ) -> list[Callable[[Any], Any]]:
     return [_bound(client, verb) for client in clients]
-
-
-def measure_hand_set(server_url: str, setup: Setup, result: SizeResult) -> None:
-    """Find the best hand-set PostgresStore for small namespaces and measure it beside ours."""
-    corpus, peer = setup.corpus, setup.databases.peer
-    flat = tuned.flat_copy(server_url, corpus.size)
-    for name in tuned.ways():
-        setup.progress(f"PostgresStore, {name}")
-        result.settings.append(tuned.attempt(name, tuned.address(name, peer, flat), corpus))
-    workload = Workload(corpus)
-    for setting in tuned.best(result.settings):
-        setup.progress(f"beside {setting.name}")
-        with ExitStack() as stack:
-            clients = stack.enter_context(contenders.one_client(setup.databases, corpus))
-            url = tuned.address(setting.name, peer, flat)
-            clients[PEER] = stack.enter_context(tuned.opened(url, corpus))
-            runs = {name: _bound(client, SEARCH) for name, client in clients.items()}
-            timings = one_client(runs, lambda n: workload.next(SEARCH, n), setup.effort, 30)
-        comparison = Comparison(corpus.size, ONE, SEARCH, timings)
-        result.hand_set[setting.kind] = (setting, comparison)

@@ -11,9 +11,7 @@ from benchmarks.tables import Bar, Report, Sheet, facts, ratio_bar
 from benchmarks.timing import Timing
 
 GET, PUT, BATCH, SEARCH = VERBS = ("get", "put", "batch of 50 puts", "search")
-ONE, TASKS, THREADS = MODES = ("1 client", "16 tasks", "16 threads")
-RAW_AT_ONCE = "raw SQL, counting each access at once"
-HNSW, EXACT = "HNSW", "exact"
+ONE, TASKS = MODES = ("1 client", "16 tasks")
 MIDDLE, LARGE = 10_000, 100_000
 _MEGABYTE = 1_000_000
 
@@ -54,21 +52,6 @@ class Quality:
         return f"{self.full_pages:.3f}", f"{self.recall:.3f}"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A way to set PostgresStore by hand, and what it gave."""
-
-    name: str
-    kind: str
-    """Which plan it led to: HNSW or EXACT."""
-    milliseconds: float
-    quality: Quality
-
-    @property
-    def good(self) -> bool:
-        return self.quality.recall >= 0.99 and self.quality.full_pages == 1
-
-
 @dataclass(slots=True)
 class SizeResult:
     """Everything measured at one number of rows."""
@@ -77,9 +60,6 @@ class SizeResult:
     comparisons: list[Comparison] = field(default_factory=list)
     quality: dict[str, Quality] = field(default_factory=dict)
     relations: dict[str, list[Relation]] = field(default_factory=dict)
-    settings: list[Setting] = field(default_factory=list)
-    hand_set: dict[str, tuple[Setting, Comparison]] = field(default_factory=dict)
-    """By kind, the best setting: searches in blocks beside ours."""
 
     def find(self, mode: str, verb: str) -> Comparison | None:
         """The comparison of that mode and verb, if it was measured."""
@@ -126,10 +106,6 @@ def bars(results: Results) -> Iterator[Bar]:
     place = "1 % of 100,000 rows"
     yield ratio_bar(f"{place}: full pages", ">=", 1, ours.full_pages if ours else None, "")
     yield ratio_bar(f"{place}: recall@10", ">=", 0.99, ours.recall if ours else None, "")
-    for kind in (HNSW, EXACT):
-        best = large.hand_set.get(kind) if large else None
-        claim = f"{place}: faster than hand-set PostgresStore, {kind}"
-        yield ratio_bar(claim, ">=", 15, best[1].ratio(PEER, OURS) if best else None)
     disk = at.bytes_per_memory(OURS) / at.bytes_per_memory(PEER) if at else None
     yield ratio_bar("bytes per memory: share of PostgresStore's", "<=", 0.85, disk)
 
@@ -143,12 +119,9 @@ def sheets(results: Results) -> Iterator[Sheet]:
     """Every table of a run."""
     for mode in MODES:
         yield _speed(results, mode)
-    yield _at_once(results)
     yield _found(results)
-    for at in results.sizes:
-        yield from _hand_set(at) if at.settings else ()
     if at_middle := results.at(MIDDLE):
-        yield from _disk(at_middle)
+        yield _disk(at_middle)
 
 
 def _speed(results: Results, mode: str) -> Sheet:
@@ -161,15 +134,6 @@ def _speed(results: Results, mode: str) -> Sheet:
     unit = "ms a call" if mode == ONE else "ms a call, all clients together"
     columns = ("", "rows", OURS, PEER, RAW, "faster than peer", "times raw")
     return Sheet(f"{mode}: {unit}, median of blocks (quartiles)", columns, rows)
-
-
-def _at_once(results: Results) -> Sheet:
-    rows = [
-        (f"{at.size:,}", *(str(found.timings[name]) for name in (OURS, RAW, RAW_AT_ONCE)))
-        for at in results.sizes
-        if (found := at.find(ONE, GET))
-    ]
-    return Sheet("get, 1 client: what counting costs, ms", ("rows", OURS, RAW, RAW_AT_ONCE), rows)
 
 
 def _figures(found: Comparison) -> Iterator[str]:
@@ -188,29 +152,7 @@ def _found(results: Results) -> Sheet:
     return Sheet(title, ("rows", "", "full pages", "recall@10"), rows)
 
 
-def _hand_set(at: SizeResult) -> Iterator[Sheet]:
-    tried = [
-        (one.name, one.kind, *one.quality.row, f"{one.milliseconds:.3g}") for one in at.settings
-    ]
-    title = f"PostgresStore set by hand, namespace of 1 % of {at.size:,} rows"
-    yield Sheet(title, ("setting", "plan", "full pages", "recall@10", "ms a search"), tried)
-    beside = [
-        (f"{kind}: {setting.name}, recall {setting.quality.recall:.3f}", *_figures(found))
-        for kind, (setting, found) in at.hand_set.items()
-    ]
-    columns = ("best settings", OURS, "hand-set", RAW, "faster than peer", "times raw")
-    yield Sheet("The best of them, in blocks beside ours: ms a search", columns, beside)
-
-
-def _disk(at: SizeResult) -> Iterator[Sheet]:
-    for name, relations in at.relations.items():
-        rows = [
-            (one.name, "index" if one.is_index else "table", f"{one.bytes / _MEGABYTE:.2f}")
-            for one in relations
-            if one.bytes > 0
-        ]
-        title = f"{name}: tables and indexes, MB for {at.size:,} memories"
-        yield Sheet(title, ("relation", "", "MB"), rows)
+def _disk(at: SizeResult) -> Sheet:
     totals = [
         (
             name,
@@ -221,4 +163,4 @@ def _disk(at: SizeResult) -> Iterator[Sheet]:
         for name in at.relations
     ]
     columns = ("", "bytes a memory", "MB in all", "MB without vectors")
-    yield Sheet(f"Disk for {at.size:,} memories (to compare: 10 MB)", columns, totals)
+    return Sheet(f"Disk for {at.size:,} memories (to compare: 10 MB)", columns, totals)

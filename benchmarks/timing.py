@@ -12,7 +12,6 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -71,26 +70,6 @@ def one_client(
     for run in contenders.values():
         slowest = max(slowest, statistics.median(_each(run, todo)))
     return _interleave(contenders, work, _block_size(slowest, effort), effort.blocks, block)
-
-
-def many_threads(
-    contenders: Mapping[str, Sequence[Run[T]]], work: Work[T], effort: Effort, warm: int
-) -> dict[str, Timing]:
-    """Throughput of as many threads as a contender has clients."""
-    clients = len(next(iter(contenders.values())))
-    with ThreadPoolExecutor(clients) as pool:
-
-        def block(runs: Sequence[Run[T]], todo: Sequence[T]) -> float:
-            start = time.perf_counter()
-            shares = [todo[i::clients] for i in range(clients)]
-            for _ in pool.map(_all, runs, shares):
-                pass
-            return (time.perf_counter() - start) / len(todo)
-
-        todo = work(warm)
-        slowest = max(block(runs, todo) for runs in contenders.values())
-        size = _whole_rounds(_block_size(slowest, effort), clients)
-        return _interleave(contenders, work, size, effort.blocks, block)
 
 
 async def many_tasks(
@@ -165,11 +144,6 @@ def _each(run: Run[T], todo: Sequence[T]) -> list[float]:
         run(piece)
         times.append(time.perf_counter() - start)
     return times
-
-
-def _all(run: Run[T], todo: Sequence[T]) -> None:
-    for piece in todo:
-        run(piece)
 
 
 def _block_size(seconds_each: float, effort: Effort) -> int:

@@ -15,7 +15,7 @@ from benchmarks.ruling import Says
 from benchmarks.year import Truth, Year
 from benchmarks.year_replay import Story
 from langmem_tiers.consolidate.models import PairQuestion
-from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.reading import normalised
 
 Pairs = set[tuple[str, str]]
 """What went or was proposed, and the memory by which."""

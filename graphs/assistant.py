@@ -63,7 +63,7 @@ from langmem_tiers import (
     create_tool_tracking_node,
     create_user_prompt_node,
 )
-from langmem_tiers.recall.recalled import with_recalled
+from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.remember.trivial import triviality
 
 INSTRUCTIONS = """\

@@ -45,7 +45,7 @@ from langmem_tiers import (
     create_recall_node,
     create_reflexion_node,
 )
-from langmem_tiers.recall.recalled import with_recalled
+from langmem_tiers.recall.fence import with_recalled
 
 INSTRUCTIONS = """\
 You are a programmer. Solve the task by running Python, and print what you find out. Where a \

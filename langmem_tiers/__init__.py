@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from langmem_tiers.cli.settings import MemorySettings
     from langmem_tiers.consolidate.archive import ArchiveReport
     from langmem_tiers.consolidate.policy import (
         ArchivalPolicy,
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.session import SessionReport
     from langmem_tiers.consolidate.truth import History, Restoration, Retraction
     from langmem_tiers.core.bounds import Bounds
-    from langmem_tiers.core.config import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.errors import (
         ArchiveError,
         BudgetExceededError,
@@ -52,15 +50,15 @@ if TYPE_CHECKING:
     from langmem_tiers.core.memory import (
         Destination,
         MemoryContext,
-        MemoryStats,
         Recollection,
         Recollections,
-        RelationSize,
         ReviewResult,
         StoreResult,
         Tier,
-        TierStats,
     )
+    from langmem_tiers.core.options import CoordinatorSettings, OrchestratorSettings
+    from langmem_tiers.core.settings import MemorySettings
+    from langmem_tiers.core.stats import MemoryStats, RelationSize, TierStats
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
     from langmem_tiers.graph.hook_middleware import MemoryHooksMiddleware
@@ -114,7 +112,7 @@ if TYPE_CHECKING:
     from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
-    from langmem_tiers.recall.recalled import recalled_text
+    from langmem_tiers.recall.fence import recalled_text
     from langmem_tiers.remember.gate import Decision, GatePolicy
     from langmem_tiers.remember.panel import default_reviewers
     from langmem_tiers.remember.quarantine import Quarantined, Released
@@ -136,14 +134,13 @@ if TYPE_CHECKING:
     from langmem_tiers.store.store import TieredStore, local_index
     from langmem_tiers.store.tier import TierView
     from langmem_tiers.turn.fitting import Assembled
-    from langmem_tiers.turn.fragment import Fragment, Section
-    from langmem_tiers.turn.items import Memorized, Route, Tracked
-    from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
+    from langmem_tiers.turn.keeping import Memorized, Tracked
+    from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Fragment, Layout, Section, Stage
     from langmem_tiers.turn.orchestrator import MemoryOrchestrator
     from langmem_tiers.turn.persona import OperationalState, Persona
-    from langmem_tiers.turn.report import CommitReport
     from langmem_tiers.turn.spending import Budget, BudgetStatus
-    from langmem_tiers.turn.trace import EndedTurn, TurnEvent, TurnTrace
+    from langmem_tiers.turn.trace import CommitReport, EndedTurn, TurnEvent, TurnTrace
+    from langmem_tiers.turn.turn import Route
 
     __all__ = [
         "ORCHESTRATOR",
@@ -345,14 +342,14 @@ _MODULES = {
     "BudgetStatus": "turn.spending",
     "BufferedMemory": "state.buffer",
     "CheckpointError": "core.errors",
-    "CommitReport": "turn.report",
+    "CommitReport": "turn.trace",
     "ConfigurationError": "core.errors",
     "ConflictError": "core.errors",
     "ConsolidationPolicy": "consolidate.policy",
     "ConsolidationReport": "consolidate.report",
     "ConsolidationSchedule": "consolidate.policy",
     "ConsolidationWorker": "graph.worker",
-    "CoordinatorSettings": "core.config",
+    "CoordinatorSettings": "core.options",
     "DailySpend": "state.state",
     "DatabaseError": "core.errors",
     "DatabaseUnavailableError": "core.errors",
@@ -367,7 +364,7 @@ _MODULES = {
     "EndedTurn": "turn.trace",
     "Explanation": "learn.explain",
     "FailedAttempt": "learn.reflexion",
-    "Fragment": "turn.fragment",
+    "Fragment": "turn.layout",
     "GatePolicy": "remember.gate",
     "Goal": "state.state",
     "History": "consolidate.truth",
@@ -381,15 +378,15 @@ _MODULES = {
     "Layout": "turn.layout",
     "LeaseLostError": "core.errors",
     "LocalEmbeddings": "postgres.embeddings",
-    "Memorized": "turn.items",
+    "Memorized": "turn.keeping",
     "MemoryContext": "core.memory",
     "MemoryCoordinator": "memory.coordinator",
     "MemoryHooks": "memory.hooks",
     "MemoryHooksMiddleware": "graph.hook_middleware",
     "MemoryOrchestrator": "turn.orchestrator",
-    "MemorySettings": "cli.settings",
+    "MemorySettings": "core.settings",
     "MemoryState": "graph.recall",
-    "MemoryStats": "core.memory",
+    "MemoryStats": "core.stats",
     "MemoryType": "core.types",
     "MemoryTypes": "core.types",
     "MergePolicy": "consolidate.policy",
@@ -401,7 +398,7 @@ _MODULES = {
     "NotSetUpError": "core.errors",
     "ORCHESTRATOR": "turn.layout",
     "OperationalState": "turn.persona",
-    "OrchestratorSettings": "core.config",
+    "OrchestratorSettings": "core.options",
     "OutcomeReport": "learn.outcome",
     "OutcomeUnknownError": "core.errors",
     "PERSONA": "turn.layout",
@@ -418,7 +415,7 @@ _MODULES = {
     "Recollection": "core.memory",
     "Recollections": "core.memory",
     "Reflexion": "learn.reflexion",
-    "RelationSize": "core.memory",
+    "RelationSize": "core.stats",
     "Released": "remember.quarantine",
     "Reminder": "remind.intentions",
     "Restoration": "consolidate.truth",
@@ -430,8 +427,8 @@ _MODULES = {
     "Reviewers": "remember.review",
     "RisePolicy": "consolidate.policy",
     "RollbackError": "core.errors",
-    "Route": "turn.items",
-    "Section": "turn.fragment",
+    "Route": "turn.turn",
+    "Section": "turn.layout",
     "SessionReport": "consolidate.session",
     "SessionStart": "memory.hook_data",
     "SessionStop": "memory.hook_data",
@@ -444,7 +441,7 @@ _MODULES = {
     "Task": "state.state",
     "Tier": "core.memory",
     "TierConflictError": "core.errors",
-    "TierStats": "core.memory",
+    "TierStats": "core.stats",
     "TierView": "store.tier",
     "TieredMemoryError": "core.errors",
     "TieredMemoryMiddleware": "graph.middleware",
@@ -454,7 +451,7 @@ _MODULES = {
     "ToolLessons": "graph.tool_calls",
     "TooLargeError": "core.errors",
     "ToolReminders": "graph.tool_calls",
-    "Tracked": "turn.items",
+    "Tracked": "turn.keeping",
     "TrustPolicy": "remember.trust",
     "TurnEvent": "turn.trace",
     "TurnMiddleware": "graph.turn_middleware",
@@ -484,7 +481,7 @@ _MODULES = {
     "create_user_prompt_node": "graph.hooks",
     "default_reviewers": "remember.panel",
     "local_index": "store.store",
-    "recalled_text": "recall.recalled",
+    "recalled_text": "recall.fence",
     "reminders_text": "graph.remind",
     "signature": "learn.signature",
 }

@@ -25,9 +25,9 @@ from langmem_tiers.interop import (
 )
 from langmem_tiers.learn.skills import ToolCall, Trace
 from langmem_tiers.memory.feedback import arecord_feedback, record_feedback
-from langmem_tiers.postgres import session
+from langmem_tiers.postgres import session, session_sync
 from langmem_tiers.postgres.flow import Query
-from langmem_tiers.recall.recalled import with_recalled
+from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remind.triggers import Occasion
@@ -66,7 +66,7 @@ __all__ = [
 ]
 """What scenarios use that the package does not offer at its top, and what is done to it."""
 
-SESSIONS: tuple[type[Any], ...] = (session.Session, session.AsyncSession)
+SESSIONS: tuple[type[Any], ...] = (session_sync.Session, session.AsyncSession)
 MIGRATIONS = "migrations"
 """The table of versions, which is not recorded."""
 PACKAGE = "langmem_tiers"

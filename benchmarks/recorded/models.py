@@ -53,12 +53,11 @@ class Scoring(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(messages[-1].text))])
 
     def with_structured_output(self, schema: Any, **_: Any) -> Runnable[Any, Any]:
-        def call(asked: list[BaseMessage]) -> dict[str, Any]:
+        def call(asked: list[BaseMessage]) -> Any:
             self.seen.append("\n".join(one.text for one in asked))
-            parsed = schema(score=self.score, reason="as the scenario says")
-            return {"raw": AIMessage("{}"), "parsed": parsed, "parsing_error": None}
+            return schema(score=self.score, reason="as the scenario says")
 
-        async def acall(asked: list[BaseMessage]) -> dict[str, Any]:
+        async def acall(asked: list[BaseMessage]) -> Any:
             return call(asked)
 
         return RunnableLambda(call, acall)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +22,7 @@ from langmem_tiers.cli.options import (
     opened,
     opened_to_read,
 )
-from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
+from langmem_tiers.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from langmem_tiers.importers import Format
@@ -206,24 +205,6 @@ def stats(
     out.print(f"All tables and indexes take {rendering.size(total)}.")
 
 
-@app.command(cls=Command)
-def demo(
-    *,
-    keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the database in this new directory.")
-    ] = None,
-) -> None:
-    """Show tiered memory at work in a LangGraph graph, on a Postgres of its own."""
-    if importlib.util.find_spec("langgraph.graph") is None:
-        raise MissingExtraError(
-            'The demonstration needs LangGraph: pip install "langmem-tiers[demo]"'
-        )
-    from langmem_tiers import demo as demonstration
-    from langmem_tiers.cli.rendering import console
-
-    demonstration.show(console(), keep)
-
-
 def _format(name: str) -> Format:
     from langmem_tiers.importers import Format
 
@@ -245,6 +226,3 @@ app.command(cls=Command)(archive_commands.archive)
 app.command(cls=Command)(archive_commands.restore)
 app.command(cls=Command)(quarantine_command.quarantine)
 app.command(cls=Command)(worker_command.worker)
-
-if __name__ == "__main__":
-    app(prog_name="langmem-tiers")

@@ -20,8 +20,9 @@ from langmem_tiers.consolidate.archive import ArchiveReport
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
 from langmem_tiers.core.errors import worded
-from langmem_tiers.core.explain import UNPRINTABLE
-from langmem_tiers.core.memory import MemoryContext, Recollection, RelationSize, TierStats
+from langmem_tiers.core.memory import MemoryContext, Recollection
+from langmem_tiers.core.reading import UNPRINTABLE
+from langmem_tiers.core.stats import RelationSize, TierStats
 from langmem_tiers.importers import BadRecord
 from langmem_tiers.remember.quarantine import Quarantined
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from langmem_tiers.core.config import CoordinatorSettings
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ABSENT, MemoryContext
+from langmem_tiers.core.options import CoordinatorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recall.profiles import profile_named
 from langmem_tiers.store.store import TieredStore

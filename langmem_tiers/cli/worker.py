@@ -116,7 +116,7 @@ def _checkpointer(url: str) -> Iterator[PostgresSaver]:
             'pip install "langmem-tiers[worker]"'
         ) from error
     from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
-    from langmem_tiers.postgres.pool import checkpointer_pool
+    from langmem_tiers.postgres.target import checkpointer_pool
 
     with ExitStack() as stack:
         if is_embedded_url(url):

@@ -24,7 +24,7 @@ from langmem_tiers.consolidate.steps import (
     decision,
 )
 from langmem_tiers.consolidate.stored import CURRENT_TIERS, Group, Holding, Stored
-from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, apart
 

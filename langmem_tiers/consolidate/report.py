@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
 from langmem_tiers.consolidate.steps import Finding, added
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.explain import plain
 from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.reading import plain
 
 Verdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

@@ -16,8 +16,7 @@ from langmem_tiers.consolidate.models import Summary, ToldNote
 from langmem_tiers.consolidate.policy import RisePolicy, rises
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.memory import Destination, MemoryContext, Source, Tier
-from langmem_tiers.core.normal import normalised
-from langmem_tiers.core.reading import ends_of
+from langmem_tiers.core.reading import ends_of, normalised
 from langmem_tiers.core.values import provenance_of, source_of, trust_of
 from langmem_tiers.remember.route import HAPPENED, route
 from langmem_tiers.remember.trivial import triviality

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.explain import LINE, plain, shortened
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew

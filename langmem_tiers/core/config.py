@@ -9,14 +9,14 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from langmem_tiers.core.bounds import DEFAULT, Bounds
 from langmem_tiers.core.errors import ConfigurationError, short
-from langmem_tiers.core.memory import RECALL_OPTIONS, Tier
+from langmem_tiers.core.memory import Tier
 
 SHORT_TERM_TTL_MINUTES = 60.0
 """Life of a short_term memory after its last read (design: sliding, one hour)."""
@@ -177,7 +177,7 @@ def parse_index(index: Mapping[str, Any]) -> IndexOptions:
     Raises:
         ConfigurationError: for an unknown key or a value that cannot work.
     """
-    _known(index, _INDEX_KEYS, "index")
+    check_known(index, _INDEX_KEYS, "index")
     if (index.get("dims") is None) != (index.get("embed") is None):
         raise ConfigurationError(
             "index needs both `dims` and `embed`, or neither for lexical search alone"
@@ -207,7 +207,7 @@ def check_ttl(ttl: object) -> None:
         return
     if not isinstance(ttl, Mapping):
         raise ConfigurationError("ttl is a mapping, such as {'default_ttl': 60}, in minutes")
-    _known(ttl, _TTL_KEYS, "ttl")
+    check_known(ttl, _TTL_KEYS, "ttl")
     for key in ("default_ttl", "sweep_interval_minutes"):
         if ttl.get(key) is not None:
             positive_minutes(ttl[key], f"ttl[{key!r}]")
@@ -226,7 +226,7 @@ def positive_minutes(value: object, what: str) -> float:
 
 def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
     ann = index.get("ann_index_config") or {}
-    _known(ann, _ANN_KEYS, "ann_index_config")
+    check_known(ann, _ANN_KEYS, "ann_index_config")
     vector_type = _choice(ann.get("vector_type", "halfvec"), _MAX_DIMS, "vector_type")
     distance = index.get("distance_type", Distance.COSINE)
     kind = _choice(ann.get("kind", "hnsw"), ("hnsw", "flat"), "kind")
@@ -246,7 +246,8 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
     )
 
 
-def _known(given: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+def check_known(given: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+    """Refuse an option that is not known, and say which may be meant."""
     for key in given:
         if key not in known and not str(key).startswith("__"):
             near = difflib.get_close_matches(str(key), known, n=1)
@@ -274,129 +275,3 @@ def lexical_text(text: str) -> str:
     if len(text) * 4 > LEXICAL_BYTES:
         text = text.encode()[:LEXICAL_BYTES].decode(errors="ignore")
     return _ENDLESS.sub(r"\g<0> ", text)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings:
-    """How the coordinator recalls: the specification's `memory.coordinator`.
-
-    The specification names a model and an embedding model. Here both are None: a default that
-    spends tokens would be a surprise, and would need a key. Without `model` every rule is
-    deterministic; without `embedding_model` the store embeds with what its `index` names.
-
-    Raises:
-        ConfigurationError: for a value that cannot work; the message begins with its key.
-    """
-
-    model: str | None = None
-    """The chat model, as `init_chat_model` takes it; None uses none."""
-    embedding_model: str | None = None
-    """The embedding model, as `init_embeddings` takes it; None leaves it to the store."""
-    query_timeout_ms: int = 500
-    """Milliseconds that a recall may take (specification: 500)."""
-    max_context_items: int = 10
-    """Memories that a recall returns at most (specification: 10)."""
-    review_timeout_ms: int = 5000
-    """Milliseconds that models may take to review a storage (specification: 3 to 5 s)."""
-    relevance_timeout_ms: int = 2000
-    """Milliseconds that models may take to review a recall (specification: 1 to 2 s)."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        _model_name(self.model, "model")
-        _model_name(self.embedding_model, "embedding_model")
-        _count(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
-        _count(self.max_context_items, "max_context_items", 1, 1000)
-        _count(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
-        _count(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
-
-
-BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "complete_reminder")
-"""Tools by which an agent keeps its list of tasks (LangChain's) and its memory (this package's):
-their calls teach nothing, and what they answer is known already."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrchestratorSettings:
-    """How a turn goes about: the specification's configuration of the memory orchestrator.
-
-    Raises:
-        ConfigurationError: for a value that cannot work; the message begins with its key.
-    """
-
-    default_filters: Mapping[str, Any] = field(default_factory=dict)
-    """Options of `get_context` that hold for every recall of a turn: `agent_id`, `tags`, ….
-    Filters of a call go over them."""
-    enable_tool_tracking: bool = True
-    """Whether tool calls are kept as memories."""
-    untracked_tools: Sequence[str] = BOOKKEEPING
-    """Tools whose calls are not kept, by name."""
-    enable_skill_extraction: bool = True
-    """Whether a commit looks for skills in what the project's turns called."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        if not isinstance(self.default_filters, Mapping):
-            raise ConfigurationError(
-                f"default_filters is a mapping of options, not {short(self.default_filters)}"
-            )
-        _known(self.default_filters, RECALL_OPTIONS, "default_filters")
-        names = self.untracked_tools
-        if isinstance(names, str) or not isinstance(names, Iterable):
-            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
-        object.__setattr__(self, "untracked_tools", tuple(names))
-        if not all(isinstance(one, str) for one in self.untracked_tools):
-            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
-        for key in ("enable_tool_tracking", "enable_skill_extraction"):
-            if not isinstance(getattr(self, key), bool):
-                raise ConfigurationError(f"{key} is true or false, not {short(getattr(self, key))}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromotionSettings:
-    """What a memory must have shown to become long_term: the specification's `memory.promotion`.
-
-    Access count, success rate and age must exceed their thresholds; the number of projects must
-    reach its own.
-
-    Raises:
-        ConfigurationError: for a value that cannot work; the message begins with its key.
-    """
-
-    min_access_count: int = 5
-    """Accesses to exceed (specification: more than 5)."""
-    min_success_rate: float = 0.8
-    """Share of the runs it was applied in to exceed (specification: more than 80 %)."""
-    min_age_days: float = 7
-    """Days to exceed (specification: older than 7)."""
-    min_projects: int = 2
-    """Projects it was used in (specification: 2 or more, in its table of criteria alone)."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        _count(self.min_access_count, "min_access_count", 0, _MAX_COUNT)
-        _number(self.min_success_rate, "min_success_rate", 0, 1)
-        _number(self.min_age_days, "min_age_days", 0, _MAX_DAYS)
-        _count(self.min_projects, "min_projects", 1, _MAX_COUNT)
-
-
-_HOUR_MS = 3_600_000
-_MAX_COUNT = 1_000_000
-_MAX_DAYS = 36_500
-
-
-def _model_name(value: object, key: str) -> None:
-    if value is not None and not (isinstance(value, str) and value.strip()):
-        raise ConfigurationError(
-            f"{key} names a model, such as 'provider:model', or is null, not {value!r}"
-        )
-
-
-def _count(value: object, key: str, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigurationError(f"{key} is a whole number from {low} to {high:,}, not {value!r}")
-
-
-def _number(value: object, key: str, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ConfigurationError(f"{key} is a number from {low} to {high:,}, not {value!r}")

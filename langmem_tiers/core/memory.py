@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple, TypedDict
+from html import escape
+from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.explain import describe, to_html
+from langmem_tiers.core.reading import LINE, plain, shortened
 
 
 class Tier(StrEnum):
@@ -45,33 +46,6 @@ THRESHOLD: Final = 0.3
 """Below this trust a memory is quarantined: all sources are above it, what instructs its reader is
 not."""
 
-
-class RecallOptions(TypedDict, total=False):
-    """What a recall can be told wherever one is made; `MemoryCoordinator.get_context` explains it.
-
-    Those that say whose memory is asked, `project_id` and `session_id`, belong to the context.
-    """
-
-    tiers: Sequence[Tier | str] | None
-    memory_types: Sequence[str] | None
-    tags: Iterable[str]
-    agent_id: str | None
-    limit: int | None
-    max_tokens: int | None
-    since: datetime | str | None
-    as_of: datetime | str | None
-    known_at: datetime | str | None
-    min_importance: float | None
-    filter: Mapping[str, Any] | None
-    deduplicate: bool
-    similarity_threshold: float
-    profile: str | Callable[..., Any] | None
-    cutoff: bool | None
-    review: Literal["rules", "model"] | None
-
-
-RECALL_OPTIONS: Final = ("project_id", "session_id", *RecallOptions.__annotations__, "embedding")
-"""All that one recall can be told: the options of `get_context`."""
 
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
@@ -262,12 +236,23 @@ class Recollection:
     """What reviewers said of its relevance, in 0…1; None if they were not asked to."""
 
     def __str__(self) -> str:
-        """What it says, and why it was recalled."""
-        return describe(self)
+        """The beginning of what it says, its tier and type, and its score by terms.
+
+        Control characters are replaced, so it is safe to print. Terms are rounded to 0.01 each.
+        """
+        terms = "".join(
+            f" {'−' if term < 0 else '+'} {abs(term):.2f} {plain(name)}"
+            for name, term in _visible(self.explanation)
+        )
+        made_of = terms.removeprefix(" + ").strip()
+        score = f"score {_rounded(self.score)}" + (f" = {made_of}" if made_of else "")
+        reviewed = "" if self.review is None else f"; {_reviewed(self.review)}"
+        what = f"{self.tier} {plain(self.memory_type)} {plain(self.key)}"
+        return f"{shortened(self.content, LINE)} ({what}, {score}{reviewed})"
 
     def _repr_html_(self) -> str:
         """The same as a table, for notebooks."""
-        return to_html([self])
+        return Recollections([self])._repr_html_()
 
 
 class Recollections(list[Recollection]):
@@ -278,8 +263,89 @@ class Recollections(list[Recollection]):
         return "\n".join(map(str, self)) or "No memories."
 
     def _repr_html_(self) -> str:
-        """A table with a bar for each term of each score, for notebooks."""
-        return to_html(self)
+        """A table with a bar for each term of each score, for notebooks.
+
+        It is one fragment with inline styles. Bars are to the scale of the largest term in the
+        table; negative ones are hollow. All text is escaped.
+        """
+        if not self:
+            return "<p>No memories.</p>"
+        terms = (abs(term) for one in self for term in one.explanation.values())
+        largest = max(terms, default=0.0) or 1.0
+        head = "".join(f'<th style="{_CELL_STYLE}">{name}</th>' for name in _HEADINGS)
+        rows = "".join(_row(one, largest) for one in self)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+_HEADINGS = ("memory", "tier", "type", "score", "made of")
+_CELL_STYLE = "text-align:left;vertical-align:top;padding:2px 8px"
+_CELL = 400
+"""Characters of a memory that are shown in a table."""
+_BAR_WIDTH = 120
+_VISIBLE = 0.005
+"""Terms below this are 0.00 in print, and are left out of lines."""
+
+
+def _row(one: Recollection, largest: float) -> str:
+    said = f"{_html(shortened(one.content, _CELL))}<br><small>{_html(one.key)}</small>"
+    if one.review is not None:
+        said += f"<br><small>{_html(_reviewed(one.review))}</small>"
+    bars = "".join(_bar(name, term, largest) for name, term in _visible(one.explanation))
+    cells = (said, _html(one.tier), _html(one.memory_type), _rounded(one.score), bars)
+    return "<tr>" + "".join(f'<td style="{_CELL_STYLE}">{cell}</td>' for cell in cells) + "</tr>"
+
+
+def _bar(name: str, term: float, largest: float) -> str:
+    width = round(_BAR_WIDTH * abs(term) / largest)
+    filling = "background:currentColor" if term > 0 else "background:none"
+    bar = (
+        f'<span style="display:inline-block;width:{width}px;height:8px;opacity:.6;'
+        f'border:1px solid currentColor;{filling}"></span>'
+    )
+    return f'<div style="white-space:nowrap">{bar} {_rounded(term)} {_html(name)}</div>'
+
+
+def _visible(terms: Mapping[str, float]) -> list[tuple[str, float]]:
+    return [(name, term) for name, term in terms.items() if abs(term) >= _VISIBLE]
+
+
+def _reviewed(review: ReviewResult) -> str:
+    """The relevance that reviewers found, each one's score and reason, and who failed."""
+    said = [
+        f"{plain(name)} {_rounded(score)}: {shortened(review.reasons[name], LINE)}"
+        for name, score in review.agent_scores.items()
+    ]
+    said += [
+        f"{plain(name)} failed: {shortened(why, LINE)}" for name, why in review.failures.items()
+    ]
+    mean = review.consensus_score
+    return f"relevance {'–' if mean is None else _rounded(mean)}, {', '.join(said)}"
+
+
+def _rounded(term: float) -> str:
+    return f"{term:z.2f}".replace("-", "−")
+
+
+def _html(text: str) -> str:
+    return escape(plain(text))
+
+
+def facts(one: Recollection) -> dict[str, Any]:
+    """Every field but the whole stored value, as JSON; times in ISO 8601, labels as a list."""
+    names = (field.name for field in fields(one) if field.name != "value")
+    return {name: _json(getattr(one, name)) for name in names}
+
+
+def _json(found: Any) -> Any:
+    if isinstance(found, datetime):
+        return found.isoformat()
+    if isinstance(found, Mapping):
+        return dict(found)
+    if isinstance(found, tuple):
+        return list(found)
+    if isinstance(found, ReviewResult):
+        return {one.name: _json(getattr(found, one.name)) for one in fields(found)}
+    return str(found) if isinstance(found, str) else found
 
 
 class Destination(NamedTuple):
@@ -331,35 +397,3 @@ class StoreResult:
         if self.quarantined:
             return f"quarantined in {where} as {self.key}: {self.reason}"
         return f"stored in {where} as {self.key}{score}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryStats:
-    """What a tenant has stored, without what has expired."""
-
-    total_count: int
-    by_type: Mapping[str, int]
-    by_tier: Mapping[Tier, int]
-    accesses: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierStats:
-    """What one tier holds. Sizes are in bytes and include indexes."""
-
-    tier: Tier
-    memories: int
-    vectors: int
-    tenants: int
-    accesses: int
-    expiring: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelationSize:
-    """The size on disk of one table or index, in bytes."""
-
-    relation: str
-    kind: str
-    bytes: int

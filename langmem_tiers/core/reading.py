@@ -1,4 +1,4 @@
-"""A text as a reader would see it: without disguise, and as words."""
+"""A text as a reader would see it, as words, as one line, and as it is compared for equality."""
 
 from __future__ import annotations
 
@@ -69,3 +69,44 @@ def unaccented(text: str) -> str:
 def listed(several: str) -> frozenset[str]:
     """The words of a list that is divided by spaces."""
     return frozenset(several.split())
+
+
+LINE: Final = 160
+"""Characters of a memory that are shown in a line."""
+UNPRINTABLE: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control characters, those that set the direction of text, and halves of characters."""
+
+
+def plain(text: str) -> str:
+    """A text as one line without characters that could steer a terminal."""
+    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
+
+
+def shortened(text: str, length: int) -> str:
+    """The beginning of a text, as one line that is safe to print."""
+    line = plain(text)
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+_ENDS: Final = " .,;:!\N{IDEOGRAPHIC FULL STOP}"
+"""What ends a sentence, by NFKC, which knows neither an ellipsis nor wide marks."""
+_LONGEST: Final = 400
+"""Characters without white space of which the forms are compared: to find that of a thousand
+combining marks in a row takes Python the square of the time."""
+
+
+def normalised(text: str) -> str:
+    """A text without case, runs of white space, and what ends a sentence.
+
+    A question mark stays, as a question says something else.
+    """
+    said = " ".join(" ".join(map(_folded, text.split())).split())
+    return said.rstrip(_ENDS) or said
+
+
+def _folded(word: str) -> str:
+    if word.isascii() or len(word) > _LONGEST:
+        return word.casefold()
+    return normalize("NFKC", normalize("NFKC", word).casefold())

@@ -6,21 +6,17 @@ This is the outermost edge to code that we do not know: whatever a provider rais
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import (
-    Runnable,
-    RunnableConfig,
-    RunnableLambda,
-    RunnableParallel,
-    RunnableSequence,
-)
+from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from pydantic import BaseModel, ValidationError
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
@@ -33,8 +29,6 @@ U_co = TypeVar("U_co", covariant=True)
 V = TypeVar("V")
 P = ParamSpec("P")
 
-_QUIET: Final[RunnableConfig] = {"tags": ["nostream"]}
-"""LangGraph's tag: what a model answers here is no part of what an agent says."""
 _MALFORMED: Final = (ValidationError, OutputParserException)
 """What parsers raise; clients that parse by themselves raise it in place of an answer."""
 _REFUSED: Final = frozenset({"refusal", "content_filter", "safety", "guardrail_intervened"})
@@ -63,9 +57,8 @@ def ask(
     """
     talk = _Talk(schema, messages, check)
     while talk.answer is None:
-        with _hearing(talk) as reply:
-            asked = model.with_structured_output(schema, include_raw=True)
-            reply.said = _on_this_thread(asked).invoke(talk.messages, _QUIET)
+        with talk.hearing() as config:
+            talk.said = model.with_structured_output(schema).invoke(talk.messages, config)
     return talk.answer
 
 
@@ -78,9 +71,8 @@ async def aask(
     """The model's answer as an object of the schema; see `ask`."""
     talk = _Talk(schema, messages, check)
     while talk.answer is None:
-        with _hearing(talk) as reply:
-            asked = model.with_structured_output(schema, include_raw=True)
-            reply.said = await asked.ainvoke(talk.messages, _QUIET)
+        with talk.hearing() as config:
+            talk.said = await model.with_structured_output(schema).ainvoke(talk.messages, config)
     return talk.answer
 
 
@@ -121,25 +113,6 @@ def ways_to_ask(
     return call, acall
 
 
-def _on_this_thread(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """The same, with its request made on the thread that asks.
-
-    LangChain's chain makes it on a further one, which keeps a program from ending until the model
-    has answered.
-    """
-    if not isinstance(asked, RunnableSequence) or not isinstance(asked.first, RunnableParallel):
-        return asked
-    steps = asked.first.steps__
-    if steps.keys() != {"raw"}:
-        return asked
-    model = steps["raw"]
-
-    def raw(messages: Any, config: RunnableConfig) -> dict[str, Any]:
-        return {"raw": model.invoke(messages, config)}
-
-    return RunnableSequence(RunnableLambda(raw), *asked.steps[1:])
-
-
 def checked_model(model: object) -> None:
     """Refuse what is no chat model, before anything is done with it."""
     if not callable(getattr(model, "with_structured_output", None)):
@@ -157,74 +130,77 @@ def trimmed(text: str) -> str:
     return f"{text[:HEAD]}\n[… {left_out} characters left out …]\n{text[-TAIL:]}"
 
 
-@dataclass(slots=True)
-class _Reply:
-    """What came of one request: an answer with its raw message, or an error."""
+class _Raw(BaseCallbackHandler):
+    """Keeps the message that a model answered with, before it is parsed.
 
-    said: Any = None
-    failed: Exception | None = None
+    LangChain would return it beside the object (`include_raw`), but makes such a request on a
+    further thread, which keeps a program from ending until the model has answered.
+    """
 
+    run_inline = True
+    message: object = None
 
-@contextmanager
-def _hearing(talk: _Talk[T]) -> Iterator[_Reply]:
-    """Lets a talk hear what came of a request, whatever that was."""
-    reply = _Reply()
-    try:
-        yield reply
-    except Exception as error:  # noqa: BLE001 - a provider's client can raise anything
-        reply.failed = error
-    talk.hear(reply)
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        """Keep what was answered last."""
+        for generation in response.generations[-1]:
+            if isinstance(generation, ChatGeneration):
+                self.message = generation.message
 
 
-@dataclass(slots=True)
 class _Talk(Generic[T]):
     """One question to a model, and what to say next until there is an answer."""
 
-    schema: type[T]
-    messages: Sequence[BaseMessage]
-    check: Callable[[T], object]
-    answer: T | None = None
-    told: bool = False
+    def __init__(
+        self, schema: type[T], messages: Sequence[BaseMessage], check: Callable[[T], object]
+    ) -> None:
+        self.messages = messages
+        self.said: object = None
+        self.answer: T | None = None
+        self._schema, self._check = schema, check
+        self._told = False
 
-    def hear(self, reply: _Reply) -> None:
-        """Take the answer, or tell once what is wrong with it.
+    @contextmanager
+    def hearing(self) -> Iterator[RunnableConfig]:
+        """Take the answer to a request, or tell once what is wrong with it.
+
+        By LangGraph's tag, what a model answers here is no part of what an agent says.
 
         Raises:
             ModelError: there will be no usable answer.
         """
-        if reply.failed is not None and not isinstance(reply.failed, _MALFORMED):
-            raise _unanswered(reply.failed) from reply.failed
+        raw = _Raw()
         try:
-            self.answer = self._read(reply)
+            yield merge_configs({}, {"tags": ["nostream"], "callbacks": [raw]})
+        except Exception as error:
+            self._refuse(raw, error)
+            if raw.message is None and not isinstance(error, _MALFORMED):
+                raise _unanswered(error) from error
+            self._tell(error)
+            return
+        if self.said is None:
+            self._refuse(raw)
+        try:
+            self.answer = self._schema.model_validate(self.said)
+            self._check(self.answer)
         except (*_MALFORMED, InvalidInputError) as error:
+            self.answer = None
             self._tell(error)
 
-    def _read(self, reply: _Reply) -> T:
-        if reply.failed is not None:
-            raise reply.failed
-        said = reply.said if isinstance(reply.said, Mapping) else {}
-        parsed, raw, wrong = (said.get(one) for one in ("parsed", "raw", "parsing_error"))
-        if parsed is None and (refusal := _refusal(raw)) is not None:
+    def _refuse(self, raw: _Raw, error: Exception | None = None) -> None:
+        if (refusal := _refusal(raw.message)) is not None:
             raise ModelError(
                 f"the model refused to answer{refusal:.{_TOLD}}: name another model, or do "
                 "without one"
-            ) from wrong
-        if isinstance(wrong, _MALFORMED):
-            raise wrong
-        if parsed is None:
-            raise OutputParserException(f"it is not in the form that was asked for. {wrong or ''}")
-        answer = self.schema.model_validate(parsed)
-        self.check(answer)
-        return answer
+            ) from error
 
     def _tell(self, error: Exception) -> None:
         problem = _problem(error)
-        if self.told:
+        if self._told:
             raise ModelError(
                 f"the model gave no usable answer, and none after it was told why: {problem} "
                 "Name a model that knows structured output, or do without one"
             ) from error
-        self.told = True
+        self._told = True
         told = HumanMessage(ANSWER_AGAIN.format(problem=problem))
         self.messages = [*self.messages, told]
 

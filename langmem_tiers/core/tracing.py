@@ -10,16 +10,14 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, KeysView, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, KeysView, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from datetime import date
-from functools import cache, singledispatch, wraps
+from functools import cache, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from langmem_tiers.core.documents import facts
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import Recollection, facts
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -63,15 +61,6 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
         return cast("Verb", _awaited(verb, run) if awaited else _blocking(verb, run))
 
     return decorate
-
-
-def untraced() -> AbstractContextManager[Any]:
-    """Within it nothing is traced: what runs has a run of its own already."""
-    if not tracing():
-        return nullcontext()
-    from langsmith import tracing_context
-
-    return tracing_context(enabled=False)
 
 
 def tracing() -> bool:
@@ -135,84 +124,57 @@ def _outputs(answer: Any) -> Any:
     return _plain([one for each in answer for one in each] if nested else answer)
 
 
-@singledispatch
-def _plain(one: Any) -> Any:
+def _plain(one: Any) -> Any:  # noqa: PLR0911 - one a kind
     """As JSON that reads well.
 
     What is not known here is named by its type and not looked into: it may hold a key or a vector,
     or be an iterator, which can be read but once.
     """
+    match one:
+        case Recollection():
+            return _document(one)
+        case str():
+            return str(one)  # of an enum its value
+        case int() | float() | None:
+            return one
+        case date():
+            return one.isoformat()
+        case BaseException():
+            return "".join(traceback.format_exception_only(one)).strip()
+        case Mapping() | list() | KeysView() | set() | frozenset() | tuple():
+            return _several(one)
     if is_dataclass(one) and type(one).__module__.startswith(_OURS):
         return {field.name: _plain(getattr(one, field.name)) for field in fields(one)}
-    if _is_chat_model(one):
-        return _model_name(one)
-    return (
-        str(getattr(one, "__name__", type(one).__name__)) if callable(one) else type(one).__name__
-    )
+    return _named(one)
 
 
-def _is_chat_model(one: Any) -> bool:
-    from langchain_core.language_models import BaseChatModel  # loaded where runs are traced alone
-
-    return isinstance(one, BaseChatModel)
-
-
-def _model_name(one: Any) -> str:
-    """A chat model by its class and the model that it asks; its other fields hold keys."""
-    asks = getattr(one, "model_name", None) or getattr(one, "model", None)
-    return f"{type(one).__name__}({asks})" if isinstance(asks, str) else type(one).__name__
-
-
-@_plain.register(int)
-@_plain.register(float)
-@_plain.register(type(None))
-def _(one: float | None) -> float | None:
-    return one
-
-
-@_plain.register(str)
-def _(one: str) -> str:
-    return str(one)  # of an enum its value
-
-
-@_plain.register(date)
-def _(one: date) -> str:
-    return one.isoformat()
-
-
-@_plain.register(Mapping)
-def _(one: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(name): _plain(each) for name, each in one.items()}
-
-
-@_plain.register(list)
-@_plain.register(KeysView)
-def _(one: Iterable[Any]) -> list[Any]:
+def _several(one: Any) -> Any:
+    match one:
+        case Mapping():
+            return {str(name): _plain(each) for name, each in one.items()}
+        case set() | frozenset():
+            return sorted(map(_plain, one), key=str)
+        case tuple() if "__str__" in vars(type(one)):
+            return str(one)  # a row that has words of its own, as a criterion of a decision has
+        case tuple() if hasattr(one, "_asdict"):
+            return _plain(one._asdict())
     return [_plain(each) for each in one]
 
 
-@_plain.register(set)
-@_plain.register(frozenset)
-def _(one: Iterable[Any]) -> list[Any]:
-    return sorted(map(_plain, one), key=str)
-
-
-@_plain.register(tuple)
-def _(one: Any) -> Any:
-    """A row by its fields, unless it has words of its own, as a criterion of a decision has."""
-    if "__str__" in vars(type(one)):
-        return str(one)
-    return _plain(one._asdict()) if hasattr(one, "_asdict") else [_plain(each) for each in one]
-
-
-@_plain.register(BaseException)
-def _(one: BaseException) -> str:
-    return "".join(traceback.format_exception_only(one)).strip()
-
-
-@_plain.register(Recollection)
-def _(one: Recollection) -> dict[str, Any]:
+def _document(one: Recollection) -> dict[str, Any]:
     """In the shape that LangSmith shows as a document."""
     metadata = facts(one)
     page = metadata.pop("content")
     return {"page_content": page, "type": "Document", "metadata": metadata}
+
+
+def _named(one: Any) -> str:
+    """What it is called; of a chat model its class and the model that it asks, and no key."""
+    from langchain_core.language_models import BaseChatModel  # loaded where runs are traced alone
+
+    if isinstance(one, BaseChatModel):
+        asks = getattr(one, "model_name", None) or getattr(one, "model", None)
+        return f"{type(one).__name__}({asks})" if isinstance(asks, str) else type(one).__name__
+    return (
+        str(getattr(one, "__name__", type(one).__name__)) if callable(one) else type(one).__name__
+    )

@@ -26,45 +26,64 @@ OnError = Literal["continue", "raise"]
 """What becomes of an agent whose memory fails: it goes on without, or it fails as well."""
 OnHookError = Literal["tell", "raise"]
 """What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
-BUILT_WRONG: Final = (NotSetUpError, MigrationError)
-"""What does not mend itself: it is raised in any case, to whoever built the agent."""
 _log = logging.getLogger(__name__)
 
 
-class Carefully(NamedTuple):
-    """How the errors of the database are dealt with in an agent."""
+class Careful(NamedTuple):
+    """How errors of memory are dealt with: the run goes on after some, and fails by all others.
 
-    on_error: OnError
+    It always fails by a defect of this package.
+    """
+
+    spares: tuple[type[Exception], ...]
+    fails: tuple[type[Exception], ...]
+    """Those of them that it fails by all the same."""
 
     @contextmanager
     def __call__(self, during: str, runtime: Any, told: dict[str, str]) -> Iterator[None]:
-        """Do something that memory is for; where Postgres fails it, that is `told` and it ends.
+        """Do something; where it fails and the run goes on, that is told under its name.
 
-        It is written to the log, to a stream of mode `custom`, and under what it was to do to
-        `told`. Any error but those of the database is raised.
+        It is `told`, written to the log, and to a stream of mode `custom` if there is a runtime.
         """
         try:
             yield
-        except BUILT_WRONG:
+        except self.fails:
             raise
-        except DatabaseError as error:
-            if self.on_error == "raise":
+        except self.spares as error:
+            if _is_defect(error):
                 raise
-            kind = type(error).__name__
+            kind, text = type(error).__name__, "the run goes on without its memory (%s): %s"
             told[during] = f"{kind}: {error}"
-            _log.warning("the agent goes on without its memory (%s): %s", during, error)
-            runtime.stream_writer({"memory": "failed", "during": during, "error": kind})
+            _log.warning(text, during, error, exc_info=not isinstance(error, TieredMemoryError))
+            if runtime is not None:
+                runtime.stream_writer({"memory": "failed", "during": during, "error": kind})
+
+    def hook(self, name: str, doing: Flow[dict[str, Any]]) -> Flow[dict[str, Any]]:
+        """What the hook of that name did, or its `error`."""
+        told: dict[str, str] = {}
+        with self(name, None, told):
+            return (yield from doing)
+        return {"error": told[name]}
 
 
-def carefully(on_error: OnError) -> Carefully:
-    """How errors are dealt with, checked.
+_GOING_ON: Final = {
+    # An agent is built anew for what does not mend itself.
+    "continue": Careful((DatabaseError,), (NotSetUpError, MigrationError)),
+    # A model's client can raise anything. Not told are mistakes of who built the graph, and what is
+    # no error at all.
+    "tell": Careful((Exception,), (ConfigurationError, GraphBubbleUp)),
+}
+
+
+def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
+    """How the errors of an agent, or where it is to `tell` of them those of a hook, are dealt with.
 
     Raises:
-        InvalidInputError: for what is neither `continue` nor `raise`.
+        InvalidInputError: for what is neither that word nor `raise`.
     """
-    if on_error not in {"continue", "raise"}:
-        raise InvalidInputError(f"on_error is 'continue' or 'raise', not {short(on_error, 40)}")
-    return Carefully(on_error)
+    if on_error not in {goes_on, "raise"}:
+        raise InvalidInputError(f"on_error is {goes_on!r} or 'raise', not {short(on_error, 40)}")
+    return Careful((), ()) if on_error == "raise" else _GOING_ON[goes_on]
 
 
 def errors_of(state: Any, told: Mapping[str, str], known: object) -> dict[str, Any]:
@@ -72,27 +91,6 @@ def errors_of(state: Any, told: Mapping[str, str], known: object) -> dict[str, A
     before: Mapping[str, str] = of_state(state, "memory_errors", None) or {}
     errors = {**(before if known else {}), **told}
     return {} if errors == before else {"memory_errors": errors}
-
-
-class Careful(NamedTuple):
-    """How the errors of a hook are dealt with."""
-
-    on_error: OnHookError
-
-    def __call__(self, name: str, doing: Flow[dict[str, Any]]) -> Flow[dict[str, Any]]:
-        """Go through what a hook of that name does; what it did, or what went wrong."""
-        try:
-            return (yield from doing)
-        except (ConfigurationError, GraphBubbleUp):
-            raise  # a mistake of who built the graph, or no error at all
-        except Exception as refused:  # a model's client can raise anything; no answer is lost by it
-            if self.on_error == "raise" or _is_defect(refused):
-                raise
-            ours = isinstance(refused, TieredMemoryError)  # whose message says it all
-            _log.warning(
-                "the hook %r did not do all of its work: %s", name, refused, exc_info=not ours
-            )
-            return {"error": f"{type(refused).__name__}: {refused}"}
 
 
 def _is_defect(error: Exception) -> bool:
@@ -106,14 +104,3 @@ def _is_defect(error: Exception) -> bool:
     packages = [name.partition(".")[0] for name in modules]
     raised_by = [one for one in packages if one not in sys.stdlib_module_names]
     return raised_by[-1:] == ["langmem_tiers"]
-
-
-def careful_of(on_error: OnHookError) -> Careful:
-    """How errors are dealt with, checked.
-
-    Raises:
-        InvalidInputError: for what is neither `tell` nor `raise`.
-    """
-    if on_error not in {"tell", "raise"}:
-        raise InvalidInputError(f"on_error is 'tell' or 'raise', not {short(on_error, 40)}")
-    return Careful(on_error)

@@ -3,52 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.postgres.session import arun
+from langmem_tiers.postgres.session_sync import run
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Asking(AbstractContextManager["_Asking"]):
+    def __exit__(self, *_: object) -> None:
+        """Nothing was opened."""
+
+    def perform(self, effect: Any) -> Any:
+        return effect.ask()
+
+
+class _AsyncAsking(AbstractAsyncContextManager["_AsyncAsking"]):
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing was opened."""
+
+    async def perform(self, effect: Any) -> Any:
+        return await effect.aask()
 
 
 class Caller:
     """Drives a flow that does nothing but ask, where its caller stands.
 
     What it asks for are verbs, each of which is a unit of work, and what the graph handed over. No
-    thread and no connection is held meanwhile, however long a model takes. Whatever ends an asking,
-    an interruption as well, is raised where the flow asked, as it were where it awaits.
+    thread and no connection is held meanwhile, however long a model takes.
     """
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        resume: Callable[[], Any] = partial(next, asking)
-        while True:
-            try:
-                effect = resume()
-            except StopIteration as done:
-                return cast("T", done.value)
-            finally:
-                del resume  # an error kept here would keep this frame in turn
-            try:
-                resume = partial(asking.send, effect.ask())
-            except BaseException as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
-                resume = partial(asking.throw, error)
+        return run(asking, _Asking())
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        resume: Callable[[], Any] = partial(next, asking)
-        while True:
-            try:
-                effect = resume()
-            except StopIteration as done:
-                return cast("T", done.value)
-            finally:
-                del resume  # an error kept here would keep this frame in turn
-            try:
-                resume = partial(asking.send, await effect.aask())
-            except BaseException as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
-                resume = partial(asking.throw, error)
+        return await arun(asking, _AsyncAsking())
 
 
 CALLER = Caller()

@@ -1,10 +1,13 @@
-"""Nodes by which a graph remembers a session's start and end, a prompt, and todos that are done."""
+"""Nodes by which a graph remembers a session's start and end, a prompt, and todos that are done.
+
+What each hook does is a function that makes a flow: nodes and `MemoryHooksMiddleware` share them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -95,32 +98,21 @@ def create_session_start_node(
         as_message: Add the text to `messages` as well, as a system message.
         lease_seconds: After how many seconds what no model answered is due again.
         on_error: See `create_user_prompt_node`; a session whose start failed starts the next time.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Raises:
         InvalidInputError: for an option that cannot be.
     """
-    careful = careful_of(on_error)
-    known = {SESSION_STARTS: session_starts, **(predicates or {})}
+    careful = careful_of(on_error, "tell")
     listed = limit if at_start is None else at_start
-    asking = Asking(query, known, limit, listed, as_message, lease_seconds)
+    asking = Asking(query, at_starts(predicates), limit, listed, as_message, lease_seconds)
 
     def start(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
-        done = yield from careful(name, remind(memory, state, config, asking=asking))
-        failed = "error" in done
-        return {**({} if failed else done), "hooks": {name: done if failed else {}}}
+        return started(name, careful, remind(memory, state, config, asking=asking))
 
     return node(name, start, Remembered(context, coordinator), _STARTED)
-
-
-def session_starts(state: Any) -> bool:
-    """Whether a state is that of a session's first message."""
-    return of_state(state, "reminders", None) is None
 
 
 def create_user_prompt_node(
@@ -148,10 +140,7 @@ def create_user_prompt_node(
         expire_days: After how many days what names no occasion expires; None for never.
         on_error: `tell` writes what went wrong to the log and to `hooks["user_prompt"]["error"]`,
             and the graph goes on; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Raises:
         InvalidInputError: for an option that cannot be.
@@ -170,12 +159,11 @@ def create_user_prompt_node(
     if prompt is not None:
         checked_of_state(prompt, "prompt")
     options = checked_options(before_tools, intends, expire_days)
-    careful = careful_of(on_error)
+    careful = careful_of(on_error, "tell")
 
     def submit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        said = Said.of(state, prompt)
-        done = yield from careful(name, submitted(MemoryHooks(memory, **options), said))
-        return {"hooks": {name: done}}
+        said = said_last(state) if prompt is None else (str(of_state(state, prompt) or ""), None)
+        return submitted(name, careful, MemoryHooks(memory, **options), said)
 
     return node(name, submit, Remembered(context, coordinator), ("hooks",))
 
@@ -198,20 +186,16 @@ def create_completed_task_node(
     Args:
         tasks: Todos, each with `content` and `status`: a key of the state, or a function of it.
         on_error: See `create_user_prompt_node`; what was not stored is tried again the next time.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Raises:
         InvalidInputError: for an option that cannot be.
     """
     checked_of_state(tasks, "tasks")
-    careful = careful_of(on_error)
+    careful = careful_of(on_error, "tell")
 
     def capture(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        todos = of_state(state, tasks, None) or ()
-        return (yield from noted(MemoryHooks(memory), todos, state, name, careful))
+        return noted(name, careful, MemoryHooks(memory), state, of_state(state, tasks, None) or ())
 
     return node(name, capture, Remembered(context, coordinator), ("hooks", "todos_seen"))
 
@@ -242,10 +226,7 @@ def create_session_end_node(
         model: A chat model that sums up what happened, and what was learned; rules do if not given.
         on_error: `raise`, or `tell`: what went wrong is written to the log and to
             `session["error"]`, and the notes are there for another try.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Raises:
         ConfigurationError: when it runs, if the state has no key `session`, or none that `ended`
@@ -258,96 +239,101 @@ def create_session_end_node(
             checked_of_state(given, what)
     if model is not None:
         checked_model(model)
-    careful = careful_of(on_error)
+    careful = careful_of(on_error, "tell")
 
     def end(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if not _is_over(state, ended):
             return {"session": None}
-        told = _told(state, events=events, concepts=concepts)
-        done = yield from careful(name, _stopped(MemoryHooks(memory), told, model))
-        return {"session": done}
+        of = {"events": events, "concepts": concepts}
+        told = {name: of_state(state, one, None) for name, one in of.items() if one is not None}
+        return {"session": (yield from careful.hook(name, _stopped(memory, told, model)))}
 
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
     return node(name, end, Remembered(context, coordinator), keys)
 
 
-class Said(NamedTuple):
-    """What the user said last, and the id of the message."""
-
-    text: str
-    id: str | None
-
-    @classmethod
-    def of(cls, state: Any, prompt: OfState | None = None) -> Said:
-        """What `prompt` says, else the last human message; nothing if there is none."""
-        if prompt is not None:
-            return cls(str(of_state(state, prompt) or ""), None)
-        question = last_question(messages_of(state))
-        return cls(storable(text_of(question)), None if question is None else question.id)
+def at_starts(predicates: Predicates | None) -> Predicates:
+    """These predicates, and that of what waits for a session to start."""
+    return {SESSION_STARTS: lambda state: of_state(state, "reminders", None) is None} | dict(
+        predicates or {}
+    )
 
 
-def submitted(hooks: MemoryHooks, said: Said) -> Flow[dict[str, Any]]:
-    """Keep a prompt; what became of it, as JSON. Where nothing was said, nothing is kept."""
-    if not said.text.strip():
-        return {}
+def started(name: str, careful: Careful, raising: Flow[dict[str, Any]]) -> Flow[dict[str, Any]]:
+    """Raise what is due, as the reminder node does; where that fails, nothing is shown."""
+    done = yield from careful.hook(name, raising)
+    if "error" in done:
+        return {"reminders_text": "", "hooks": {name: done}}
+    listed = {"reminders": done["reminders"], "pending": done.get("intentions")}
+    told = {what: [one["key"] for one in each] for what, each in listed.items() if each is not None}
+    return {**done, "hooks": {name: told}}
+
+
+def said_last(state: Any) -> tuple[str, str | None]:
+    """What the user said last, and the id of the message; nothing if there is none."""
+    question = last_question(messages_of(state))
+    return storable(text_of(question)), None if question is None else question.id
+
+
+def submitted(
+    name: str, careful: Careful, hooks: MemoryHooks, said: tuple[str, str | None]
+) -> Flow[dict[str, Any]]:
+    """Keep a prompt, and tell what became of it. Where nothing was said, nothing is kept."""
+    text, message_id = said
+    kept = _submitted(hooks, text, message_id)
+    done = (yield from careful.hook(name, kept)) if text.strip() else {}
+    return {"hooks": {name: done}}
+
+
+def _submitted(hooks: MemoryHooks, text: str, message_id: str | None) -> Flow[dict[str, Any]]:
     submit, asubmit = hooks.on_user_prompt_submit, hooks.aon_user_prompt_submit
-    done = yield from asked(submit, asubmit, said.text, message_id=said.id)
+    done = yield from asked(submit, asubmit, text, message_id=message_id)
     return {
-        "working": facts(done.working),
-        "intended": None if done.intended is None else facts(done.intended),
+        "working": _facts(done.working),
+        "intended": None if done.intended is None else _facts(done.intended),
         "priority": None if done.priority is None else str(done.priority),
         "trigger": None if done.trigger is None else str(done.trigger),
     }
 
 
 def noted(
-    hooks: MemoryHooks, todos: Sequence[Mapping[str, Any]], state: Any, name: str, careful: Careful
+    name: str, careful: Careful, hooks: MemoryHooks, state: Any, todos: Sequence[Mapping[str, Any]]
 ) -> Flow[dict[str, Any]]:
-    """Keep the todos that are newly completed; an update of the state."""
+    """Keep the todos that are newly completed, and tell what became of them."""
     seen = of_state(state, "todos_seen", None) or {"began": {}, "noted": []}
-    done = yield from careful(name, _kept(hooks, todos, state, seen))
+    done = yield from careful.hook(name, _noted(hooks, state, todos, seen))
     update = {"todos_seen": done.pop("seen", seen)}
     return {**update, "hooks": {name: done}} if done else update
 
 
-def _kept(
-    hooks: MemoryHooks, todos: Sequence[Mapping[str, Any]], state: Any, seen: Mapping[str, Any]
+def _noted(
+    hooks: MemoryHooks, state: Any, todos: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
 ) -> Flow[dict[str, Any]]:
     """Keep how todos were done; each is one thing in the turn of its message."""
     now = hooks.memory.tiered_store.flows.now
     before = Seen(seen["began"], tuple(seen["noted"]))
     fresh, seeing = newly_completed(map(_readable, todos), before, now)
-    messages, about = messages_of(state), str(Said.of(state).id)
     stored = []
-    complete, acomplete = hooks.on_todo_write_complete, hooks.aon_todo_write_complete
     for one in fresh:
-        which = str(one.get("id") or one["content"])
-        done = {"steps": steps_of(one["content"], messages), **one}
-        key = hooks.key(about, which, "todo")
-        result = yield from asked(complete, acomplete, done, key=key)
-        if result is not None:
-            stored.append(facts(result))
+        done = {"steps": steps_of(one["content"], messages_of(state)), **one}
+        key = hooks.key(str(said_last(state)[1]), str(one.get("id") or one["content"]), "todo")
+        complete, acomplete = hooks.on_todo_write_complete, hooks.aon_todo_write_complete
+        if (result := (yield from asked(complete, acomplete, done, key=key))) is not None:
+            stored.append(_facts(result))
     told = {"seen": {"began": dict(seeing.began), "noted": list(seeing.noted)}}
     return {**told, "stored": stored} if stored else told
 
 
 def _readable(todo: Any) -> Any:
     """A todo as Postgres can hold it: a model may write anything."""
-    told = dict(todo) if isinstance(todo, Mapping) else todo
-    if isinstance(told, dict):
-        texts = {name: one for name, one in told.items() if isinstance(one, str)}
-        told |= {name: storable(one) for name, one in texts.items()}
-    return told
+    if not isinstance(todo, Mapping):
+        return todo
+    return {name: storable(one) if isinstance(one, str) else one for name, one in todo.items()}
 
 
-def facts(result: StoreResult) -> dict[str, Any]:
+def _facts(result: StoreResult) -> dict[str, Any]:
     """What became of a text, as JSON."""
-    return {
-        "stored": result.stored,
-        "key": result.key,
-        "quarantined": result.quarantined,
-        "reason": result.reason,
-    }
+    return {name: getattr(result, name) for name in ("stored", "key", "quarantined", "reason")}
 
 
 def _is_over(state: Any, ended: OfState) -> bool:
@@ -357,21 +343,14 @@ def _is_over(state: Any, ended: OfState) -> bool:
     return bool(over)
 
 
-def _told(state: Any, **asked: OfState | None) -> dict[str, Any]:
-    """What a state says of a session that ends, as far as it is asked."""
-    return {name: of_state(state, of, None) for name, of in asked.items() if of is not None}
-
-
 def _stopped(
-    hooks: MemoryHooks, told: dict[str, Any], model: BaseChatModel | None
+    memory: MemoryCoordinator, told: dict[str, Any], model: BaseChatModel | None
 ) -> Flow[dict[str, Any]]:
+    hooks = MemoryHooks(memory)
     stop = yield from asked(hooks.on_session_stop, hooks.aon_session_stop, told, model=model)
+    report = asdict(stop.report).items()
     return {
-        **{key: _json(one) for key, one in asdict(stop.report).items()},
+        **{name: list(one) if isinstance(one, tuple) else one for name, one in report},
         "events": [one.key for one in stop.events if one.stored],
         "concepts": [one.key for one in stop.concepts if one.stored],
     }
-
-
-def _json(one: Any) -> Any:
-    return list(one) if isinstance(one, tuple) else one

@@ -10,7 +10,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.core.memory import RecallOptions, Recollection, Recollections
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.agents import (
@@ -23,7 +24,7 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     Remembering,
 )
-from langmem_tiers.graph.careful import OnError, carefully, errors_of
+from langmem_tiers.graph.careful import OnError, careful_of, errors_of
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
@@ -43,7 +44,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import DEFAULT_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.recall.recalled import recalled_text, with_recalled
+from langmem_tiers.recall.fence import recalled_text, with_recalled
 
 Judge = Callable[[Any], bool | None]
 """Whether a turn succeeded, of an agent's state; None is not known."""
@@ -70,13 +71,10 @@ class Noted(TypedDict):
 
 
 class TieredMemoryState(AgentState[Any]):
-    """An agent's state, and under which name the middleware keeps the memories of this turn.
-
-    A name and no more, as streams show the whole state; it is in no checkpoint.
-
-    """
+    """An agent's state, with what the middleware knows of this turn."""
 
     recalled_turn: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
+    """The name its memories are kept under, and no more: streams show the whole state."""
     recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
     """In the checkpoint as well: an agent that is resumed is still the same run."""
     memory_errors: NotRequired[dict[str, str]]
@@ -140,9 +138,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             holdout: The share of memories that each turn goes without; see `get_context`.
             on_error: What comes of a `DatabaseError`: `continue` tells it to the log, the stream
                 and the state's `memory_errors`, and the agent goes on; `raise` lets it fail.
-            context: Whose memory it is, a `MemoryContext` or a mapping with some of its fields:
-                `{name}` in one stands for `config["configurable"]["name"]`.
-            coordinator: Makes the coordinator from a store and `context`.
+            context, coordinator: Those of every node; see `create_recall_node`.
             options: Those of `MemoryCoordinator.get_context`: `limit`, `max_tokens`, ….
 
         Raises:
@@ -150,8 +146,12 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """
         super().__init__()
         checked_lessons(lessons, holdout)
-        _check_learning(outcome, reflect)
-        self._careful = carefully(on_error)
+        if outcome is not None and not callable(outcome):
+            raise InvalidTypeError("outcome is a function of the agent's state")
+        checked_blocking(outcome, "outcome")
+        if not isinstance(reflect, bool):
+            checked_model(reflect)
+        self._careful = careful_of(on_error, "continue")
         self._model = None if isinstance(reflect, bool) else reflect
         self._remember, self._reflect = remember, reflect is not False
         self._whose = Remembered(context, coordinator)
@@ -163,7 +163,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             holdout=holdout,
             context=context,
             coordinator=coordinator,
-            run=self._run_of_turn,
+            run=lambda request: Run(noted["run"]) if (noted := _noted(request.state)) else None,
         )
         self._options = checked(options, type(self))
         limit = self._options.get("limit")
@@ -174,16 +174,22 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the turn's memories to the model, and first what the last failure taught before."""
+        if of_state(request.state, "turn", None) is not None:
+            raise ConfigurationError(
+                "the agent has a TurnMiddleware, which recalls and remembers by itself: leave "
+                "TieredMemoryMiddleware out, or TurnMiddleware"
+            )
         memory = self._memory(request.runtime)
-        _check_alone(request)
         known, told = self._of_this_turn(request), dict[str, str]()
         turn = known or (yield from self._recall(memory, request, told))
         lessons: Sequence[Recollection] = ()
         if concern := concern_of(request, self._lessons):
-            about = {**concern, **self._shown_to(turn.run)}
+            about = {**concern, "run_id": turn.run, "holdout": self._holdout}
             with self._careful("lessons", request.runtime, told):
                 lessons = yield from asked(memory.get_lessons, memory.aget_lessons, **about)
-        response = yield from asked(handler, handler, _shown(request, turn, lessons))
+        text = recalled_text(turn.found, lessons)
+        shown = request.override(system_message=with_recalled(request.system_message, text))
+        response = yield from asked(handler, handler, shown)
         update = {**({} if known else self._kept(turn)), **errors_of(request.state, told, known)}
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
@@ -217,10 +223,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
 
-    def _run_of_turn(self, request: ToolCallRequest) -> Run | None:
-        noted = _noted(request.state)
-        return None if noted is None else Run(noted["run"])
-
     def _credit(self, state: TieredMemoryState) -> dict[str, Any]:
         """What is credited with what; nothing if that is not known."""
         noted = _noted(state)
@@ -235,31 +237,21 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self, memory: MemoryCoordinator, request: ModelRequest[Any], told: dict[str, str]
     ) -> Flow[_Turn]:
         """Recall for a turn; what the model sees among the messages is not shown as well."""
-        run, shown = _run(request), Recollections()
-        question = memory.tiered_store.options.bounds.beginning(_question(request))
-        room = self._with_room(request) if self._remember else self._shown_to(run)
-        options: Any = {**self._options, **room}
+        question, run = last_question(request.messages), _run(request)
+        asking = memory.tiered_store.options.bounds.beginning(storable(text_of(question)))
+        shown_to: Any = {"run_id": run, "holdout": self._holdout}
+        # With room for what is left out.
+        room: Any = {"limit": min(self._limit + len(request.messages), _MOST)}
+        options: Any = {**self._options, **(room if self._remember else shown_to)}
+        shown: Sequence[Recollection] = ()
         with self._careful("recall", request.runtime, told):
-            shown = yield from asked(memory.get_context, memory.aget_context, question, **options)
+            found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             if self._remember:
-                new, to = self._new(shown, request), self._shown_to(run)
-                shown = Recollections()
-                shown = yield from asked(memory.expose, memory.aexpose, new, **to)
-        return _Turn(_question_id(request), run, tuple(shown))
-
-    def _with_room(self, request: ModelRequest[Any]) -> dict[str, Any]:
-        """Room for what is left out."""
-        return {"limit": min(self._limit + len(request.messages), _MOST)}
-
-    def _new(
-        self, found: Sequence[Recollection], request: ModelRequest[Any]
-    ) -> Sequence[Recollection]:
-        config = ensure_config()
-        seen = {key_of(one, config) for one in request.messages}
-        return [one for one in found if one.key not in seen][: self._limit]
-
-    def _shown_to(self, run: Run) -> dict[str, Any]:
-        return {"run_id": run, "holdout": self._holdout}
+                seen = {key_of(one, ensure_config()) for one in request.messages}
+                new = [one for one in found if one.key not in seen][: self._limit]
+                found = yield from asked(memory.expose, memory.aexpose, new, **shown_to)
+            shown = found
+        return _Turn(None if question is None else question.id, run, tuple(shown))
 
     def _of_this_turn(self, request: ModelRequest[Any]) -> _Turn | None:
         """What this run recalled for the same message already."""
@@ -274,22 +266,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             self._turns.pop(oldest, None)
         noted = Noted(run=turn.run.id, message_id=turn.message_id)
         return {"recalled_turn": name, "recalled_run": noted}
-
-
-def _check_alone(request: ModelRequest[Any]) -> None:
-    if of_state(request.state, "turn", None) is not None:
-        raise ConfigurationError(
-            "the agent has a TurnMiddleware, which recalls and remembers by itself: leave "
-            "TieredMemoryMiddleware out, or TurnMiddleware"
-        )
-
-
-def _check_learning(outcome: object, reflect: object) -> None:
-    if outcome is not None and not callable(outcome):
-        raise InvalidTypeError("outcome is a function of the agent's state")
-    checked_blocking(outcome, "outcome")
-    if not isinstance(reflect, bool):
-        checked_model(reflect)
 
 
 def _run(request: ModelRequest[Any]) -> Run:
@@ -308,14 +284,3 @@ def _noted(state: Any) -> Noted | None:
 def _question_id(request: ModelRequest[Any]) -> str | None:
     question = last_question(request.messages)
     return None if question is None else question.id
-
-
-def _question(request: ModelRequest[Any]) -> str:
-    return storable(text_of(last_question(request.messages)))
-
-
-def _shown(
-    request: ModelRequest[Any], turn: _Turn, lessons: Sequence[Recollection]
-) -> ModelRequest[Any]:
-    text = recalled_text(turn.found, lessons)
-    return request.override(system_message=with_recalled(request.system_message, text))

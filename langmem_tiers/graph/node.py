@@ -15,7 +15,8 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import MemoryContext, RecallOptions
+from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.tracing import trace_id
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.graph.driven import ways
@@ -69,8 +70,13 @@ def checked(options: Mapping[str, Any], surface: Callable[..., Any] | None = Non
     """
     known = RecallOptions.__annotations__
     if unknown := options.keys() - known.keys():
-        raise InvalidTypeError(no_option(min(unknown), [*_own(surface), *known]))
-    _check_names(options.get("memory_types"))
+        taken = inspect.signature(surface).parameters.values() if surface else ()
+        own = [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        raise InvalidTypeError(no_option(min(unknown), [*own, *known]))
+    names: Any = options.get("memory_types")
+    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
+    if names is not None and not (several and all(isinstance(one, str) for one in names)):
+        raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
     general: Any = {name: one for name, one in options.items() if name != "memory_types"}
     Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
     return cast("RecallOptions", options)
@@ -174,17 +180,3 @@ def last_question(messages: Sequence[Any]) -> HumanMessage | None:
 def text_of(message: BaseMessage | None) -> str:
     """What a message says in words; nothing if there is none."""
     return "" if message is None else str(message.text).strip()
-
-
-def _own(surface: Callable[..., Any] | None) -> list[str]:
-    """The options that a surface has beside those of a recall."""
-    taken = inspect.signature(surface).parameters.values() if surface else ()
-    return [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
-
-
-def _check_names(names: object) -> None:
-    if names is None:
-        return
-    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
-    if not (several and all(isinstance(one, str) for one in cast("Collection[object]", names))):
-        raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")

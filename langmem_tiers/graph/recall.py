@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Annotated, Any, TypedDict, Unpack
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.bounds import Bounds
-from langmem_tiers.core.documents import facts
-from langmem_tiers.core.memory import RecallOptions, Recollection
+from langmem_tiers.core.memory import Recollection, facts
+from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import add_messages
@@ -29,10 +28,9 @@ from langmem_tiers.graph.node import (
     this_run,
 )
 from langmem_tiers.graph.scope import Remembered, Scope
-from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.recalled import recalled_text
+from langmem_tiers.recall.fence import recalled_text
 
 
 class MemoryState(TypedDict, total=False):
@@ -103,29 +101,22 @@ def create_recall_node(
     checked_lessons(lessons, holdout)
     if query is not None:
         checked_of_state(query, "query")
-    body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
-    return node(name, body, Remembered(context, coordinator))
 
+    def recall(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+        shown_to: Any = {"run_id": this_run(), "holdout": holdout}
+        first: Sequence[Recollection] = ()
+        if concern := concern_of(state, lessons):
+            first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
+        question = _question(state, query, memory.tiered_store.options.bounds)
+        asking: Any = {**shown_to, **known}
+        found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
+        return {
+            "recalled_run": shown_to["run_id"].id,
+            "recalled": [facts(one) for one in led_by(first, found)],
+            "recalled_text": recalled_text(found, first),
+        }
 
-def _recall(
-    memory: MemoryCoordinator,
-    state: Any,
-    _: RunnableConfig,
-    *,
-    query: OfState | None,
-    lessons: int,
-    holdout: float,
-    options: RecallOptions,
-) -> Flow[dict[str, Any]]:
-    shown_to: Any = {"run_id": this_run(), "holdout": holdout}
-    first: Sequence[Recollection] = ()
-    if concern := concern_of(state, lessons):
-        first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
-    question = _question(state, query, memory.tiered_store.options.bounds)
-    found = yield from asked(
-        memory.get_context, memory.aget_context, question, **shown_to, **options
-    )
-    return _update(found, first, shown_to["run_id"])
+    return node(name, recall, Remembered(context, coordinator))
 
 
 def _question(state: Any, query: OfState | None, bounds: Bounds) -> str:
@@ -133,13 +124,3 @@ def _question(state: Any, query: OfState | None, bounds: Bounds) -> str:
         return bounds.beginning(storable(text_of(last_question(of_state(state, "messages")))))
     given: str = of_state(state, query)
     return bounds.beginning(str(given)) if isinstance(query, str) else given
-
-
-def _update(
-    found: Sequence[Recollection], lessons: Sequence[Recollection], run: Run
-) -> dict[str, Any]:
-    return {
-        "recalled_run": run.id,
-        "recalled": [facts(one) for one in led_by(lessons, found)],
-        "recalled_text": recalled_text(found, lessons),
-    }

@@ -14,12 +14,12 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field
 
-from langmem_tiers.core.documents import to_document
 from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, then
-from langmem_tiers.recall.rank import ProfileFunction
+from langmem_tiers.recall.profiles import ProfileFunction
 
 
 class TieredMemoryRetriever(BaseRetriever):
@@ -87,30 +87,28 @@ class TieredMemoryRetriever(BaseRetriever):
     ) -> list[Document]:
         return await self.memory.runner.arun(self._found(query, k, options))
 
-    def _found(self, query: str, k: int | None, options: Mapping[str, Any]) -> Flow[list[Document]]:
+    def _found(self, query: str, k: int | None, given: Mapping[str, Any]) -> Flow[list[Document]]:
         """The documents of one call, which is a run of its own already."""
-        found = get_context(self.memory, query, **self._options(k, options))
-        return then(found, lambda several: [to_document(one) for one in several])
-
-    def _options(self, k: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of one call over those of the retriever, by get_context's names."""
         if unknown := given.keys() - set(_OPTIONS):
             raise InvalidTypeError(
                 f"a retriever has no option {min(unknown)!r}: use k for the limit, or one of "
                 f"{', '.join(_OPTIONS)}"
             )
-        own = {name: getattr(self, name) for name in _OPTIONS}
-        asked = {**own, **given}
-        return {
-            **{name: one for name, one in asked.items() if name != "memory_tags"},
-            "tags": asked["memory_tags"],
-            "limit": self.k if k is None else k,
-        }
+        options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **given}
+        options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
+        found = get_context(self.memory, query, **options)
+        return then(found, lambda several: [_document(one) for one in several])
 
     def _get_ls_params(self, **_: Any) -> LangSmithRetrieverParams:
         return LangSmithRetrieverParams(
             ls_retriever_name="tieredmemory", ls_vector_store_provider="TieredStore"
         )
+
+
+def _document(one: Recollection) -> Document:
+    """What it says as the page, all else as metadata."""
+    metadata = facts(one)
+    return Document(id=one.key, page_content=metadata.pop("content"), metadata=metadata)
 
 
 _OPTIONS = tuple(

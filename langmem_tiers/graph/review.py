@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple, TypedDict
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -17,7 +18,7 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import END, StateGraph, interrupt
-from langmem_tiers.graph.node import node
+from langmem_tiers.graph.node import Body, node
 from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -34,17 +35,7 @@ _FORM: Final = (
     "resume with {key: 'release' or 'reject', or {'decision': …, 'reason': …, 'version': …}}"
 )
 _ANEW: Final = "it was changed since you saw it: look at it again"
-_UNSAID: Final = "{done} by a person who reviewed it"
-
-
-class Said(NamedTuple):
-    """What somebody answered about a quarantined memory."""
-
-    key: str
-    decision: str
-    reason: str
-    version: str | None
-    """Which version of it was looked at; the one that was shown, if not said."""
+_TOLD: Final = ("key", "source", "trust", "memory_type", "id")
 
 
 class Decided(NamedTuple):
@@ -107,12 +98,10 @@ def create_review_node(
 
     Args:
         limit: Memories at most that are asked about at a time, the oldest first.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`. Asked about is what a
-            recall in the run's context would see; all of the tenant, where that names neither
-            project nor session.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context: Whose memory it is; see `create_recall_node`. Asked about is what a recall in the
+            run's context would see; all of the tenant, where that names neither project nor
+            session.
+        coordinator, name: Those of every node; see `create_recall_node`.
 
     Example:
         ```python
@@ -126,31 +115,42 @@ def create_review_node(
         graph = builder.compile(store=store, checkpointer=checkpointer)
         ```
     """
-    whose = Remembered(context, coordinator)
-    most = checked_limit(limit)
-
-    def look(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> Flow[dict[str, Any]]:
-        held = yield from _held(memory)
-        return {"asked": _payload(held[:most])} if held[:most] else {"reviewed": []}
-
-    def ask(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        answer = interrupt(state["asked"])
-        held = yield from _held(memory)
-        try:
-            decided = _meant(_decided(answer), state["asked"]["memories"], held)
-        except InvalidInputError as error:
-            again = {**_payload(held[:most]), "error": str(error)} if held[:most] else None
-            return {"asked": again, "decided": []}
-        return {"asked": None, "decided": [one._asdict() for one in decided]}
-
+    whose, most = Remembered(context, coordinator), checked_limit(limit)
+    steps: dict[str, Body] = {
+        "look": partial(_look, most=most),
+        "ask": partial(_ask, most=most),
+        "decide": _decide,
+    }
     # Each node is a checkpoint, so that an answer is judged by what it was asked about, and once.
     builder = StateGraph(_Review, input_schema=_Nothing, output_schema=_Output)
-    for step, body in {"look": look, "ask": ask, "decide": _decide}.items():
+    for step, body in steps.items():
         builder.add_node(step, node(step, body, whose))
     builder.set_entry_point("look")
     builder.add_conditional_edges("look", lambda state: "ask" if state.get("asked") else END)
     builder.add_conditional_edges("ask", lambda state: "ask" if state["asked"] else "decide")
     return builder.compile(name=name)
+
+
+def _look(
+    memory: MemoryCoordinator, _: Any, __: RunnableConfig, *, most: int
+) -> Flow[dict[str, Any]]:
+    """Find out what there is to ask about."""
+    held = (yield from _held(memory))[:most]
+    return {"asked": _payload(held)} if held else {"reviewed": []}
+
+
+def _ask(
+    memory: MemoryCoordinator, state: Any, _: RunnableConfig, *, most: int
+) -> Flow[dict[str, Any]]:
+    """Ask, and judge the answer; what is no decision is asked about again."""
+    answer = interrupt(state["asked"])
+    held = yield from _held(memory)
+    try:
+        decided = _decided(answer, state["asked"]["memories"], held)
+    except InvalidInputError as error:
+        again = {**_payload(held[:most]), "error": str(error)} if held[:most] else None
+        return {"asked": again, "decided": []}
+    return {"asked": None, "decided": [one._asdict() for one in decided]}
 
 
 def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
@@ -173,8 +173,7 @@ def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[di
 def _carried_out(memory: MemoryCoordinator, one: Decided) -> Flow[None]:
     """Release or reject one, unless it was changed, or somebody was quicker."""
     version = datetime.fromisoformat(one.version)
-    release, reject = (memory.release, memory.arelease), (memory.reject, memory.areject)
-    verb, averb = release if one.decision == "release" else reject
+    verb, averb = (getattr(memory, f"{way}{one.decision}") for way in ("", "a"))
     try:
         yield from asked(verb, averb, one.key, reason=one.reason, version=version)
     except ConflictError:
@@ -209,16 +208,12 @@ def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:
     ]
     memories = [
         {
-            "key": one.key,
+            **{name: getattr(one, name) for name in _TOLD},
             "namespace": list(one.namespace),
             "content": quoted(one.content),
             "reason": quoted(one.reason),
-            "source": one.source,
-            "trust": one.trust,
             "tier": one.tier.value,
-            "memory_type": one.memory_type,
             "quarantined_at": one.quarantined_at.isoformat(),
-            "id": one.id,
             "version": one.version.isoformat(),
         }
         for one in asked
@@ -226,61 +221,54 @@ def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:
     return {"memories": memories, "text": "\n".join([HELD_HEAD, *shown, HELD_TAIL]), "how": _FORM}
 
 
-def _decided(answer: object) -> list[Said]:
-    """What somebody answered.
+def _decided(
+    answer: object, shown: Sequence[Mapping[str, Any]], held: Sequence[Quarantined]
+) -> list[Decided]:
+    """What was decided of which version: the one that was shown, unless another is named.
 
     Raises:
-        InvalidInputError: if it is no decision about memories.
+        InvalidInputError: if it is no decision about memories; for what nobody was asked about, has
+            changed, or has a key of several.
     """
     if not isinstance(answer, Mapping) or not all(isinstance(key, str) for key in answer):
         raise InvalidInputError(f"{short(answer)} is no decision: {_FORM}")
-    return [_one(key, said) for key, said in answer.items()]
+    said = {key: _said(key, one) for key, one in answer.items()}
+    keys = [one.key for one in held]
+    seen = {one["key"]: one for one in shown}
+    waiting = {one["key"]: one for one in _payload(held)["memories"]}
+    decided = []
+    for key, (decision, reason, named) in said.items():
+        asked, stands = seen.get(key), waiting.get(key)
+        which = stands or asked
+        version = named or (None if asked is None else str(asked["version"]))
+        if version is None or which is None:
+            raise InvalidInputError(f"{key!r} is nothing that you were asked about: {_FORM}")
+        if stands is not None and stands["version"] != version:
+            raise InvalidInputError(f"{key!r}: {_ANEW}")
+        if keys.count(key) > 1:
+            raise InvalidInputError(
+                f"several quarantined memories have the key {key!r}: review them in runs whose "
+                "contexts name their projects"
+            )
+        since = which["quarantined_at"]
+        decided.append(Decided(key, decision, reason, version, which["id"], since))
+    return decided
 
 
-def _one(key: str, said: object) -> Said:
+def _said(key: str, said: object) -> tuple[str, str, str | None]:
+    """What somebody decided about a memory: the decision, the reason, and of which version."""
     given = {"decision": said} if isinstance(said, str) else said
     if not isinstance(given, Mapping) or given.keys() - {"decision", "reason", "version"}:
         raise InvalidInputError(f"{short(said)} is no decision about {key!r}: {_FORM}")
-    decision, reason = given.get("decision"), given.get("reason")
+    decision, reason, version = (given.get(one) for one in ("decision", "reason", "version"))
     if not isinstance(decision, str) or decision not in _DONE:
         raise InvalidInputError(f"{short(decision, 40)} is no decision about {key!r}: {_FORM}")
     if reason is not None and (not isinstance(reason, str) or not reason.strip()):
         raise InvalidInputError(
             f"the reason about {key!r} is a text, or is left out, not {short(reason, 40)}"
         )
-    version = given.get("version")
     if version is not None and not isinstance(version, str):
         raise InvalidInputError(f"the version of {key!r} is that of the question, or is left out")
     if version is not None:
         version = parsed_moment(version, f"the version of {key!r}").isoformat()
-    return Said(key, decision, reason or _UNSAID.format(done=_DONE[decision]), version)
-
-
-def _meant(
-    said: Sequence[Said], shown: Sequence[Mapping[str, Any]], held: Sequence[Quarantined]
-) -> list[Decided]:
-    """What was decided of which version: the one that was shown, unless another is named.
-
-    Raises:
-        InvalidInputError: for what nobody was asked about, has changed, or has a key of several.
-    """
-    keys = [one.key for one in held]
-    seen = {one["key"]: one for one in shown}
-    waiting = {one["key"]: one for one in _payload(held)["memories"]}
-    decided = []
-    for one in said:
-        asked, stands = seen.get(one.key), waiting.get(one.key)
-        which = stands or asked
-        version = one.version or (None if asked is None else str(asked["version"]))
-        if version is None or which is None:
-            raise InvalidInputError(f"{one.key!r} is nothing that you were asked about: {_FORM}")
-        if stands is not None and stands["version"] != version:
-            raise InvalidInputError(f"{one.key!r}: {_ANEW}")
-        if keys.count(one.key) > 1:
-            raise InvalidInputError(
-                f"several quarantined memories have the key {one.key!r}: review them in runs whose "
-                "contexts name their projects"
-            )
-        since = which["quarantined_at"]
-        decided.append(Decided(one.key, one.decision, one.reason, version, which["id"], since))
-    return decided
+    return decision, reason or f"{_DONE[decision]} by a person who reviewed it", version

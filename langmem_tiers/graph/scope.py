@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias, cast
+from functools import partial
+from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
 
@@ -43,7 +44,11 @@ class Remembered:
                 f"{type(given).__name__}"
             )
         if isinstance(given, Mapping):
-            _check_fields(given)
+            if unknown := given.keys() - set(_SCOPE):
+                raise InvalidInputError(
+                    f"a context has no {short(min(unknown, key=str), 40)}: use {', '.join(_SCOPE)}"
+                )
+            MemoryContext(**{"tenant": "anyone", **given})
         for text in _labels(given).values():
             checked_template(text)
 
@@ -75,14 +80,6 @@ class Remembered:
                 "context=MemoryContext(tenant='{user_id}') takes it from config['configurable']"
             )
         return MemoryContext(**labels)
-
-
-def _check_fields(given: Mapping[str, str]) -> None:
-    if unknown := given.keys() - set(_SCOPE):
-        raise InvalidInputError(
-            f"a context has no {short(min(unknown, key=str), 40)}: use {', '.join(_SCOPE)}"
-        )
-    MemoryContext(**{"tenant": "anyone", **given})
 
 
 def thread_of(config: RunnableConfig) -> str | None:
@@ -166,11 +163,8 @@ def tiered(store: object) -> TieredStore:
 
 def _labels(given: Any) -> dict[str, str]:
     """The labels of a run's context: a MemoryContext, a mapping, or an object that has some."""
-    if isinstance(given, Mapping):
-        labels = {name: given.get(name) for name in _SCOPE}
-    else:
-        labels = {name: getattr(given, name, None) for name in _SCOPE}
-    return cast("dict[str, str]", {name: one for name, one in labels.items() if one is not None})
+    label = given.get if isinstance(given, Mapping) else partial(getattr, given)
+    return {name: one for name in _SCOPE if (one := label(name, None)) is not None}
 
 
 def _without_tenant(given: Any) -> str:

@@ -29,7 +29,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.recall.recalled import recalled_text
+from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remind.intentions import Reminder
 
 Answer = ToolMessage | Command[Any]

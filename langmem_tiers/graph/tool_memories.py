@@ -1,16 +1,16 @@
 """What a model keeps, changes and finds by its tools, in a store of ours.
 
-It writes through the gate, as an agent, and finds what a recall shows.
-
-A memory of a person's, or of the application's own, stands: a model may note something beside it,
-and changes and deletes no more than what a recall shows and no person answers for.
+It writes through the gate, as an agent, and finds what a recall shows. A memory of a person's, or
+of the application's own, stands: a model may note something beside it, and changes and deletes no
+more than what a recall shows and no person answers for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 from langgraph.store.base import PutOp, SearchItem, SearchOp
 
@@ -19,156 +19,107 @@ from langmem_tiers.core.memory import Moment, Source, StoreResult, Tier
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.recall.question import asks_again
 from langmem_tiers.recall.recall import visibility
-from langmem_tiers.remember.admission import apply
+from langmem_tiers.remember.admission import Check, write
 from langmem_tiers.remember.admit import Gate, result_of, unjudged_as
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.store import ops
-from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.read import Found
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.tier import TierView
-from langmem_tiers.store.write import Write, Writing, embed, keys_of, lock_writes
+from langmem_tiers.store.write import Write, keys_of
 
+T = TypeVar("T")
 OurStore: TypeAlias = TieredStore | TierView
-_Items: TypeAlias = list[SearchItem]
-
 _GATE: Final = Gate(reviewers=default_reviewers())
 _TRUST: Final = _GATE.policy.trust.of_source(Source.AGENT)
 _PERSONS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for a memory that no model changes; what names no source is the application's own."""
-
-_HIDDEN_AT_ONCE = 100
-"""Rows of each further page of a search, where what came before is not all shown by a recall."""
-
-
-class Change(NamedTuple):
-    """What a model wants of the memory of a key."""
-
-    namespace: tuple[str, ...]
-    key: str
-    content: Any = None
-    """What it is to say, as JSON; None where it is to be deleted."""
-    new: bool = False
-    """Whether nothing stands under the key yet."""
+_FURTHER: Final = 100
+"""Rows of each further page of a search, where not all of what came before is an answer."""
 
 
-def changed(store: OurStore, change: Change) -> Flow[StoreResult | None]:
-    """Carry out what a model wants; None once something is deleted.
+def changed(store: OurStore, put: PutOp, action: str) -> Flow[StoreResult | None]:
+    """Carry out what a model wants of a store of ours; None once something is deleted.
 
     Raises:
         InvalidInputError: for what cannot be stored, or a memory that is not the model's to change;
             nothing was.
     """
-    flows, tier = store.flows, tier_of(store)
-    if change.content is None:
-        deletion = ops.to_write(PutOp(change.namespace, change.key, None), flows.options)
-        yield from _carried_out(flows, deletion, change, tier)
-        return None
-    write = _checked(flows, change)
-    verdict = _GATE.judge(NewMemory(content=_said(change.content), source=Source.AGENT))
-    if not verdict.stored:
-        return result_of(verdict)
-    held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
-    write = _checked(flows, change, trust=verdict.trust)
-    return (yield from _carried_out(flows, replace(write, held=held), change, tier))
+    flows = store.flows
+    tier = store.name if isinstance(store, TierView) else None
+    wanted, held = ops.to_write(put, flows.options), None
+    if put.value is not None:
+        verdict = _GATE.judge(NewMemory(content=_read(put.value["content"]), source=Source.AGENT))
+        if not verdict.stored:
+            return result_of(verdict)
+        told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
+        whole = ops.to_write(put._replace(value=told, ttl=flows.default_ttl), flows.options)
+        held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
+        wanted = replace(whole, trust=verdict.trust, named=True, held=held)
+    own = Check(partial(_standing, wanted), partial(_check_own, put.key, action, tier))
+    check = None if action == "create" else own
+    applied = yield from write([wanted], flows, tier=tier, check=check)
+    return None if put.value is None else unjudged_as(wanted, applied)
 
 
-def found(store: OurStore, namespace: tuple[str, ...], asked: Mapping[str, Any]) -> Flow[_Items]:
-    """What a search finds of what a recall shows."""
-    refresh = (store.ttl_config or {}).get("refresh_on_read", True)
-    op = SearchOp(namespace, refresh_ttl=refresh, **asked)
-    return _search_shown(op, tier_of(store), store.flows)
-
-
-def _search_shown(op: SearchOp, tier: Tier | None, store: StoreFlows) -> Flow[list[SearchItem]]:
-    """A page of a search among what a recall shows; its lives begin again as in any search."""
-    asked, wanted = ops.to_read(op), op.offset + op.limit
-    size, start, found = wanted, 0, list[Found]()
-    while size and len(found) < wanted:
-        page = op._replace(limit=size, offset=start)
-        (rows,) = yield from store.read([ops.to_read(page)], tier)
-        found += yield from _shown(rows, store)
-        if len(rows) < size:
-            break
-        start, size = start + size, max(size, _HIDDEN_AT_ONCE)
-    answer = found[op.offset : wanted]
-    yield from store.note([asked], [answer])
-    return list(ops.to_search_items(answer, store.distance))
-
-
-def _shown(found: Sequence[Found], store: StoreFlows) -> Flow[list[Found]]:
-    if not found:
-        return []
-    params = {"tenants": [one.tenant for one in found], "ids": [one.id for one in found]}
-    call = Call("shown_by_recall", {**params, **visibility(store.moment().now)})
-    (rows,) = yield Query((call,), commit=True)
-    known = {(tenant, number) for tenant, number in rows}
-    return [one for one in found if (one.tenant, one.id) in known]
-
-
-def tier_of(store: OurStore) -> Tier | None:
-    """The tier that a store is of, if it is of one alone."""
-    return store.name if isinstance(store, TierView) else None
-
-
-def _checked(flows: StoreFlows, change: Change, trust: float = _TRUST) -> Write:
-    """The write of what a model says, with whose it is."""
-    value = {"content": change.content, "source": Source.AGENT.value, "trust": trust}
-    put = PutOp(change.namespace, change.key, value, ttl=flows.default_ttl)
-    return replace(ops.to_write(put, flows.options), trust=trust, named=True)
-
-
-def _carried_out(
-    flows: StoreFlows, write: Write, change: Change, tier: Tier | None
-) -> Flow[StoreResult]:
-    """Write, if the model may change what stands there once the key is locked."""
-    yield from flows.refresh_state()
-    vectors = yield from embed([write], flows.options)
-    moment = flows.moment()
-    calls = (lock_writes([write], flows.options), _standing(write, moment))
-    _, rows = yield Query(calls)
-    if not change.new:
-        _check_own(rows, change, tier)
-    writing = Writing([write], vectors, moment)
-    applied = yield from apply(writing, options=flows.options, tier=tier, locked=True)
-    return unjudged_as(write, applied)
-
-
-def _standing(write: Write, moment: Moment) -> Call:
-    params = {**keys_of([write]), "alive_at": moment.alive_at, **visibility(moment.now)}
+def _standing(one: Write, moment: Moment) -> Call:
+    """Asks what stands under its key, and whether a recall shows it."""
+    params = {**keys_of([one]), "alive_at": moment.alive_at, **visibility(moment.now)}
     return Call("standing_under_keys", params)
 
 
-def _check_own(rows: Sequence[Sequence[Any]], change: Change, tier: Tier | None) -> None:
+def _check_own(key: str, action: str, tier: Tier | None, rows: Sequence[Sequence[Any]]) -> None:
     """Refuse to change what a recall does not show, and what a person answers for."""
-    action = "delete" if change.content is None else "update"
-    shown = [
-        value for value, lives_in, visible in rows if visible and lives_in == (tier or lives_in)
-    ]
+    shown = [value for value, lives_in, seen in rows if seen and lives_in == (tier or lives_in)]
     if not shown:
-        raise InvalidInputError(NOT_THERE.format(id=change.key, action=action))
-    if _is_persons(shown[0]):
-        raise InvalidInputError(STANDS.format(id=change.key, action=action))
+        raise InvalidInputError(NOT_THERE.format(id=key, action=action))
+    if source_of(shown[0]) in _PERSONS or trust_of(shown[0]) > _TRUST:
+        raise InvalidInputError(STANDS.format(id=key, action=action))
 
 
-def _is_persons(value: Mapping[str, Any]) -> bool:
-    return source_of(value) in _PERSONS or trust_of(value) > _TRUST
-
-
-def _said(content: Any) -> str:
+def _read(content: Any, name: str = "") -> str:
     """What a content says, as the gate reads it: a line for each text of what is no text itself."""
-    return content if isinstance(content, str) else "\n".join(_lines(content))
-
-
-def _lines(content: Any, name: str = "") -> Iterator[str]:
     if isinstance(content, Mapping):
-        for each, value in content.items():
-            yield from _lines(value, str(each))
-    elif isinstance(content, list):
-        for value in content:
-            yield from _lines(value, name)
-    else:
-        yield f"{name}: {content}" if name else str(content)
+        return "\n".join(_read(value, str(each)) for each, value in content.items())
+    if isinstance(content, list):
+        return "\n".join(_read(value, name) for value in content)
+    return f"{name}: {content}" if name else str(content)
+
+
+def found(store: OurStore, op: SearchOp) -> Flow[list[SearchItem]]:
+    """A page of a search among what a recall shows; its lives begin again as in any search."""
+    flows, tier = store.flows, store.name if isinstance(store, TierView) else None
+    op = op._replace(refresh_ttl=(store.ttl_config or {}).get("refresh_on_read", True))
+    whole = ops.to_read(op)
+
+    def page(limit: int, offset: int) -> Flow[tuple[int, list[Any]]]:
+        one = op._replace(limit=limit, offset=offset)
+        (rows,) = yield from flows.read([ops.to_read(one)], tier)
+        params = {"tenants": [row.tenant for row in rows], "ids": [row.id for row in rows]}
+        call = Call("shown_by_recall", {**params, **visibility(flows.moment().now)})
+        (known,) = (yield Query((call,), commit=True)) if rows else ((),)
+        seen = {number for _, number in known}
+        shown = [row for row in rows if row.id in seen]
+        return len(rows), [row for row in shown if not asks_again(row.value, str(op.query))]
+
+    answer = yield from paged(page, op)
+    yield from flows.note([whole], [answer])
+    return list(ops.to_search_items(answer, flows.distance))
+
+
+def paged(page: Callable[[int, int], Flow[tuple[int, list[T]]]], op: SearchOp) -> Flow[list[T]]:
+    """What a search is to answer, of pages that say how many rows they had and what is an answer.
+
+    An earlier asking of the query itself is none.
+    """
+    size, start, found = op.offset + op.limit, 0, list[T]()
+    while size and len(found) < op.offset + op.limit:
+        rows, answers = yield from page(size, start)
+        found += answers
+        if rows < size:
+            break
+        start, size = start + size, max(size, _FURTHER)
+    return found[op.offset : op.offset + op.limit]

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools.base import ArgsSchema
-from langgraph.store.base import BaseStore, SearchItem
+from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, MissingExtraError
-from langmem_tiers.core.memory import StoreResult, label_of
+from langmem_tiers.core.memory import label_of
 from langmem_tiers.core.prompts import (
     COMPLETE_REMINDER,
     CONTENT_NEEDED,
@@ -36,10 +36,10 @@ from langmem_tiers.core.prompts import (
 )
 from langmem_tiers.graph.driven import asked, ways
 from langmem_tiers.graph.scope import Remembered, Scope, checked_template, filled
-from langmem_tiers.graph.tool_memories import Change, OurStore, changed, found
+from langmem_tiers.graph.tool_memories import OurStore, changed, found, paged
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.askings import asks_again
+from langmem_tiers.recall.question import asks_again
 
 Action = Literal["create", "update", "delete"]
 ResponseFormat = Literal["content", "content_and_artifact"]
@@ -86,10 +86,13 @@ def create_search_memory_tool(
     def search_memory(**asking: Any) -> Flow[Any]:
         searched, labels = _store(store), _labels(namespace)
         with _told():
-            answers = _Answers(**asking)
-            while answers.lacks:
-                answers.add((yield from _page(searched, labels, answers.page)))
-            return _found(answers.items, response_format)
+            if isinstance(searched, OurStore):
+                shown = found(searched, SearchOp(labels, **asking))
+                items = yield from asked(searched.run, searched.arun, shown)
+            else:
+                items = yield from _answers(searched, SearchOp(labels, **asking))
+        text = json.dumps([one.dict() for one in items], ensure_ascii=False)
+        return (text, items) if response_format == "content_and_artifact" else text
 
     search, asearch = ways(search_memory)
     return StructuredTool(
@@ -115,20 +118,15 @@ def create_manage_memory_tool(
     """A tool that creates, updates and deletes memories in a namespace.
 
     A memory is stored as `{"content": …}` under a random id. What the model gets wrong, such as
-    an update without an id, it is told in the tool's message.
-
-    In a `TieredStore` it passes the gate (docs/gate.md) with the source `agent`, and its `source`
-    and `trust` stand beside its content. What a person, or the application itself, stored there is
-    neither updated nor deleted: the message says so, and what to do instead.
+    an update without an id, it is told in the tool's message. In a `TieredStore` it passes the gate
+    (docs/gate.md) with the source `agent`, and its `source` and `trust` stand beside its content.
+    What a person, or the application itself, stored there is neither updated nor deleted: the
+    message says so, and what to do instead.
 
     Args:
-        namespace: Labels, one at least, in which `{name}` stands for
-            `config["configurable"]["name"]`, written as `MemoryContext` writes a name.
-        instructions: Put at the end of the tool's description.
+        namespace, instructions, store, name: Those of `create_search_memory_tool`.
         schema: The type of the content: `str`, or a Pydantic model.
         actions_permitted: Some of `create`, `update` and `delete`.
-        store: Any store; the graph's own if not given.
-        name: What the model calls it.
 
     Raises:
         InvalidInputError: if no action, or an unknown one, is permitted; for an empty namespace,
@@ -149,16 +147,8 @@ def create_manage_memory_tool(
         action: Action = actions[0],
         id: UUID | None = None,  # noqa: A002 - langmem's word
     ) -> Flow[str]:
-        kept, labels = _store(store), _labels(namespace)
         with _told():
-            key, value = _change(action, id, content)
-            result = None
-            if isinstance(kept, OurStore):
-                change = changed(kept, _of(labels, key, value, action))
-                result = yield from asked(kept.run, kept.arun, change)
-            else:
-                yield from asked(kept.put, kept.aput, labels, key, value)
-        return _done(action, key, result)
+            return (yield from _managed(_store(store), _labels(namespace), action, id, content))
 
     manage, amanage = ways(manage_memory)
     return _ManageMemory(
@@ -183,9 +173,7 @@ def create_complete_reminder_tool(
     a key that there is none of, it is told in the tool's message.
 
     Args:
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
+        context, coordinator: Those of every node; see `create_recall_node`.
         name: What the model calls it.
 
     Example:
@@ -214,39 +202,6 @@ def create_complete_reminder_tool(
         coroutine=acomplete,
         handle_tool_error=True,
     )
-
-
-def _page(
-    store: BaseStore, labels: tuple[str, ...], page: dict[str, Any]
-) -> Flow[Sequence[SearchItem]]:
-    if isinstance(store, OurStore):
-        return asked(store.run, store.arun, found(store, labels, page))
-    return asked(store.search, store.asearch, labels, **page)
-
-
-class _Answers:
-    """What a search finds, without the query itself where it is a question that was stored.
-
-    It is one search, and one more for each page that has such an asking in it.
-    """
-
-    def __init__(self, *, query: str, limit: int, offset: int, **asked: Any) -> None:
-        self.items: list[SearchItem] = []
-        self.lacks = limit
-        self._asked, self._query, self._offset = asked, query, offset
-
-    @property
-    def page(self) -> dict[str, Any]:
-        """What to search for next."""
-        place = {"limit": self.lacks, "offset": self._offset}
-        return {**self._asked, "query": self._query, **place}
-
-    def add(self, found: Sequence[SearchItem]) -> None:
-        """Take what answers from a page; a short one is the last."""
-        answers = [one for one in found if not asks_again(one.value, self._query)]
-        self.items += answers
-        self._offset += len(found)
-        self.lacks = self.lacks - len(answers) if len(found) == self.lacks else 0
 
 
 class _SearchMemory(BaseModel):
@@ -309,42 +264,40 @@ def _verbs(actions: Sequence[Action]) -> str:
     return f"{listed.capitalize()} a memory"
 
 
-def _change(action: Action, given: UUID | None, content: Any) -> tuple[str, Any]:
-    """The key and the value that a put is to have; None deletes."""
+def _managed(
+    store: BaseStore, labels: tuple[str, ...], action: Action, given: UUID | None, content: Any
+) -> Flow[str]:
+    """Do what a model wants; what became of it, in words for the model."""
     if action == "create" and given is not None:
         raise InvalidInputError(NO_ID_TO_CREATE)
     if action != "create" and given is None:
         raise InvalidInputError(ID_NEEDED.format(action=action))
-    if action == "delete":
-        return str(given), None
-    if content is None:
+    if action != "delete" and content is None:
         raise InvalidInputError(CONTENT_NEEDED.format(action=action))
-    return str(given or uuid4()), {"content": _json(content)}
-
-
-def _of(labels: tuple[str, ...], key: str, value: Any, action: Action) -> Change:
-    """What a put, or without a value a deletion, is to change in a store of ours."""
-    content = None if value is None else value["content"]
-    return Change(labels, key, content, new=action == "create")
-
-
-def _done(action: Action, key: str, result: StoreResult | None = None) -> str:
-    """What became of it, in words for the model."""
-    if result is not None and not result.stored:
-        return NOT_STORED.format(reason=result.reason)
-    if result is not None and result.quarantined:
-        return HELD_BACK.format(id=key, reason=result.reason)
+    said = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
+    value: Any = None if action == "delete" else {"content": said}
+    put = PutOp(labels, str(given or uuid4()), value)
+    if not isinstance(store, OurStore):
+        yield from asked(store.put, store.aput, labels, put.key, value)
+    else:
+        result = yield from asked(store.run, store.arun, changed(store, put, action))
+        if result is not None and not result.stored:
+            return NOT_STORED.format(reason=result.reason)
+        if result is not None and result.quarantined:
+            return HELD_BACK.format(id=put.key, reason=result.reason)
     verb = {"create": "created", "update": "updated", "delete": "Deleted"}[action]
-    return f"{verb} memory {key}"
+    return f"{verb} memory {put.key}"
 
 
-def _json(content: Any) -> Any:
-    return content.model_dump(mode="json") if isinstance(content, BaseModel) else content
+def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
+    """A page of a search in any store."""
 
+    def page(limit: int, offset: int) -> Flow[tuple[int, list[SearchItem]]]:
+        about: Any = {"query": op.query, "filter": op.filter, "limit": limit, "offset": offset}
+        items = yield from asked(store.search, store.asearch, op.namespace_prefix, **about)
+        return len(items), [one for one in items if not asks_again(one.value, str(op.query))]
 
-def _found(items: list[SearchItem], response_format: ResponseFormat) -> Any:
-    text = json.dumps([one.dict() for one in items], ensure_ascii=False)
-    return (text, items) if response_format == "content_and_artifact" else text
+    return paged(page, op)
 
 
 def _checked(namespace: tuple[str, ...] | str) -> None:
@@ -374,17 +327,13 @@ def _store(given: BaseStore | None) -> BaseStore:
         return given
     try:
         from langgraph.config import get_store
+
+        store = get_store()
     except ImportError as error:
         raise MissingExtraError(
             "a tool needs LangGraph to find the graph's store: pip install "
             "'langmem-tiers[langgraph]', or give it one: store=…"
         ) from error
-    return _graphs_store(get_store)
-
-
-def _graphs_store(get_store: Any) -> BaseStore:
-    try:
-        store = get_store()
     except (RuntimeError, KeyError) as error:
         raise ConfigurationError(
             "the tool runs outside a graph and was given no store: create it with store=…"
@@ -393,4 +342,4 @@ def _graphs_store(get_store: Any) -> BaseStore:
         raise ConfigurationError(
             "the graph was compiled without a store: compile(store=…), or create_agent(…, store=…)"
         )
-    return cast("BaseStore", store)
+    return store

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
+from langmem_tiers.core.options import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.learn import Judge, judged_of

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, NotRequired, TypeVar
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
+from langmem_tiers.core.options import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.agents import (
     AgentMiddleware,
@@ -22,7 +22,7 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     Remembering,
 )
-from langmem_tiers.graph.careful import OnError, carefully, errors_of
+from langmem_tiers.graph.careful import OnError, careful_of, errors_of
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import GraphBubbleUp, Runtime, ToolCallRequest
 from langmem_tiers.graph.messages import said
@@ -32,7 +32,7 @@ from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, track_calls
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both, unit
-from langmem_tiers.recall.recalled import with_recalled
+from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.turn.ending import commit, fail
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
@@ -124,7 +124,7 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
             raise InvalidTypeError(f"remember is True or False, not {short(remember)}")
         checked_turn(budget=budget, layout=layout, settings=settings, filters=filters)
         checked_blocking(outcome, "outcome")
-        self._careful = carefully(on_error)
+        self._careful = careful_of(on_error, "continue")
         self._whose = Remembered(context, coordinator)
         self._turn = partial(
             MemoryOrchestrator,

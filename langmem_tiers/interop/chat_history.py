@@ -19,7 +19,7 @@ from langmem_tiers.importers.langchain import message_facts
 from langmem_tiers.importers.settle import check_storable
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.connection import translated
+from langmem_tiers.postgres.driver import translated
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 
 BATCH = 200

@@ -18,7 +18,7 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.postgres.pool import Target
+from langmem_tiers.postgres.target import Target
 from langmem_tiers.store.ops import to_tier
 from langmem_tiers.store.store import TieredStore
 

@@ -10,9 +10,9 @@ from html import escape
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.explain import LINE, plain, shortened
 from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, shown_beside
 from langmem_tiers.learn.evidence import Interval, beta_interval
 from langmem_tiers.learn.policy import Decision, decide

@@ -15,9 +15,9 @@ from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
+from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.profiles import REFLEXION
 from langmem_tiers.recall.recall import bounds, visibility
-from langmem_tiers.recall.words import words
 from langmem_tiers.store.write import LOCK, lock_call
 
 SAME_FAILURE = 3.0

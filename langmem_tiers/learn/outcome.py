@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.memory import MemoryContext, MemoryStats, Recollection
+from langmem_tiers.core.memory import MemoryContext, Recollection
 from langmem_tiers.core.namespaces import elsewhere, encode
+from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.learn.evidence import Uplift
 from langmem_tiers.postgres.flow import Call, Flow, Query
 

@@ -2,7 +2,7 @@
 
 Both are meant to be looked at after every outcome, and looking often is what makes chance look
 like proof. The numbers below allow for that: they come from exact chances over 100 looks, which
-docs/learning-streams.md has.
+docs/learning.md has.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.learn.evidence import Evidence, chance_at_most
 
 Rule = Literal["thresholds", "beta"]

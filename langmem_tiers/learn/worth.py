@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.generalise import Generaliser

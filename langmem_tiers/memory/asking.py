@@ -9,13 +9,14 @@ from difflib import get_close_matches
 from typing import Any, Unpack, cast
 
 from langmem_tiers.core.bounds import DEFAULT, Bounds
-from langmem_tiers.core.config import CoordinatorSettings, VectorOptions
+from langmem_tiers.core.config import VectorOptions
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, MemoryContext, RecallOptions, Tier
+from langmem_tiers.core.memory import TIERS, MemoryContext, Tier
 from langmem_tiers.core.namespaces import scope, utf8_bytes
+from langmem_tiers.core.options import CoordinatorSettings, RecallOptions
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, pack
-from langmem_tiers.recall.rank import PROFILES, ProfileFunction, profile_named
+from langmem_tiers.recall.profiles import profile_of
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.store.filters import compile_filter
@@ -100,7 +101,7 @@ class Asking:
             max_tokens=checked_tokens(asked("max_tokens")),
             deduplicate=_flag(asked("deduplicate", False), "deduplicate"),  # noqa: FBT003 - a default
             similarity_threshold=_threshold(asked("similarity_threshold", 0.85)),
-            profile=_profile(asked("profile")),
+            profile=profile_of(asked("profile") or DEFAULT_PROFILE),
             cutoff=self._cutoff if cutoff is None else _flag(cutoff, "cutoff"),
             review=self._review(asked("review")),
         )
@@ -209,18 +210,6 @@ def _threshold(number: object) -> float:
     if found is None:
         raise InvalidTypeError("similarity_threshold is a number from 0 to 1")
     return found
-
-
-def _profile(profile: str | ProfileFunction | None) -> str | ProfileFunction:
-    chosen = DEFAULT_PROFILE if profile is None else profile
-    if isinstance(chosen, str):
-        return profile_named(chosen)
-    if not callable(chosen):
-        raise InvalidTypeError(
-            f"a profile is a name or a function, not {type(chosen).__name__}: "
-            f"give one of {', '.join(PROFILES)}, or a function of (memory, asked)"
-        )
-    return chosen
 
 
 def _flag(given: object, what: str) -> bool:

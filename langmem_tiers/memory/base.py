@@ -12,9 +12,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from langmem_tiers.core.config import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError
 from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.options import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.policy import promotion_policy
 from langmem_tiers.memory.asking import DEFAULT_LIMIT, Asking
@@ -111,7 +111,6 @@ class Memory:
         self.later = later_panel(review_model, self.reviewers)
         self.under_way = UnderWay()
         reader = Reader(
-            options=store.options,
             weights=shipped() if weights is None else _weights(weights),
             types=self.types,
             count_tokens=self.count_tokens,

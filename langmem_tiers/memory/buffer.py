@@ -12,7 +12,7 @@ from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, both, then
-from langmem_tiers.recall.recalled import recalled_text
+from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remember.new import share
 from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
 from langmem_tiers.store.store import TieredStore

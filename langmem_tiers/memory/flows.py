@@ -11,19 +11,12 @@ from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import (
-    TIERS,
-    MemoryContext,
-    MemoryStats,
-    Recollection,
-    StoreResult,
-    Tier,
-)
+from langmem_tiers.core.memory import TIERS, MemoryContext, Recollection, StoreResult, Tier
 from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate, recollection
-from langmem_tiers.recall.flow import find, recall
-from langmem_tiers.recall.recall import Inquiry, Reader
+from langmem_tiers.recall.recall import Inquiry, Reader, find, recall
 from langmem_tiers.remember.admission import write
 from langmem_tiers.remember.admit import (
     Gate,

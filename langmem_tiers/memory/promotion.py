@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser

@@ -11,7 +11,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.learning import showing
 from langmem_tiers.postgres.flow import Flow, then
-from langmem_tiers.recall.rank import ProfileFunction
+from langmem_tiers.recall.profiles import ProfileFunction
 
 
 def get_context(

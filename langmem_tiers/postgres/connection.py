@@ -1,165 +1,46 @@
-"""Connections that know pgvector's types, and what the driver's errors mean."""
+"""Connections to Postgres, and pools of them that outlive their server.
+
+What blocks is `connection_sync.py`, made of this file by `make sync`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import select
-import struct
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from json import JSONDecoder
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.adapt import Buffer, Dumper, Loader
-from psycopg.pq import Format, TransactionStatus
 from psycopg.pq.abc import PGconn
 from psycopg.types import TypeInfo
-from psycopg.types.array import ListDumper
-from psycopg_pool import PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
-from langmem_tiers.core.errors import (
-    ConflictError,
-    DatabaseError,
-    DatabaseUnavailableError,
-    NotSetUpError,
-    OutcomeUnknownError,
-    PoolExhaustedError,
-    QueryTimeoutError,
-)
-from langmem_tiers.core.vectors import PackedVector, PackedVectors
-from langmem_tiers.postgres.flow import Effect, Query, Rows
+from langmem_tiers.postgres.driver import arrivals, learn_types, learn_vectors, translated
+from langmem_tiers.postgres.flow import Rows
+from langmem_tiers.postgres.target import CONNECTION_SETTINGS, POOL_TIMEOUT_SECONDS, Target
 
 T = TypeVar("T")
 
-_NOT_SET_UP = (
-    "this database has no langmem-tiers tables, or those of an older version: call store.setup() "
-    "once, or run `langmem-tiers setup`"
-)
-_MISSING = (
-    psycopg.errors.UndefinedTable,
-    psycopg.errors.UndefinedColumn,
-    psycopg.errors.InvalidSchemaName,
-)
-_TRANSIENT = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
-"""How a server says that it ends a session; what was not committed before is undone."""
+_TIMEOUT = "SHOW statement_timeout"
+_NO_TIMEOUT = "SET statement_timeout = 0"
+_TIMEOUT_AGAIN = "SELECT set_config('statement_timeout', %s, false)"
+"""These stand here and not in queries.sql because no flow runs them, only a build."""
 
 
-class _VectorDumper(Dumper):
-    """Sends a packed vector as it is; the type's OID is filled in for each database."""
-
-    format = Format.BINARY
-
-    def dump(self, obj: PackedVector) -> Buffer | None:
-        return obj.data
-
-
-class _VectorsDumper(_VectorDumper):
-    """Sends vectors as a one-dimensional array in Postgres' binary form."""
-
-    element_oid = 0
-
-    def dump(self, obj: PackedVectors) -> Buffer | None:  # type: ignore[override]
-        parts = [struct.pack(">iiIii", 1, 0, self.element_oid, len(obj), 1)]
-        for vector in obj:
-            parts += (struct.pack(">i", len(vector.data)), vector.data)
-        return b"".join(parts)
-
-
-class _Escaping:
-    """Escapes an element by replacing: a pattern calls Python for each of its quotation marks."""
-
-    def sub(self, _: bytes, element: bytes) -> bytes:
-        return element.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-
-
-class _ListDumper(ListDumper):
-    """Sends arrays as the driver does, and a value of a million quotation marks in a moment."""
-
-    # The driver's own name for what escapes, of which it calls `sub` alone; were it another, arrays
-    # would be sent as the driver sends them.
-    _re_esc = _Escaping()  # type: ignore[assignment]
-
-
-_parse = JSONDecoder().raw_decode
-
-
-class _JsonbLoader(Loader):
-    """Reads jsonb, which Postgres writes without the surrounding space that `json` looks for."""
-
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> Any:
-        """Parse what follows the byte that tells the format's version."""
-        return _parse(str(data[1:], "utf-8"))[0]
-
-
-class Connection(psycopg.Connection[Any]):
+class AsyncConnection(psycopg.AsyncConnection[Any]):
     """A connection that keeps one cursor for calls of a single statement.
 
     Making a cursor costs a fifth of what a get does.
     """
 
-    knows_vectors = False
-    _single: psycopg.RawCursor[Any] | None = None
-
-    def __init__(self, pgconn: PGconn) -> None:
-        """Wrap what libpq opened."""
-        super().__init__(pgconn)
-        self.adapters.register_loader("jsonb", _JsonbLoader)
-        self.adapters.register_dumper(list, _ListDumper)
-        self._arrivals = _arrivals(pgconn)
-
-    @property
-    def single(self) -> psycopg.RawCursor[Any]:
-        """The cursor kept."""
-        if self._single is None:
-            self._single = psycopg.RawCursor(self)
-        return self._single
-
-    def is_ready(self, vector_type: str | None) -> bool:
-        """Whether it stands, and knows vectors if it is to; False once it is closed.
-
-        A server that goes away says so, or closes the socket: looking takes a microsecond, and
-        the server is asked only if something came.
-        """
-        try:
-            if self._arrivals.poll(0):
-                self.execute("")
-            if vector_type and not self.knows_vectors:
-                self.learn_vectors(vector_type)
-        except psycopg.OperationalError:
-            if not self.closed:
-                raise
-        return not self.closed
-
-    def learn_vectors(self, vector_type: str) -> None:
-        """Look the vector type up, as long as it is not known; setup may create it later."""
-        self._single = None  # it would go on with what it learned before
-        register(self, TypeInfo.fetch(self, vector_type))
-
-    @contextmanager
-    def unhurried(self) -> Iterator[None]:
-        """Let statements outside a transaction take as long as they take."""
-        (before,) = self.execute(_TIMEOUT, prepare=False).fetchall()
-        self.execute(_NO_TIMEOUT, prepare=False)
-        yield
-        self.execute(_TIMEOUT_AGAIN, before, prepare=False)
-
-
-class AsyncConnection(psycopg.AsyncConnection[Any]):
-    """The same, asynchronous."""
-
-    knows_vectors = False
+    _knows_vectors = False
     _single: psycopg.AsyncRawCursor[Any] | None = None
 
     def __init__(self, pgconn: PGconn) -> None:
         """Wrap what libpq opened."""
         super().__init__(pgconn)
-        self.adapters.register_loader("jsonb", _JsonbLoader)
-        self.adapters.register_dumper(list, _ListDumper)
-        self._arrivals = _arrivals(pgconn)
+        learn_types(self)
+        self._arrivals = arrivals(self)
 
     @property
     def single(self) -> psycopg.AsyncRawCursor[Any]:
@@ -169,194 +50,44 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
         return self._single
 
     async def is_ready(self, vector_type: str | None) -> bool:
-        """Whether it stands, and knows vectors if it is to; False once it is closed."""
+        """Whether it stands, and knows vectors if it is to; False once it is closed.
+
+        A server that goes away says so, or closes the socket: looking takes a microsecond, and
+        the server is asked only if something came.
+        """
         try:
             if self._arrivals.poll(0):
                 await self.execute("")
-            if vector_type and not self.knows_vectors:
-                await self.learn_vectors(vector_type)
+            await self.learn_vectors(vector_type)
         except psycopg.OperationalError:
             if not self.closed:
                 raise
         return not self.closed
 
-    async def learn_vectors(self, vector_type: str) -> None:
+    async def learn_vectors(self, vector_type: str | None) -> None:
         """Look the vector type up, as long as it is not known; setup may create it later."""
-        self._single = None  # it would go on with what it learned before
-        register(self, await TypeInfo.fetch(self, vector_type))
+        if vector_type and not self._knows_vectors:
+            self._single = None  # it would go on with what it learned before
+            self._knows_vectors = learn_vectors(self, await TypeInfo.fetch(self, vector_type))
 
     @asynccontextmanager
     async def unhurried(self) -> AsyncIterator[None]:
         """Let statements outside a transaction take as long as they take."""
-        (before,) = await (await self.execute(_TIMEOUT, prepare=False)).fetchall()
+        cursor = await self.execute(_TIMEOUT, prepare=False)
+        (before,) = await cursor.fetchall()
         await self.execute(_NO_TIMEOUT, prepare=False)
         yield
         await self.execute(_TIMEOUT_AGAIN, before, prepare=False)
 
 
-_TIMEOUT = "SHOW statement_timeout"
-_NO_TIMEOUT = "SET statement_timeout = 0"
-_TIMEOUT_AGAIN = "SELECT set_config('statement_timeout', %s, false)"
-"""These stand here and not in queries.sql because no flow runs them, only a build."""
+async def rows_of(cursor: psycopg.AsyncCursor[Any]) -> Rows:
+    """All rows of a result, none for a statement that returns none."""
+    result = cursor.pgresult
+    return await cursor.fetchall() if result is not None and result.nfields > 0 else []
 
 
-def _arrivals(pgconn: PGconn) -> select.poll:
-    """What tells at once whether anything came from the server, be it the end."""
-    arrivals = select.poll()
-    arrivals.register(pgconn.socket, select.POLLIN)
-    return arrivals
-
-
-class _NoVectorDumper(_VectorDumper):
-    """Stands in where the database has no vector type yet."""
-
-    def dump(self, obj: PackedVector) -> Buffer | None:  # noqa: ARG002 - nothing to send it to
-        raise NotSetUpError(_NOT_SET_UP)
-
-
-def register(conn: Connection | AsyncConnection, info: TypeInfo | None) -> None:
-    """Let a connection send vectors in binary."""
-    if info is None:
-        conn.adapters.register_dumper(PackedVector, _NoVectorDumper)
-        conn.adapters.register_dumper(PackedVectors, _NoVectorDumper)
-        return
-    one = type("_OneVector", (_VectorDumper,), {"oid": info.oid})
-    many_oids = {"oid": info.array_oid, "element_oid": info.oid}
-    many = type("_ManyVectors", (_VectorsDumper,), many_oids)
-    conn.adapters.register_dumper(PackedVector, one)
-    conn.adapters.register_dumper(PackedVectors, many)
-    conn.knows_vectors = True
-
-
-def interruption(error: BaseException) -> KeyboardInterrupt | None:
-    """The Ctrl-C that broke a statement off, where the driver raised what ensued instead."""
-    behind = error.__context__
-    while behind is not None and not isinstance(behind, KeyboardInterrupt):
-        behind = behind.__context__
-    return behind
-
-
-def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None) -> DatabaseError:
-    """Our error for one of the driver's; raise it from the original, which stays the cause.
-
-    `effect` is what a flow asked for meanwhile, if one did.
-    """
-    if isinstance(error, PoolTimeout):
-        return PoolExhaustedError(
-            "no connection became free in time: raise pool_config['max_size'] or its 'timeout' "
-            "(seconds), or look for what holds connections so long"
-        )
-    if isinstance(error, psycopg.errors.QueryCanceled):
-        return QueryTimeoutError(
-            f"Postgres broke the statement off ({_first_line(error)}): {_more_time(effect)}"
-        )
-    if isinstance(error, _MISSING):
-        return NotSetUpError(_NOT_SET_UP)
-    if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
-        return DatabaseUnavailableError(
-            f"Postgres does not answer or dropped the connection ({_first_line(error)}): check "
-            "that it runs and that the connection string is right, then repeat the call"
-        )
-    if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return DatabaseError(
-            f"this role lacks a right ({_first_line(error)}): setup needs CREATE on the database, "
-            "and a superuser to run `CREATE EXTENSION vector` once if it is not there"
-        )
-    return DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
-
-
-def _more_time(effect: Effect | None) -> str:
-    """What helps where Postgres broke a statement off: a recall has a time-out of its own."""
-    if isinstance(effect, Query) and any(call.name == "limit_time" for call in effect.calls):
-        return (
-            "raise query_timeout_ms in CoordinatorSettings, or narrow what is asked by tiers, "
-            "project_id or memory_types"
-        )
-    return (
-        "look for what holds the locks that it waits for, ask for less at once, or raise "
-        "statement_timeout_ms: open the store with bounds=Bounds(statement_timeout_ms=…)"
-    )
-
-
-@contextmanager
-def checkpointing() -> Iterator[None]:
-    """What a checkpointer on Postgres raises, as errors of ours."""
-    try:
-        yield
-    except _MISSING as error:
-        raise NotSetUpError(
-            "this database has no tables of the checkpointer: call its setup() once"
-        ) from error
-    except psycopg.Error as error:
-        raise translated(error) from error
-
-
-def _is_about_the_connection(error: psycopg.Error) -> bool:
-    """Connection exceptions (class 08), shutdowns (57P0x), too many connections, or no state."""
-    state = error.sqlstate
-    return state is None or state.startswith(("08", "57P")) or state == "53300"
-
-
-def is_transient(
-    error: psycopg.Error, conn: psycopg.BaseConnection[Any], *, began_before: bool
-) -> bool:
-    """Whether running the same statements again may succeed.
-
-    That is on another connection if need be, but for a transaction that had begun before.
-    """
-    if interruption(error):
-        return False
-    if conn.closed:
-        return not began_before
-    return isinstance(error, _TRANSIENT)
-
-
-def changed() -> ConflictError:
-    """The error where a transaction that is done again sees something else than before."""
-    return ConflictError("what this call had read was changed meanwhile: repeat it")
-
-
-def is_outcome_unknown(
-    error: psycopg.Error, conn: psycopg.BaseConnection[Any], *, began_before: bool
-) -> bool:
-    """Whether statements that commit were sent and nobody knows whether they did.
-
-    A server that ends a session says so, and has then committed nothing of what came in one
-    round trip. Where a COMMIT closed a longer transaction it may also say so just after it.
-    """
-    if interruption(error):
-        return False  # and whoever interrupts a write knows
-    return conn.closed and (began_before or not isinstance(error, ENDED))
-
-
-def is_half_sent(error: BaseException, conn: psycopg.BaseConnection[Any]) -> bool:
-    """Whether it was not Postgres that stopped a round trip in the middle.
-
-    It would then commit what came before.
-    """
-    return getattr(error, "sqlstate", None) is None and not conn.closed
-
-
-def outcome_unknown(error: psycopg.Error) -> OutcomeUnknownError:
-    """The error for a write whose answer was lost; raise it from the original."""
-    return OutcomeUnknownError(
-        f"the connection was lost before Postgres answered ({_first_line(error)}): what was to be "
-        "written may or may not be there; read it, then repeat the call if it is not"
-    )
-
-
-def can_roll_back(conn: psycopg.BaseConnection[Any]) -> bool:
-    """Whether a transaction is open on a connection that still works."""
-    return conn.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-
-
-def whole(work: Callable[[T], None], one: T) -> None:
-    """Do what may not be left half done."""
-    work(one)
-
-
-async def awhole(work: Callable[[T], Coroutine[Any, Any, None]], one: T) -> None:
-    """The same in a task of its own: who is cancelled meanwhile hears of it when it is done.
+async def whole(work: Callable[[T], Coroutine[Any, Any, None]], one: T) -> None:  # async only
+    """Do what may not be left half done: who is cancelled meanwhile hears of it when it is done.
 
     A connection that is not given back to the end is lost to its pool, and so is a pool that is
     being replaced.
@@ -373,19 +104,89 @@ async def awhole(work: Callable[[T], Coroutine[Any, Any, None]], one: T) -> None
         raise cancelled
 
 
-def rows_of(cursor: psycopg.Cursor[Any]) -> Rows:
-    """All rows of a result, none for a statement that returns none."""
-    return cursor.fetchall() if _has_rows(cursor) else []
+class AsyncPool(AsyncConnectionPool[AsyncConnection]):
+    """A pool that remembers when its server was found to be gone."""
+
+    suspect = False
+    """Whether a connection came back dead, so that the server may be gone."""
+
+    async def putconn(self, conn: AsyncConnection) -> None:
+        """Take a connection back, dead or alive."""
+        self.suspect = self.suspect or conn.closed
+        await super().putconn(conn)
 
 
-async def arows_of(cursor: psycopg.AsyncCursor[Any]) -> Rows:
-    """All rows of a result, none for a statement that returns none."""
-    return await cursor.fetchall() if _has_rows(cursor) else []
+class AsyncConnections:
+    """The connections to a database: a pool, and another one once its server was gone."""
 
+    def __init__(self, target: Target) -> None:
+        """Describe the database; `open` connects."""
+        self.target = target
+        self._recovering = asyncio.Lock()
+        self.pool = self._new_pool()
 
-def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
-    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
+    async def open(self) -> None:
+        """Connect once to see that a server answers, then open the pool.
 
+        It is full when this returns: a caller who comes before that would let it grow.
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+        Raises:
+            DatabaseUnavailableError: at once, if no server answers.
+            PoolExhaustedError: if it does not give the connections of `min_size`.
+        """
+        try:
+            await self._probe()
+            await self.pool.open(wait=True, timeout=POOL_TIMEOUT_SECONDS)
+        except psycopg.Error as error:
+            raise translated(error) from error
+
+    async def close(self) -> None:
+        """Close every connection; nothing is left behind."""
+        await self.pool.close()
+
+    async def recover(self, lost: AsyncPool) -> None:
+        """Replace a pool whose server went away, once the server answers again.
+
+        The new one is not waited for: it fills while its first callers come.
+
+        Raises:
+            psycopg.OperationalError: at once, while no server answers.
+            EmbeddedServerError: if it is our own and cannot be started again.
+        """
+        async with self._recovering:
+            if self.pool is not lost:
+                return
+            lost.suspect = True
+            await self._reach()
+            fresh = self._new_pool()
+            await fresh.open()
+            self.pool = fresh
+        await lost.close()
+
+    async def _configure(self, conn: AsyncConnection) -> None:
+        await conn.execute(CONNECTION_SETTINGS, self.target.connection_settings(), prepare=False)
+        await conn.learn_vectors(self.target.vector_type)
+
+    async def _reach(self) -> None:
+        """See that the server answers; one of our own is started again if it does not."""
+        try:
+            await self._probe()
+        except psycopg.OperationalError:
+            if self.target.revive is None:
+                raise
+            await asyncio.to_thread(self.target.revive)
+            await self._probe()
+
+    async def _probe(self) -> None:
+        conn = await psycopg.AsyncConnection.connect(
+            self.target.conninfo, **self.target.connection_options()
+        )
+        await conn.close()
+
+    def _new_pool(self) -> AsyncPool:
+        return AsyncPool(
+            self.target.conninfo,
+            connection_class=AsyncConnection,
+            configure=self._configure,
+            **self.target.pool_options(),
+        )

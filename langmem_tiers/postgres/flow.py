@@ -26,7 +26,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import partial, update_wrapper, wraps
 from inspect import Parameter, signature
-from types import TracebackType
 from typing import (
     Any,
     Concatenate,
@@ -34,7 +33,6 @@ from typing import (
     NamedTuple,
     ParamSpec,
     Protocol,
-    Self,
     TypeAlias,
     TypeVar,
     cast,
@@ -46,8 +44,6 @@ from langmem_tiers.core.tracing import RunType, traced
 T = TypeVar("T")
 U = TypeVar("U")
 P = ParamSpec("P")
-E = TypeVar("E")
-E_contra = TypeVar("E_contra", contravariant=True)
 Row = tuple[Any, ...]
 Rows = list[Row]
 
@@ -155,36 +151,6 @@ def unit(flow: Flow[T]) -> Flow[T]:
     return cast("T", (yield Unit(flow)))
 
 
-class Session(Protocol[E_contra]):
-    """What `run` needs: a unit of work that commits on a clean exit and else rolls back."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None: ...
-    def perform(self, effect: E_contra, /) -> Any:
-        """Do what a flow asked for."""
-
-
-class AsyncSession(Protocol[E_contra]):
-    """What `arun` needs: the same, awaited."""
-
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None: ...
-    async def perform(self, effect: E_contra, /) -> Any:
-        """Do what a flow asked for."""
-
-
 def then(flow: Flow[T], made: Callable[[T], U]) -> Flow[U]:
     """What is `made` of a flow's result."""
     return made((yield from flow))
@@ -239,48 +205,6 @@ def begun_anew(flow: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
         return anew(lambda: flow(*given, **options))
 
     return repeated
-
-
-def run(flow: Generator[E, Any, T], session: Session[E]) -> T:
-    """Drive a flow to its result, blocking on every effect."""
-    with session:
-        resume: Callable[[Any], E] = flow.send
-        answer: Any = None
-        try:
-            while True:
-                try:
-                    effect = resume(answer)
-                except StopIteration as done:
-                    return cast("T", done.value)
-                finally:
-                    answer = None  # an error kept here would keep this frame in turn
-                try:
-                    resume, answer = flow.send, session.perform(effect)
-                except Exception as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
-                    resume, answer = flow.throw, error
-        finally:
-            flow.close()
-
-
-async def arun(flow: Generator[E, Any, T], session: AsyncSession[E]) -> T:
-    """Drive a flow to its result, awaiting every effect."""
-    async with session:
-        resume: Callable[[Any], E] = flow.send
-        answer: Any = None
-        try:
-            while True:
-                try:
-                    effect = resume(answer)
-                except StopIteration as done:
-                    return cast("T", done.value)
-                finally:
-                    answer = None  # an error kept here would keep this frame in turn
-                try:
-                    resume, answer = flow.send, await session.perform(effect)
-                except Exception as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
-                    resume, answer = flow.throw, error
-        finally:
-            flow.close()
 
 
 class Runs(Protocol):

@@ -1,13 +1,14 @@
 """Group commit: writes that wait for the same disk go there together.
 
 A write that finds another one in flight waits for it, and then all that wait go as one
-transaction. A single writer notices nothing; sixteen share the wait for the disk. The twins
-for threads and for an event loop keep the same rules:
+transaction. A single writer notices nothing; sixteen share the wait for the disk. For threads it is
+`group_commit_sync.py`, made of this file by `make sync`. The rules:
 
 - whoever waits longest takes off next, with everybody who waits by then;
 - if a flight fails, unless for want of a server or a connection, its passengers go again one by
   one, and each gets its own error; where nobody knows whether it has committed, all are told so;
-- a caller who is cancelled leaves the flight alone.
+- a caller who is cancelled or interrupted leaves the flight alone, and goes on none if it has not
+  taken off yet.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from langmem_tiers.core.errors import (
@@ -33,48 +34,61 @@ HOPELESS = (DatabaseUnavailableError, EmbeddedServerError, PoolExhaustedError)
 
 
 @dataclass(slots=True, eq=False)
-class _Ticket:
+class _AsyncTicket:
     together: Together
-    turn: threading.Event = field(default_factory=threading.Event)
+    turn: asyncio.Event = field(default_factory=asyncio.Event)
     flown: bool = False
     error: BaseException | None = None
 
 
-class GroupCommit:
-    """Group commit for threads."""
+class AsyncGroupCommit:
+    """Writes of several callers, one transaction after another."""
 
-    def __init__(self, fly: Callable[[Sequence[Together]], None]) -> None:
+    def __init__(self, fly: Callable[[Sequence[Together]], Awaitable[None]]) -> None:
         """`fly` does all of them in one transaction, or none."""
         self._fly = fly
         self._lock = threading.Lock()
-        self._waiting: deque[_Ticket] = deque()
+        self._waiting: deque[_AsyncTicket] = deque()
         self._in_flight = False
+        self._flights: set[asyncio.Task[None]] = set()  # async only
 
-    def join(self, together: Together) -> None:
+    async def join(self, together: Together) -> None:
         """Return once it is committed, or raise what went wrong with it."""
-        mine = _Ticket(together)
+        mine = _AsyncTicket(together)
         with self._lock:
             self._waiting.append(mine)
             if not self._in_flight:
                 self._in_flight = True
                 mine.turn.set()
         try:
-            mine.turn.wait()
+            await mine.turn.wait()
         except BaseException:
             self._leave(mine)
             raise
         if not mine.flown:
-            self._take_off()
+            await self._lift()  # sync: self._take_off()
         if mine.error is not None:
             raise mine.error
 
-    def _take_off(self) -> None:
+    async def drain(self) -> None:  # async only
+        """Wait until nothing is in flight."""
+        while self._in_flight:
+            await (asyncio.wait(self._flights) if self._flights else asyncio.sleep(0))
+
+    async def _lift(self) -> None:  # async only
+        """Take off in a task of its own, which goes on without a caller who is cancelled."""
+        flight = asyncio.create_task(self._take_off())
+        self._flights.add(flight)
+        flight.add_done_callback(self._flights.discard)
+        await asyncio.shield(flight)
+
+    async def _take_off(self) -> None:
         """Fly everybody who waits, then give the turn to whoever waits longest."""
         with self._lock:
             count = min(len(self._waiting), MAX_PASSENGERS)
             passengers = [self._waiting.popleft() for _ in range(count)]
         try:
-            self._fly_all(passengers)
+            await self._fly_all(passengers)
         except BaseException:  # an interrupt is its thread's own: the others go again
             with self._lock:
                 self._waiting.extendleft(reversed(passengers[1:]))
@@ -83,7 +97,7 @@ class GroupCommit:
         finally:
             self._land(passengers)
 
-    def _leave(self, mine: _Ticket) -> None:
+    def _leave(self, mine: _AsyncTicket) -> None:
         """Stop waiting; a turn that has come already goes to whoever waits next."""
         with self._lock:
             if mine in self._waiting:
@@ -91,7 +105,7 @@ class GroupCommit:
         if mine.turn.is_set() and not mine.flown:
             self._land(())
 
-    def _land(self, passengers: Sequence[_Ticket]) -> None:
+    def _land(self, passengers: Sequence[_AsyncTicket]) -> None:
         with self._lock:
             self._in_flight = bool(self._waiting)
             heir = self._waiting[0] if self._waiting else None
@@ -101,73 +115,13 @@ class GroupCommit:
         if heir is not None:
             heir.turn.set()
 
-    def _fly_all(self, passengers: Sequence[_Ticket]) -> None:
+    async def _fly_all(self, passengers: Sequence[_AsyncTicket]) -> None:
         try:
-            self._fly([passenger.together for passenger in passengers])
+            await self._fly([passenger.together for passenger in passengers])
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
             if len(passengers) == 1 or isinstance(error, HOPELESS):
                 for passenger in passengers:
                     passenger.error = error
             else:
                 for passenger in passengers:
-                    self._fly_all([passenger])
-
-
-class AsyncGroupCommit:
-    """Group commit for the tasks of one event loop."""
-
-    def __init__(self, fly: Callable[[Sequence[Together]], Awaitable[None]]) -> None:
-        """`fly` does all of them in one transaction, or none."""
-        self._fly = fly
-        self._waiting: deque[tuple[Together, asyncio.Future[None]]] = deque()
-        self._flight: asyncio.Task[None] | None = None
-
-    async def join(self, together: Together) -> None:
-        """Return once it is committed, or raise what went wrong with it."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((together, done))
-        if self._flight is None or self._flight.done():
-            self._flight = asyncio.create_task(self._fly_on())
-        await done
-
-    async def drain(self) -> None:
-        """Wait until nothing is in flight."""
-        if self._flight is not None:
-            await asyncio.wait({self._flight})
-
-    async def _fly_on(self) -> None:
-        try:
-            while self._waiting:
-                count = min(len(self._waiting), MAX_PASSENGERS)
-                await self._fly_all([self._waiting.popleft() for _ in range(count)])
-        except BaseException as error:  # the loop is going down: nobody waits in vain
-            _settle(self._waiting, error)
-            self._waiting.clear()
-            raise
-
-    async def _fly_all(self, passengers: Sequence[tuple[Together, asyncio.Future[None]]]) -> None:
-        try:
-            await self._fly([together for together, _ in passengers])
-        except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
-            if len(passengers) == 1 or isinstance(error, HOPELESS):
-                _settle(passengers, error)
-            else:
-                for passenger in passengers:
                     await self._fly_all([passenger])
-        except BaseException as error:
-            _settle(passengers, error)
-            raise
-        else:
-            _settle(passengers, None)
-
-
-def _settle(
-    passengers: Iterable[tuple[Together, asyncio.Future[None]]], error: BaseException | None
-) -> None:
-    for _, done in passengers:
-        if done.done():
-            continue
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)

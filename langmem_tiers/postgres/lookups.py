@@ -18,41 +18,22 @@ MAX_LOOKUPS = 256
 """Keys in one statement."""
 
 
-class Session(Protocol):
-    """What a lookup runs on."""
-
-    def look_up(self, lookups: Sequence[Lookup]) -> Rows:
-        """Read the rows of these keys."""
-
-
-class AsyncSession(Protocol):
-    """The same, awaited."""
-
+class _AsyncFinds(Protocol):
     async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
         """Read the rows of these keys."""
-
-
-class Lookups:
-    """The blocking twin: threads do not share, as waiting for each other gains them nothing."""
-
-    def find(self, lookup: Lookup, session: Session) -> Rows:
-        """The rows of one key."""
-        return session.look_up([lookup])
 
 
 class AsyncLookups:
     """Shares statements between the lookups of one event loop's tasks."""
 
-    def __init__(
-        self, new_session: Callable[[], AbstractAsyncContextManager[AsyncSession]]
-    ) -> None:
+    def __init__(self, new_session: Callable[[], AbstractAsyncContextManager[_AsyncFinds]]) -> None:
         """What several share runs on a new session."""
         self._new_session = new_session
         self._waiting: list[tuple[Lookup, asyncio.Future[Rows]]] = []
         self._busy = False
         self._flight: asyncio.Task[None] | None = None
 
-    async def find(self, lookup: Lookup, session: AsyncSession) -> Rows:
+    async def find(self, lookup: Lookup, session: _AsyncFinds) -> Rows:
         """The rows of one key."""
         if self._busy:
             found: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()

@@ -37,16 +37,14 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
     """Create or migrate the schema, in one transaction, one process at a time.
 
     Raises:
-        MigrationError: if the database is newer than this package, or a migration that has
-            run differs from the one shipped.
+        MigrationError: if the database is newer than this package or older than its first
+            migration, or one that has run differs from the one shipped.
         DimensionMismatchError: if the database holds vectors of another shape.
         ConfigurationError: if it holds words of another language.
     """
     migrations = {"migrations": f"{options.schema('memory')}.migrations"}
     _, _, ((exists,),) = yield Query((NO_HURRY, _LOCK, Call("has_migrations", migrations)))
-    if not exists:
-        yield Script(sql.bootstrap(options))
-    (applied,) = yield Query((Call("applied_migrations", {}),))
+    (applied,) = (yield Query((Call("applied_migrations", {}),))) if exists else ((),)
     for migration in pending(sql.migrations(options), dict(applied)):
         yield Script(migration.text)
         record = {
@@ -65,6 +63,13 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
 def pending(shipped: Sequence[sql.Migration], applied: Mapping[int, str]) -> list[sql.Migration]:
     """The migrations still to run, after checking those that have run."""
     known = {migration.version: migration for migration in shipped}
+    if applied and min(applied) < min(known):
+        raise MigrationError(
+            f"this database is at schema version {max(applied)}, older than what this package can "
+            f"bring up to date ({min(known)}); nothing was changed. Give the store a new database "
+            "or a schema_prefix of its own and put the memories there again, read with the version "
+            "that wrote them; or drop the schemas of this one and set it up anew"
+        )
     if unknown := sorted(set(applied) - set(known)):
         raise MigrationError(
             f"this database is at schema version {unknown[-1]}, newer than this package knows "

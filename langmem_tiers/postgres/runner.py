@@ -9,14 +9,14 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any, TypeVar
 
-from langmem_tiers.core.daemons import Daemons
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.postgres.embedded import EmbeddedPostgres
-from langmem_tiers.postgres.flow import Ask, Flow, arun, run
-from langmem_tiers.postgres.pool import AsyncDatabase, Database, Target
+from langmem_tiers.core.threads import Daemons
+from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.postgres.session import AsyncDatabase, arun
+from langmem_tiers.postgres.session_sync import Database, run
+from langmem_tiers.postgres.target import Host, Target
 
 T = TypeVar("T")
 
@@ -37,13 +37,9 @@ class Runner:
     event loop, it serves that loop, and every other thread or loop by handing work to it.
     """
 
-    def __init__(
-        self, target: Target, server: EmbeddedPostgres | None, prepare: Callable[[], Flow[None]]
-    ) -> None:
-        """Describe what to run on. `prepare` is run once after an embedded server starts."""
-        self._target = target
-        self._server = server
-        self._prepare = prepare
+    def __init__(self, host: Host) -> None:
+        """Describe what to run on."""
+        self._host = host
         self._database: Database | None = None
         self._adatabase: AsyncDatabase | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,48 +66,16 @@ class Runner:
         """Connect, from blocking code. Does nothing if already open."""
         self._forget_what_is_gone()
         with self._opening:
-            if self.is_open:
-                return
-            try:
-                self._database = self._opened()
-            except BaseException:
-                self._stop()
-                raise
+            if not self.is_open:
+                self._database = Database.opened(self._host)
 
     async def aopen(self) -> None:
         """Connect on the running loop. Does nothing if already open."""
         self._forget_what_is_gone()
         async with self._aopening:
-            if self.is_open:
-                return
-            try:
-                self._adatabase = await self._aopened()
-            except BaseException:
-                await asyncio.to_thread(self._stop)
-                raise
-            self._loop = asyncio.get_running_loop()
-
-    def _opened(self) -> Database:
-        database = Database(self._started())
-        try:
-            database.open()
-            if self._server is not None:
-                run(self._prepare(), database.session())
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    async def _aopened(self) -> AsyncDatabase:
-        database = AsyncDatabase(await asyncio.to_thread(self._started))
-        try:
-            await database.open()
-            if self._server is not None:
-                await arun(self._prepare(), database.session())
-        except BaseException:
-            await database.close()
-            raise
-        return database
+            if not self.is_open:
+                self._adatabase = await AsyncDatabase.opened(self._host)
+                self._loop = asyncio.get_running_loop()
 
     def _begin_anew(self) -> None:
         self._database = self._adatabase = self._loop = None
@@ -143,28 +107,20 @@ class Runner:
         """Close every connection and let go of an embedded server."""
         self.refuse_own_loop()
         if self._loop is not None and self._loop.is_closed():
-            self._stop()
+            self._host.stop()
         self._forget_what_is_gone()
         if self._adatabase is not None and self._loop is not None:
             asyncio.run_coroutine_threadsafe(self.aclose(), self._loop).result()
         if self._database is not None:
             database, self._database = self._database, None
-            try:
-                database.close()
-            finally:
-                self._stop()
+            database.close()
 
     async def aclose(self) -> None:
         """Close every connection and let go of an embedded server."""
-        if self._loop is not None and self._loop is not _running_loop():
-            await asyncio.to_thread(self.close)
-        elif self._adatabase is not None:
+        if self._adatabase is not None and self.on_own_loop:
             database, self._adatabase, self._loop = self._adatabase, None, None
-            try:
-                await database.close()
-            finally:
-                await asyncio.to_thread(self._stop)
-        elif self._database is not None:
+            await database.close()
+        elif self.is_open:
             await asyncio.to_thread(self.close)
 
     def run(self, flow: Flow[T]) -> T:
@@ -232,15 +188,6 @@ class Runner:
         if self._database is None:
             raise asyncio.InvalidStateError(_IN_USE)
         return self._database
-
-    def _started(self) -> Target:
-        if self._server is None:
-            return self._target
-        return replace(self._target, conninfo=self._server.start(), revive=self._server.revive)
-
-    def _stop(self) -> None:
-        if self._server is not None:
-            self._server.stop()
 
 
 def _asked(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:

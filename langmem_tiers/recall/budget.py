@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from operator import attrgetter
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.explain import shortened
 from langmem_tiers.core.memory import Recollection, Tier
-from langmem_tiers.recall.knapsack import NEGLIGIBLE, NO_ROOM, Knapsack, pack
-from langmem_tiers.recall.usefulness import Usefulness, usefulness
+from langmem_tiers.core.reading import shortened
+from langmem_tiers.recall.useful import NEGLIGIBLE, NO_ROOM, Knapsack, pack, usefulness
 
 TokenCounter = Callable[[str], int]
 """Tells how many tokens a text is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Considered:
     """Whether a memory was chosen, what it costs in tokens, and why, in plain words."""
 
     memory: Recollection
@@ -32,25 +31,9 @@ class Choice:
     """The chosen memories, best first, with a decision for each candidate in the same order."""
 
     chosen: list[Recollection]
-    decisions: list[Decision]
+    decisions: list[Considered]
     tokens: int
     """The sum of what each chosen memory costs."""
-
-
-class _Spent(NamedTuple):
-    """A choice as its decisions see it: `so_far` is what it is worth in each group."""
-
-    memories: Sequence[Recollection]
-    costs: Sequence[int]
-    members: Sequence[int]
-    left: int
-    useful: Usefulness
-    so_far: Sequence[float]
-
-
-def content(memory: Recollection) -> str:
-    """What a memory says."""
-    return memory.content
 
 
 def choose(
@@ -59,12 +42,12 @@ def choose(
     count_tokens: TokenCounter,
     *,
     query: str = "",
-    render: Callable[[Recollection], str] = content,
+    render: Callable[[Recollection], str] = attrgetter("content"),
 ) -> Choice:
     """Choose the most useful memories that fit into a budget of tokens.
 
     A set is useful for its scores, less what its memories repeat of each other, and for the
-    words of the query that it covers. See `knapsack.pack` for how near the choice is to the best.
+    words of the query that it covers. See `useful.pack` for how near the choice is to the best.
 
     The sum of `count_tokens(render(memory))` over the chosen never exceeds `max_tokens`,
     whatever the counter. A counter may find more in a joined text than in its parts: leave
@@ -89,14 +72,27 @@ def choose(
     memories = sorted(ranked, key=lambda one: (-one.score, one.namespace, one.key))
     costs = [counted(render(one), count_tokens) for one in memories]
     useful = usefulness(memories, query)
-    packing = pack(Knapsack(useful, costs, max_tokens or NO_ROOM))
-    members = sorted(packing.members)
-    tokens = sum(costs[member] for member in members)
-    so_far = useful.worth_of(members)
-    spent = _Spent(memories, costs, members, max_tokens - tokens, useful, so_far)
+    chosen = sorted(pack(Knapsack(useful, costs, max_tokens or NO_ROOM)).members)
+    tokens = sum(costs[member] for member in chosen)
+    so_far = useful.worth_of(chosen)
+
+    def why_not(member: int) -> str:
+        if useful.gain(member, so_far) <= NEGLIGIBLE:
+            nearest = min(chosen, key=lambda one: useful.gain(member, useful.worth_of([one])))
+            return f"repeats {memories[nearest].key}"
+        verb = "does" if costs[member] == 1 else "do"
+        return f"{_tokens(costs[member])} {verb} not fit into the {max_tokens - tokens} left"
+
     return Choice(
-        chosen=[memories[member] for member in members],
-        decisions=[_decide(member, spent) for member in range(len(memories))],
+        chosen=[memories[member] for member in chosen],
+        decisions=[
+            Considered(memory=memory, chosen=True, tokens=cost, reason=f"fits: {_tokens(cost)}")
+            if member in chosen
+            else Considered(
+                memory=memory, chosen=False, tokens=cost, reason=f"left out: {why_not(member)}"
+            )
+            for member, (memory, cost) in enumerate(zip(memories, costs, strict=True))
+        ],
         tokens=tokens,
     )
 
@@ -130,28 +126,5 @@ def counted(text: str, count_tokens: TokenCounter) -> int:
     )
 
 
-def _decide(member: int, spent: _Spent) -> Decision:
-    memory, tokens = spent.memories[member], spent.costs[member]
-    chosen = member in spent.members
-    reason = f"fits: {_counted(tokens)}" if chosen else f"left out: {_why_not(member, spent)}"
-    return Decision(memory=memory, chosen=chosen, tokens=tokens, reason=reason)
-
-
-def _why_not(member: int, spent: _Spent) -> str:
-    if spent.useful.gain(member, spent.so_far) <= NEGLIGIBLE:
-        return f"repeats {_nearest(member, spent)}"
-    verb = "does" if spent.costs[member] == 1 else "do"
-    return f"{_counted(spent.costs[member])} {verb} not fit into the {spent.left} left"
-
-
-def _nearest(member: int, spent: _Spent) -> str:
-    """The key of the chosen memory that leaves least to be gained from this one."""
-
-    def leaves(chosen: int) -> float:
-        return spent.useful.gain(member, spent.useful.worth_of([chosen]))
-
-    return spent.memories[min(spent.members, key=leaves)].key
-
-
-def _counted(tokens: int) -> str:
+def _tokens(tokens: int) -> str:
     return "1 token" if tokens == 1 else f"{tokens:,} tokens"

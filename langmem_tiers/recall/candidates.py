@@ -67,7 +67,7 @@ _PLACE = itemgetter(*map(Candidate._fields.index, ("namespace", "key", "id")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Searched:
     """What is true of everything that was searched."""
 
     memories: float = 0.0
@@ -84,33 +84,29 @@ class Scope:
 
 def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     """The candidates in these rows, in their order."""
-    return [_candidate(row, distance) for row in rows if row[_KEY] is not None]
+    found = []
+    for row in rows:
+        if row[_KEY] is not None:
+            away = row[_COSINE]
+            cosine = None if away is None else distance.cosine(away)
+            found.append(Candidate._make((*row[:_COSINE], cosine, *row[_COSINE + 1 :])))
+    return found
 
 
-def _candidate(row: Row, distance: Distance) -> Candidate:
-    away = row[_COSINE]
-    cosine = None if away is None else distance.cosine(away)
-    return Candidate._make((*row[:_COSINE], cosine, *row[_COSINE + 1 :]))
+def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate], Searched]:
+    """The candidates, in the order of their keys, and the facts of what was searched.
 
-
-def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate], Scope]:
-    """The candidates, in the order of their keys, and the scope.
-
-    The row without a key tells of the scope.
+    The row without a key tells of these.
     """
     found = read_columns(rows, distance)
     found.sort(key=_PLACE)
     facts: Mapping[str, Any] = next((row[_VALUE] for row in rows if row[_KEY] is None), {})
-    return found, _scope(facts, max((one.cosine or 0.0 for one in found), default=0.0))
-
-
-def _scope(facts: Mapping[str, Any], best_cosine: float) -> Scope:
-    return Scope(
+    return found, Searched(
         memories=facts.get("memories") or 0.0,
         mean_words=facts.get("mean_words") or 0.0,
         sought=facts.get("sought") or 0.0,
         known=facts.get("known") or 0.0,
-        best_cosine=best_cosine,
+        best_cosine=max((one.cosine or 0.0 for one in found), default=0.0),
         speakers=tuple(facts.get("speakers") or ()),
         known_names=frozenset(facts.get("names") or ()),
     )
@@ -123,7 +119,7 @@ def recollection(one: Candidate, match: float, evidence: Mapping[str, float]) ->
     return Recollection(
         key=one.key,
         namespace=decode(one.tenant, one.namespace),
-        tier=_TIERS[one.tier],
+        tier=Tier(one.tier),
         memory_type=_text(value.get("memory_type")) or "episodic",
         content=content_of(value),
         value=value,
@@ -156,22 +152,9 @@ def _number(found: object) -> float | None:
     return float(found) if abs(found) < _LARGEST else None
 
 
-def _boost(found: object) -> float:
-    return _number(found) or 1.0
-
-
-def _mapping(found: object) -> Mapping[str, Any]:
-    return found if isinstance(found, dict) else {}
-
-
-def _anything(found: object) -> Any:
-    return found
-
-
-_TIERS = {tier.value: tier for tier in Tier}
 _TOLD: Mapping[str, Callable[[object], Any]] = {
     "importance": _number,
-    "boost": _boost,
+    "boost": lambda found: _number(found) or 1.0,
     "tags": _texts,
     "entities": _texts,
     "agent_id": _text,
@@ -180,8 +163,8 @@ _TOLD: Mapping[str, Callable[[object], Any]] = {
     "source_task": _text,
     "emotional_valence": _text,
     "platform_source": _text,
-    "context": _anything,
-    "metadata": _mapping,
-    "success_metrics": _mapping,
+    "context": lambda found: found,
+    "metadata": lambda found: found if isinstance(found, dict) else {},
+    "success_metrics": lambda found: found if isinstance(found, dict) else {},
 }
 """What a recollection takes from the value if it is there, and how each is read."""

@@ -1,20 +1,52 @@
-"""Near-duplicates: of memories that say the same, the best ranked one is kept."""
+"""The words of texts, and near-duplicates: of memories that say the same the best one is kept."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import NamedTuple
+from unicodedata import normalize
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.words import Feature, shingles, words
 
 SIMILARITY_THRESHOLD = 0.85
 """From here on two texts count as the same, as specified for recall."""
 
 SHORT_WORDS = 6
 """Texts up to this long have too few shingles to be compared by them alone."""
+
+
+Feature = str | tuple[str, ...]
+
+SHINGLE = 3
+"""Words in a shingle: enough to tell "not before noon" from "noon, not before"."""
+
+_EDGES = ".,;:!?\"'()[]{}<>…“”«»¿¡"  # not "+" or "#": "C++" and "C#" are words
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+
+
+def words(text: str) -> list[str]:
+    """The words in order, without case and the punctuation around them.
+
+    In scripts that put no spaces between words (Chinese, Japanese), each character is a word.
+    """
+    spaced = _UNSPACED.sub(r" \g<0> ", normalize("NFKC", text).casefold())
+    return [word.strip(_EDGES) or word for word in spaced.split()]
+
+
+def shingles(ordered: list[str]) -> frozenset[Feature]:
+    """Each run of three words; of a shorter text, the one run that it is."""
+    if len(ordered) < SHINGLE:
+        return frozenset([tuple(ordered)])
+    return frozenset(zip(ordered, ordered[1:], ordered[2:], strict=False))
+
+
+def features(text: str) -> frozenset[Feature]:
+    """The words and the shingles, so that order counts: who owes whom."""
+    ordered = words(text)
+    return shingles(ordered) | frozenset(ordered)
 
 
 class _Set(NamedTuple):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES
 from langmem_tiers.core.values import content_of
-from langmem_tiers.recall.candidates import Candidate, Scope
+from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.question import Question, days_from, name_words
 
 K1 = 1.2
@@ -103,7 +103,7 @@ FEATURES = (
 """The features in their order."""
 
 
-class Judged(NamedTuple):
+class Weighed(NamedTuple):
     """A candidate's match, and its features behind it."""
 
     match: float
@@ -117,8 +117,8 @@ class Judged(NamedTuple):
 
 
 def judge(
-    candidates: Sequence[Candidate], question: Question, scope: Scope, weights: Weights
-) -> list[Judged]:
+    candidates: Sequence[Candidate], question: Question, searched: Searched, weights: Weights
+) -> list[Weighed]:
     """Judge all candidates of one question.
 
     `match` is a calibrated chance that the memory is evidence, in 0…1: it keeps the order of the
@@ -126,21 +126,21 @@ def judge(
     """
     if not candidates:
         return []
-    measured = [features(one, question, scope) for one in candidates]
+    measured = [features(one, question, searched) for one in candidates]
     factors = [weights.features[name] for name in FEATURES]
     scores = [sum(map(mul, one, factors)) for one in measured]
     columns = list(zip(*measured, strict=True))
     kind = sum(max(columns[i]) * factors[i] for i in _KIND)
     best = max(scores)
     return [
-        Judged(_match(score, best, kind, weights.match), one)
+        Weighed(_match(score, best, kind, weights.match), one)
         for score, one in zip(scores, measured, strict=True)
     ]
 
 
-def features(one: Candidate, question: Question, scope: Scope) -> tuple[float, ...]:
+def features(one: Candidate, question: Question, searched: Searched) -> tuple[float, ...]:
     """The evidence for one candidate in the order of FEATURES, each part in a range near 0…1."""
-    reach = max(scope.sought * (K1 + 1), 1e-9)
+    reach = max(searched.sought * (K1 + 1), 1e-9)
     talk = (1 / (1 + (one.words_around or 0) / _HALF_WINDOW)) / reach if one.answered else 0.0
     speaker = one.speaker or ""
     content = content_of(one.value)
@@ -150,36 +150,36 @@ def features(one: Candidate, question: Question, scope: Scope) -> tuple[float, .
         (one.own or 0.0) / reach,
         (one.around or 0.0) * talk,
         (one.before or 0.0) * talk,
-        (one.cosine or 0.0) / max(scope.best_cosine, _LEAST_COSINE),
+        (one.cosine or 0.0) / max(searched.best_cosine, _LEAST_COSINE),
         float(question.names_speaker(speaker)),
         float(question.first_person and not question.about_assistant and role in USER_ROLES),
         float(question.about_assistant and role in ASSISTANT_ROLES),
         float(question.wants_time and tells_time(content)),
         _closeness(one, question) if question.times else 0.0,
-        math.log1p(one.words) - math.log1p(scope.mean_words),
+        math.log1p(one.words) - math.log1p(searched.mean_words),
         0.0 - _share_of_questions(content) if "?" in content else 0.0,
     )
 
 
-def answerable(question: Question, scope: Scope, weights: Weights) -> bool:
+def answerable(question: Question, searched: Searched, weights: Weights) -> bool:
     """Whether the scope can know anything about it; else the best answer is none.
 
     Names that occur nowhere, words that occur nowhere and nothing near by meaning speak against
-    it, all the more in a large scope. A request or a statement names new things all the time and
+    it, all the more in a large searched. A request or a statement names new things all the time and
     is not judged. Who asks of themselves or names nobody gives little to
     recognise, so the floor is lower.
     """
     if not question.asks:
         return True
     gate = weights.gate
-    speakers = frozenset(word for one in scope.speakers for word in name_words(one))
-    known = (question.names & scope.known_names) | (question.names & speakers)
+    speakers = frozenset(word for one in searched.speakers for word in name_words(one))
+    known = (question.names & searched.known_names) | (question.names & speakers)
     evidence = (
-        gate["known_words"] * (scope.known / scope.sought if scope.sought else 1.0)
-        + gate["nearest"] * scope.best_cosine
+        gate["known_words"] * (searched.known / searched.sought if searched.sought else 1.0)
+        + gate["nearest"] * searched.best_cosine
         + gate["no_unknown_name"] * (not question.names - known)
         + gate["known_name"] * bool(known)
-        + gate["memories"] * math.log10(max(scope.memories, 1))
+        + gate["memories"] * math.log10(max(searched.memories, 1))
     )
     names_somebody = bool(question.names) or not speakers.isdisjoint(question.words)
     named = names_somebody and not question.first_person

@@ -1,16 +1,26 @@
-"""What was recalled, as data inside a prompt: fenced, labelled, and unable to end its fence."""
+"""What was recalled, as a model reads it: fenced, labelled, and unable to end its fence."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 from unicodedata import normalize
 
+from langchain_core.messages import SystemMessage
+
 from langmem_tiers.core import prompts
 from langmem_tiers.core.memory import Recollection, Source
-from langmem_tiers.core.prompts import RECALLED_ONE, RECALLED_ORIGIN, UNKNOWN_SPEAKER
+from langmem_tiers.core.prompts import (
+    RECALLED_HEAD,
+    RECALLED_ONE,
+    RECALLED_ORIGIN,
+    RECALLED_TAIL,
+    UNKNOWN_SPEAKER,
+)
 from langmem_tiers.core.reading import unseen
 from langmem_tiers.core.values import source_of, trust_of
+from langmem_tiers.recall.budget import stable_order
 
 _TAGS: Final = {
     tag
@@ -26,6 +36,45 @@ _LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INDENT: Final = "\n    "
 _LONGEST: Final = 80
 """Characters of a label; what is longer ends with an ellipsis."""
+
+
+def recalled_text(
+    recollections: Iterable[Recollection], lessons: Iterable[Recollection] = ()
+) -> str:
+    """Memories as one text for a prompt; nothing if there are none.
+
+    Lessons stand first, in their order, each memory once. Each says its tier, type, day and
+    speaker, and, unless it is a user's own, its source and how far it is trusted. What could end
+    the fence is written `&lt;`; all else is verbatim. Of the others, what lasts comes first (see
+    `stable_order`).
+
+    Example:
+        ```python
+        from langmem_tiers import recalled_text
+
+        prompt = recalled_text(memory.get_context("When do keys change?"))
+        ```
+    """
+    first = list(lessons)
+    taken = {(one.namespace, one.key) for one in first}
+    rest = [one for one in recollections if (one.namespace, one.key) not in taken]
+    texts = [
+        RECALLED_ONE.format_map({**fields_of(one), "content": quoted(one.content)})
+        for one in (*first, *stable_order(rest))
+    ]
+    return "\n".join([RECALLED_HEAD, *texts, RECALLED_TAIL]) if texts else ""
+
+
+def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
+    """A system message that ends with what was recalled; the given one is left as it is."""
+    if not text:
+        return system
+    if system is None:
+        return SystemMessage(text)
+    if isinstance(system.content, str):
+        return system.model_copy(update={"content": f"{system.content}\n\n{text}"})
+    block = {"type": "text", "text": text}
+    return system.model_copy(update={"content": [*system.content, block]})
 
 
 def quoted(text: str) -> str:
@@ -90,8 +139,3 @@ def _origin(one: Recollection) -> str:
     if source == Source.USER and trust >= 1:
         return ""
     return RECALLED_ORIGIN.format(source=brief(source), trust=trust)
-
-
-def shown(one: Recollection) -> str:
-    """A memory as a model reads it: what is known of it, and what it says."""
-    return RECALLED_ONE.format_map({**fields_of(one), "content": quoted(one.content)})

@@ -1,15 +1,16 @@
-"""Ranking profiles: what a memory's match and its life count for."""
+"""Ranking profiles: what a memory's match and its life count for; and ranking by them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection
 
 REFLEXION = "reflexion"
@@ -86,16 +87,11 @@ BALANCE_STEP = 0.05
 """What each memory of the same side costs the next one: our own choice of near-equal."""
 
 
-def boosted_match(memory: Recollection) -> float:
-    """The match times the memory's stored boost, at most 1."""
-    return min(memory.match * memory.boost, 1.0)
-
-
 def match_terms(weight: float, memory: Recollection) -> dict[str, float]:
     """The match, weighted, and apart from it what the stored boost adds, if it has one."""
     terms = {"match": weight * memory.match}
     if memory.boost != 1:
-        terms["boost"] = weight * (boosted_match(memory) - memory.match)
+        terms["boost"] = weight * (min(memory.match * memory.boost, 1.0) - memory.match)
     return terms
 
 
@@ -139,39 +135,36 @@ def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
     if not 0 <= recency_weight <= 1:
         raise InvalidInputError(f"recency_weight is {recency_weight}; give a number in 0…1.")
 
-    def terms(memory: Recollection, asked: Asked) -> Terms:
-        recency = 1 / (1 + DAILY_FADING * age_in_days(memory, asked))
-        return {
-            **match_terms(1 - recency_weight, memory),
-            "recency": recency_weight * recency,
-        }
-
     source = "Match and 1 / (1 + 0.1 × days), the latter 0.3 unless said otherwise: as specified."
+    terms = _beside(
+        "recency",
+        recency_weight,
+        lambda one, asked: 1 / (1 + DAILY_FADING * age_in_days(one, asked)),
+    )
     return Profile(name="time", source=source, terms=terms)
 
 
-def _match(memory: Recollection, _: Asked) -> Terms:
-    return {"match": memory.match}
+def _beside(
+    name: str, weight: float, part: Callable[[Recollection, Asked], float]
+) -> ProfileFunction:
+    """The match, and beside it one other part, in 0…1, that has this weight."""
+
+    def terms(memory: Recollection, asked: Asked) -> Terms:
+        return {**match_terms(1 - weight, memory), name: weight * part(memory, asked)}
+
+    return terms
 
 
-def _importance(memory: Recollection, _: Asked) -> Terms:
-    known = UNKNOWN_IMPORTANCE if memory.importance is None else memory.importance
-    return {
-        **match_terms(1 - IMPORTANCE_WEIGHT, memory),
-        "importance": IMPORTANCE_WEIGHT * known,
-    }
+def _recency(memory: Recollection, asked: Asked) -> float:
+    return 1 / (1 + DAILY_FADING * age_in_days(memory, asked))
 
 
-def _success(memory: Recollection, _: Asked) -> Terms:
-    tries = memory.success_count + memory.failure_count
-    return {
-        **match_terms(1 - SUCCESS_WEIGHT, memory),
-        "success": SUCCESS_WEIGHT * (memory.success_count + 1) / (tries + 2),
-    }
+def _importance(memory: Recollection, _: Asked) -> float:
+    return UNKNOWN_IMPORTANCE if memory.importance is None else memory.importance
 
 
-def _boosted_match(memory: Recollection, _: Asked) -> Terms:
-    return match_terms(1.0, memory)
+def _success(memory: Recollection, _: Asked) -> float:
+    return (memory.success_count + 1) / (memory.success_count + memory.failure_count + 2)
 
 
 def _balance(ranked: Sequence[Recollection], asked: Asked) -> list[Terms]:
@@ -203,25 +196,25 @@ PROFILES: dict[str, Profile] = {
         Profile(
             name="match",
             source="How well it answers the query and nothing else, not even a stored boost.",
-            terms=_match,
+            terms=lambda memory, _: {"match": memory.match},
         ),
         Profile(
             name="importance",
             source="0.7 match and 0.3 importance, which is 0.5 if unknown: our own choice.",
-            terms=_importance,
+            terms=_beside("importance", IMPORTANCE_WEIGHT, _importance),
         ),
         time_weighted(),
         Profile(
             name="success",
             source="0.7 match and 0.3 expected success, (successes + 1) / (tries + 2), which is "
             "the mean of the Beta posterior over a uniform prior; the shares are our own choice.",
-            terms=_success,
+            terms=_beside("success", SUCCESS_WEIGHT, _success),
         ),
         Profile(
             name="project_balanced",
             source="Match, less 0.05 for each memory above it from the same side: the asked "
             "project's own, or all others. Near-equals alternate; the step is our own choice.",
-            terms=_boosted_match,
+            terms=lambda memory, _: match_terms(1.0, memory),
             among=_balance,
         ),
     )
@@ -241,4 +234,96 @@ def profile_named(name: str) -> Profile:
     raise InvalidInputError(
         f"There is no ranking profile {name!r}. Did you mean {nearest!r}? "
         f"There are {', '.join(PROFILES)}; or give a function of your own."
+    )
+
+
+def profile_of(given: str | ProfileFunction) -> Profile:
+    """A profile by its name, a function as one, or what is one.
+
+    Raises:
+        InvalidInputError: It is none of these.
+    """
+    if isinstance(given, str):
+        return profile_named(given)
+    if isinstance(given, Profile):
+        return given
+    if callable(given):
+        name = getattr(given, "__name__", type(given).__name__)
+        return Profile(name=name, source="The caller's own.", terms=given)
+    raise InvalidTypeError(
+        f"a profile is a name or a function, not {type(given).__name__}: "
+        f"give one of {', '.join(PROFILES)}, or a function of (memory, asked)"
+    )
+
+
+def rank(
+    recollections: Sequence[Recollection],
+    profile: str | ProfileFunction,
+    asked: Asked,
+    limit: int | None = None,
+) -> list[Recollection]:
+    """Score memories and order them, best first; ties by namespace and key.
+
+    All are returned, or the first `limit`. `profile` is a name of `PROFILES`, a `Profile`, or a
+    function of a memory and of what was asked. Each memory's `score` is the sum of the terms in
+    its `explanation`; a function that returns a plain number has the one term `profile`.
+
+    Raises:
+        InvalidInputError: No profile has that name, or the function returned something else
+            than a finite number or a mapping of names to finite numbers.
+
+    Example:
+        ```python
+        from langmem_tiers.recall.profiles import rank
+
+        ranked = rank(memories, lambda memory, asked: len(memory.tags), asked)
+        ```
+    """
+    chosen = profile_of(profile)
+    ranked = _ordered(recollections, [chosen.terms(one, asked) for one in recollections], chosen)
+    if chosen.among is not None:
+        alone = [_scored(*one) for one in ranked]
+        further = zip(ranked, chosen.among(alone, asked), strict=True)
+        ranked = _ordered(alone, [{**one[1], **terms} for one, terms in further], chosen)
+    return [_scored(*one) for one in ranked[:limit]]
+
+
+_Ranked = tuple[Recollection, Mapping[str, float], float]
+"""A memory, its terms and their sum; it is copied once it is known to be returned."""
+
+
+def _scored(memory: Recollection, terms: Mapping[str, float], score: float) -> Recollection:
+    return replace(memory, score=score, explanation=terms)
+
+
+def _ordered(
+    memories: Sequence[Recollection], returned: Sequence[object], profile: Profile
+) -> list[_Ranked]:
+    found: list[_Ranked] = []
+    for memory, made in zip(memories, returned, strict=True):
+        # A dict is recognised at once, any other mapping by a look-up that takes much longer.
+        terms = made if isinstance(made, (dict, Mapping)) else {"profile": made}
+        checked = {name: _finite(name, one, memory, profile) for name, one in terms.items()}
+        found.append((memory, checked, math.fsum(checked.values())))
+    found.sort(key=lambda one: (-one[2], one[0].namespace, one[0].key))
+    return found
+
+
+_LARGEST = 1e15
+"""A term beyond it is a mistake; below it no sum of terms overflows."""
+
+
+def _finite(name: object, term: object, memory: Recollection, profile: Profile) -> float:
+    if not isinstance(name, str):
+        raise InvalidTypeError(
+            f"The ranking profile {profile.name!r} returned a term called {name!r}: name terms by "
+            "text."
+        )
+    number: Any = term
+    real = type(term) is float or (isinstance(term, Real) and not isinstance(term, bool))
+    if real and abs(number) <= _LARGEST:
+        return float(number)
+    raise InvalidInputError(
+        f"The ranking profile {profile.name!r} returned {term!r} for memory {memory.key!r}: "
+        "return a number that is neither NaN nor beyond 1e15, or a mapping of names to such."
     )

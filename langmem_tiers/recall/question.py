@@ -1,30 +1,22 @@
-"""What a question says about its answer: who, when, and which side of the talk."""
+"""What a question says about its answer: who, when, and which side of the talk.
+
+An earlier asking of it says what was asked and nothing more, and is no answer. The statement
+`recall` goes by the same rule, in the database, so that none takes an answer's place.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.memory import ROLES
 
-_MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
+_MONTHS = """january february march april may june july august september october november
+december""".split()  # noqa: SIM905 - read as prose
 _MONTH = {name: i for i, name in enumerate(_MONTHS, 1)}
 _MONTH |= {name[:3]: i for name, i in _MONTH.items() if name != "may"} | {"sept": 9}
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -221,3 +213,46 @@ def _of_year(time: Named, year: int) -> Days | None:
         return Days(first, date(year, 12, 31))
     except ValueError:
         return None
+
+
+MARKS: Final = (
+    ".,;:!?\"'`()[]{}<>*_…“”„‘’‚«»‹›¿¡"  # noqa: RUF001 - marks of other scripts
+    "\u3001\u3002\uff0c\uff1a\uff01\uff1f\u061f\u060c"
+)
+"""What makes no difference between two askings."""
+_QUESTION_MARKS: Final = "?\uff1f\u061f"
+FACTS: Final = [
+    *("content", "text", "memory_type", "tags", "project_id", "session_id", "agent_id", "speaker"),
+    *("role", "turn", "occurred_at", "valid_from", "valid_to", "importance", "entities", "source"),
+    *("trust", "emotional_valence", "platform_source", "source_task", "category"),
+]
+"""Fields that may stand beside any text: none of them can answer what the text asks."""
+_NO_MARKS: Final = str.maketrans("", "", MARKS)
+
+
+def is_question(text: str) -> bool:
+    """Whether a text asks: by a question mark of any script, or by its first word."""
+    return any(mark in text for mark in _QUESTION_MARKS) or bool(_ASKS.match(text.strip()))
+
+
+def asks_again(value: Mapping[str, Any], query: str) -> bool:
+    """Whether a value is nothing but this question, by itself or behind the name of who asked it.
+
+    What has a field beyond what is known of any memory may carry the answer, and so may notes on
+    what nobody said.
+    """
+    plain, speaker = _plain(query), value.get("speaker")
+    told = isinstance(speaker, str) and bool(speaker)
+    if not plain or not value.keys() <= ({*FACTS, "metadata"} if told else {*FACTS}):
+        return False
+    texts = (value.get(name) for name in ("content", "text"))
+    said = next((one for one in texts if isinstance(one, str) and one), "")
+    names = {"", *ROLES, str(speaker).lower() if told else ""}
+    return _plain(said) in {f"{name} {plain}".strip() for name in names} and (
+        is_question(said) or is_question(query)
+    )
+
+
+def _plain(text: str) -> str:
+    """A text without case, marks and further spaces."""
+    return " ".join(text.translate(_NO_MARKS).casefold().split())

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from langmem_tiers.core.config import EF_SEARCH, Distance, StoreOptions
+from langmem_tiers.core.config import EF_SEARCH, Distance
 from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Tier
-from langmem_tiers.core.namespaces import Scope
+from langmem_tiers.core.namespaces import Scope, check_key
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row
-from langmem_tiers.recall.askings import FACTS, MARKS, is_question
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate
 from langmem_tiers.recall.evidence import Weights, answerable, judge
-from langmem_tiers.recall.question import Question, read_question
-from langmem_tiers.recall.rank import PROFILES, Asked, ProfileFunction, rank
+from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, rank
+from langmem_tiers.recall.question import FACTS, MARKS, Question, is_question, read_question
+from langmem_tiers.recall.rerank import Reranker, Shortlist
 from langmem_tiers.store.filters import Condition, filter_params
+from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.read import embed_texts
 
 POOL = 50
@@ -60,7 +61,7 @@ class Inquiry:
     max_tokens: int | None = None
     deduplicate: bool = False
     similarity_threshold: float = 0.85
-    profile: str | ProfileFunction = "calibrated"
+    profile: Profile = PROFILES["calibrated"]
     cutoff: bool = True
     """Whether a question that nothing stored can answer gets nothing."""
     review: str | None = None
@@ -72,6 +73,12 @@ class Inquiry:
         return self.embedding is None and not self.query.strip()
 
     @property
+    def pool(self) -> int:
+        """Candidates a leg."""
+        reviewed = REVIEWED * self.limit if self.review else 0
+        return max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
+
+    @property
     def narrowed(self) -> bool:
         """Whether it asks for a part of what its scopes hold."""
         moments = (self.since, self.as_of, self.known_at)
@@ -79,28 +86,10 @@ class Inquiry:
         return bool(self.tags or self.conditions) or any(one is not None for one in asked)
 
 
-class Shortlist(NamedTuple):
-    """The best for one query, in the order of the ranking."""
-
-    query: str
-    best: Sequence[Recollection]
-
-
-class Reranker(NamedTuple):
-    """Orders the best again, by code or a model of the caller's.
-
-    Both take the shortlists of several queries at once, and return for each those that are left.
-    """
-
-    call: Callable[[Sequence[Shortlist]], Sequence[Sequence[Recollection]]]
-    acall: Callable[[Sequence[Shortlist]], Awaitable[Sequence[Sequence[Recollection]]]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
     """What every recall of a caller goes by."""
 
-    options: StoreOptions
     weights: Weights
     types: MemoryTypes
     count_tokens: Callable[[str], int]
@@ -110,60 +99,87 @@ class Reader:
     """Those that order again where an inquiry names them, after the `reranker`."""
 
 
-class Recalled(NamedTuple):
-    """What was recalled, and the rows it was read from."""
+class _Sought(NamedTuple):
+    """A question as it was read, and its vector."""
 
-    memories: list[Recollection]
-    rows: list[Candidate]
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
     ask: Inquiry
     question: Question
     vector: PackedVector | None
 
 
-def answers(
-    asks: Sequence[Inquiry], reader: Reader, moment: Moment, ann_tiers: Sequence[Tier] = ()
-) -> Flow[list[Recalled]]:
-    """Answer questions, all in one round trip; an empty one gets the newest first."""
-    unready = (ask.query for ask in asks if ask.embedding is None)
-    vectors = yield from embed_texts(unready, reader.options)
-    prepared = [
-        _Prepared(
-            ask, read_question(ask.query, moment.now), ask.embedding or vectors.get(ask.query)
-        )
+def recall(
+    asks: Sequence[Inquiry],
+    reader: Reader,
+    store: StoreFlows,
+    hidden: Callable[[Candidate], bool] | None = None,
+) -> Flow[list[list[Recollection]]]:
+    """Recall for several questions at once, all in one round trip; an empty one gets the newest.
+
+    What is returned counts as read, if it is not hidden.
+    """
+    store.begin_to_flush()
+    yield from store.refresh_state()
+    moment = store.moment()
+    vectors = yield from embed_texts(
+        [ask.query for ask in asks if ask.embedding is None], store.options
+    )
+    sought = [
+        _Sought(ask, read_question(ask.query, moment.now), ask.embedding or vectors.get(ask.query))
         for ask in asks
     ]
-    wanted = [one for one in prepared if one.ask.limit and one.ask.max_tokens != 0]
-    found: list[list[Row]] = []
-    if wanted:
-        calls = [_call(one, reader.options, moment, ann_tiers) for one in wanted]
-        settings = _settings(calls, reader)
-        found = (yield Query((*settings, *calls), commit=True))[len(settings) :]
-    by_ask = dict(zip(map(id, wanted), found, strict=True))
-    ranked = [_ranked(one, by_ask.get(id(one), []), reader, moment) for one in prepared]
-    best = yield from _ordered_again(asks, [memories for _, memories in ranked], reader)
-    return [
-        _cut(memories, rows, ask, reader)
-        for ask, memories, (rows, _) in zip(asks, best, ranked, strict=True)
+    rows = yield from _rows(sought, reader, store, moment)
+    ranked: list[tuple[list[Candidate], list[Recollection]]] = [
+        _ranked(one, some, reader, moment, store.distance)
+        for one, some in zip(sought, rows, strict=True)
     ]
+    best = yield from _ordered_again(asks, [memories for _, memories in ranked], reader)
+    answers = [_cut(memories, ask, reader) for ask, memories in zip(asks, best, strict=True)]
+    read = []
+    for answer, (found, _) in zip(answers, ranked, strict=True):
+        places = {(each.namespace, each.key) for each in answer}
+        read += [row for row in found if row.place in places and not (hidden and hidden(row))]
+    yield from store.mark(read, moment)
+    return answers
 
 
-def _settings(calls: Sequence[Call], reader: Reader) -> list[Call]:
-    """What holds for this round trip alone."""
-    settings = []
-    if reader.timeout_ms is not None:
-        settings.append(Call("limit_time", {"milliseconds": str(reader.timeout_ms)}))
-    if any(call.name.startswith("recall_ann") for call in calls):
-        settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
-    return settings
+def find(tenant: str, key: str, tiers: Sequence[Tier], store: StoreFlows) -> Flow[list[Candidate]]:
+    """Memories of a tenant by key, short_term before working before long_term."""
+    store.begin_to_flush()
+    params = {
+        "tenant": tenant,
+        "key": check_key(key),
+        "tiers": [tier.value for tier in tiers],
+        "alive_at": store.moment().alive_at,
+    }
+    (rows,) = yield Query((Call("find", params),), commit=True)
+    return read_columns(rows, store.distance)
 
 
-def _call(one: _Prepared, options: StoreOptions, moment: Moment, ann_tiers: Sequence[Tier]) -> Call:
-    ask = one.ask
-    by_hnsw = not ask.narrowed and any(tier in ann_tiers for tier in ask.scopes)
+def _rows(
+    sought: Sequence[_Sought], reader: Reader, store: StoreFlows, moment: Moment
+) -> Flow[list[list[Row]]]:
+    """What Postgres finds for each; nothing is asked for what may return nothing."""
+    rows: list[list[Row]] = [[] for _ in sought]
+    wanted = [i for i, one in enumerate(sought) if one.ask.limit and one.ask.max_tokens != 0]
+    if wanted:
+        calls = [_call(sought[i], store, moment) for i in wanted]
+        settings = []  # they hold for this round trip alone
+        if reader.timeout_ms is not None:
+            settings.append(Call("limit_time", {"milliseconds": str(reader.timeout_ms)}))
+        if not {call.name for call in calls}.isdisjoint(_BY_HNSW):
+            settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
+        found = yield Query((*settings, *calls), commit=True)
+        for place, some in zip(wanted, found[len(settings) :], strict=True):
+            rows[place] = some
+    return rows
+
+
+_BY_HNSW = ("recall_ann", "recall_ann_filtered")
+
+
+def _call(one: _Sought, store: StoreFlows, moment: Moment) -> Call:
+    ask, options = one.ask, store.options
+    by_hnsw = not set(store.ann_tiers).isdisjoint(ask.scopes) and not ask.narrowed
     name = "recall_newest" if ask.blank else "recall_ann" if by_hnsw else "recall"
     params = {
         **bounds(ask.scopes),
@@ -176,14 +192,14 @@ def _call(one: _Prepared, options: StoreOptions, moment: Moment, ann_tiers: Sequ
         "agent_id": ask.agent_id,
         "since": ask.since,
         "min_importance": ask.min_importance,
-        "pool": _pool(ask),
+        "pool": ask.pool,
         "exact_limit": options.exact_limit,
         "text": ask.query[:QUERY_CHARACTERS],
         "language": options.index.language if options.index else "simple",
         "query": one.vector,
         "roles": sorted(ROLES),
         "names": sorted(one.question.names),
-        "asks": is_question(one.question, ask.query),
+        "asks": is_question(ask.query),
         "marks": MARKS,
         "facts": FACTS,
     }
@@ -208,42 +224,31 @@ def visibility(
 
 
 def _ranked(
-    one: _Prepared, rows: Sequence[Row], reader: Reader, moment: Moment
+    one: _Sought, rows: Sequence[Row], reader: Reader, moment: Moment, distance: Distance
 ) -> tuple[list[Candidate], list[Recollection]]:
     """What was found, and the memories among it in order; none that cannot be meant."""
-    ask, distance = one.ask, _distance(reader.options)
+    ask = one.ask
     if ask.blank:
         newest = read_columns(rows, distance)
         return newest, [recollection(row, 0.0, {}) for row in newest]
-    found, scope = read_rows(rows, distance)
-    if ask.cutoff and not answerable(one.question, scope, reader.weights):
+    found, searched = read_rows(rows, distance)
+    if ask.cutoff and not answerable(one.question, searched, reader.weights):
         return [], []
-    judged = judge(found, one.question, scope, reader.weights)
-    pairs = sorted(zip(found, judged, strict=True), key=lambda pair: -pair[1].match)
+    weighed = judge(found, one.question, searched, reader.weights)
+    pairs = sorted(zip(found, weighed, strict=True), key=lambda pair: -pair[1].match)
+    scored_by = {kind.name: kind for kind in reader.types if kind.score is not None}
+    # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
+    ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
+    reorders = scored_by or ask.profile is not PROFILES["match"]
     memories = [
-        _typed(recollection(row, each.match, each.shares(reader.weights)), ask.query, reader.types)
-        for row, each in pairs[: _to_rank(ask, reader)]
+        recollection(row, each.match, each.shares(reader.weights))
+        for row, each in pairs[: ask.pool if reorders else ranks]
     ]
+    for place, memory in enumerate(memories if scored_by else ()):
+        if (kind := scored_by.get(memory.memory_type)) is not None:
+            memories[place] = replace(memory, match=kind.match(memory, ask.query))
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
-    return found, rank(memories, ask.profile, asked, _ranks(ask, reader))
-
-
-def _to_rank(ask: Inquiry, reader: Reader) -> int:
-    """How many of the best matches to rank: no more than asked for, where nothing reorders."""
-    types_score = any(kind.score is not None for kind in reader.types)
-    as_matched = ask.profile in ("match", PROFILES["match"])
-    return _pool(ask) if types_score or not as_matched else _ranks(ask, reader)
-
-
-def _ranks(ask: Inquiry, reader: Reader) -> int:
-    """How many ranks matter: no more than asked for, where none is left out afterwards."""
-    return _pool(ask) if ask.deduplicate or reader.reranker or ask.review else ask.limit
-
-
-def _pool(ask: Inquiry) -> int:
-    """Candidates a leg."""
-    reviewed = REVIEWED * ask.limit if ask.review else 0
-    return max(SMALL_POOL, min(POOL, 3 * ask.limit), ask.limit, reviewed)
+    return found, rank(memories, ask.profile, asked, ranks)
 
 
 def _ordered_again(
@@ -251,62 +256,36 @@ def _ordered_again(
 ) -> Flow[list[list[Recollection]]]:
     """Let the re-ranker order the best of each again, then the review that it names."""
     if reader.reranker is not None:
-        ranked = yield from _reordered(reader.reranker, asks, ranked, [POOL] * len(asks))
+        ranked = yield from reader.reranker.order(
+            [Shortlist(ask.query, best[:POOL]) for ask, best in zip(asks, ranked, strict=True)]
+        )
     for name in sorted({ask.review for ask in asks if ask.review}):
-        most = [REVIEWED * ask.limit if ask.review == name else 0 for ask in asks]
-        ranked = yield from _reordered(reader.reviews[name], asks, ranked, most)
+        places = [i for i, ask in enumerate(asks) if ask.review == name]
+        shortlists = [
+            Shortlist(asks[i].query, ranked[i][: REVIEWED * asks[i].limit]) for i in places
+        ]
+        ordered = yield from reader.reviews[name].order(shortlists)
+        for place, best in zip(places, ordered, strict=True):
+            ranked[place] = best
     return ranked
 
 
-def _reordered(
-    reranker: Reranker,
-    asks: Sequence[Inquiry],
-    ranked: list[list[Recollection]],
-    most: Sequence[int],
-) -> Flow[list[list[Recollection]]]:
-    """Let so many of the best of each be ordered again, all at once; what is dropped is dropped."""
-    shortlists = {
-        place: Shortlist(ask.query, ranked[place][: most[place]])
-        for place, ask in enumerate(asks)
-        if most[place] and ask.query.strip() and ranked[place]
-    }
-    if not shortlists:
-        return ranked
-    best = list(shortlists.values())
-    chosen = yield Ask(lambda: reranker.call(best), lambda: reranker.acall(best))
-    again = dict(zip(shortlists, chosen, strict=True))
-    return [list(again.get(place, one)) for place, one in enumerate(ranked)]
-
-
-def _typed(memory: Recollection, query: str, types: MemoryTypes) -> Recollection:
-    """Let a type that scores for itself set the match."""
-    if memory.memory_type not in types:
-        return memory
-    kind = types.get(memory.memory_type)
-    return memory if kind.score is None else replace(memory, match=kind.match(memory, query))
-
-
-def _cut(
-    ranked: Sequence[Recollection], found: Sequence[Candidate], ask: Inquiry, reader: Reader
-) -> Recalled:
+def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[Recollection]:
     """Cut to what was asked for: no repeats, not too many, within the budget."""
     if ask.deduplicate:
         ranked = deduplicate(ranked, ask.similarity_threshold)
     kept = list(ranked[: ask.limit])
     if ask.max_tokens is not None:
-        kept = _affordable(kept, ask, reader)
-    memories = [replace(each, token_count=reader.count_tokens(each.content)) for each in kept]
-    places = {(each.namespace, each.key) for each in memories}
-    keys = {each.key for each in memories}
-    rows = [row for row in found if row.key in keys and row.place in places]
-    return Recalled(memories, rows)
+        kept = _affordable(kept, ask, ask.max_tokens, reader)
+    return [replace(each, token_count=reader.count_tokens(each.content)) for each in kept]
 
 
-def _affordable(kept: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[Recollection]:
+def _affordable(
+    kept: Sequence[Recollection], ask: Inquiry, budget: int, reader: Reader
+) -> list[Recollection]:
     """What fits into the budget: the most useful by score, else as much as fits in this order."""
-    budget = ask.max_tokens or 0
     if not (ask.blank or reader.reranker or ask.review):
-        return list(choose(kept, budget, reader.count_tokens, query=ask.query).chosen)
+        return choose(kept, budget, reader.count_tokens, query=ask.query).chosen
     chosen = []
     for one in kept:
         cost = reader.count_tokens(one.content)
@@ -314,8 +293,3 @@ def _affordable(kept: Sequence[Recollection], ask: Inquiry, reader: Reader) -> l
             budget -= cost
             chosen.append(one)
     return chosen
-
-
-def _distance(options: StoreOptions) -> Distance:
-    vector = options.index.vector if options.index else None
-    return vector.distance if vector else Distance.COSINE

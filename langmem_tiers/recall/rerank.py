@@ -1,18 +1,47 @@
-"""LangChain document compressors as re-rankers of recalled memories."""
+"""Who orders what was recalled again: code or a model of the caller's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from numbers import Real
+from typing import NamedTuple
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.recall import Reranker, Shortlist
+from langmem_tiers.postgres.flow import Ask, Flow
 
 _PLACE = "langmem_tiers_place"
+
+
+class Shortlist(NamedTuple):
+    """The best for one query, in the order of the ranking."""
+
+    query: str
+    best: Sequence[Recollection]
+
+
+class Reranker(NamedTuple):
+    """Orders the best again, by code or a model of the caller's.
+
+    Both take the shortlists of several queries at once, and return for each those that are left.
+    """
+
+    call: Callable[[Sequence[Shortlist]], Sequence[Sequence[Recollection]]]
+    acall: Callable[[Sequence[Shortlist]], Awaitable[Sequence[Sequence[Recollection]]]]
+
+    def order(self, shortlists: Sequence[Shortlist]) -> Flow[list[list[Recollection]]]:
+        """The memories of each, ordered again; one without a query or a memory stays as it is."""
+        asked = {i: one for i, one in enumerate(shortlists) if one.query.strip() and one.best}
+        ordered = [list(one.best) for one in shortlists]
+        if asked:
+            best = list(asked.values())
+            chosen = yield Ask(lambda: self.call(best), lambda: self.acall(best))
+            for place, memories in zip(asked, chosen, strict=True):
+                ordered[place] = list(memories)
+        return ordered
 
 
 def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:

@@ -84,6 +84,14 @@ class _Origin(NamedTuple):
     held: bool
 
 
+class Check(NamedTuple):
+    """What is looked at once the keys are locked, before anything is written."""
+
+    looks: Callable[[Moment], Call]
+    judges: Callable[[Sequence[Sequence[Any]]], None]
+    """Raises, of the rows, what is wrong: then nothing is written."""
+
+
 def needs_admission(writes: Sequence[Write]) -> bool:
     """Whether anything is to be looked at once the keys are locked, or said of what was put."""
     return any(
@@ -96,15 +104,25 @@ def needs_admission(writes: Sequence[Write]) -> bool:
     )
 
 
-def write(writes: Sequence[Write], store: StoreFlows) -> Flow[Applied]:
-    """Put and delete what was checked already, all or nothing; what was written in the end."""
+def write(
+    writes: Sequence[Write],
+    store: StoreFlows,
+    *,
+    tier: Tier | None = None,
+    check: Check | None = None,
+) -> Flow[Applied]:
+    """Put and delete what was checked already, all or nothing; what was written in the end.
+
+    Raises:
+        TierConflictError, InvalidInputError: see `apply`.
+    """
     last = last_writes(writes)
     if not last:
         return Applied()
     yield from store.refresh_state()
     writing = Writing(last, (yield from embed(last, store.options)), store.moment())
-    if needs_admission(last):
-        return (yield from apply(writing, options=store.options))
+    if check is not None or needs_admission(last):
+        return (yield from apply(writing, options=store.options, tier=tier, check=check))
     yield store.together(writing)
     return Applied(last)
 
@@ -140,13 +158,14 @@ def apply(
     options: StoreOptions,
     tier: Tier | None = None,
     locked: bool = False,
+    check: Check | None = None,
     further: Callable[[Applied], Sequence[Call]] = lambda _: (),
 ) -> Flow[Applied]:
     """Admit writes and carry them out, all or none; `locked` if their keys are already.
 
-    The calls that are to be made `further` of what was written follow in the same transaction. What
-    is quarantined and would replace a memory that is trusted more is left out: the answer says what
-    was written and what was refused.
+    What there is to `check` is looked at once they are, and the calls that are to be made `further`
+    of what was written follow in the same transaction. What is quarantined and would replace a
+    memory that is trusted more is left out: the answer says what was written and what was refused.
 
     Raises:
         TierConflictError: if `tier` is given and a key lives in another one.
@@ -155,6 +174,10 @@ def apply(
     """
     writes = writing.writes
     lock = () if locked else (lock_writes(writes, options),)
+    if check is not None:
+        *_, rows = yield Query((*lock, check.looks(writing.moment)))
+        check.judges(rows)
+        lock = ()
     applied = Applied(writes)
     if needs_admission(writes):
         applied = yield from admitted(writes, lock, writing.moment)
@@ -188,7 +211,7 @@ def carry_out_admitted(
         after=(
             *quarantine_calls(puts, now),
             *awaiting_calls(puts),
-            *_derive_calls(puts, now),
+            *derive_calls(puts, now),
             *further,
         ),
     )
@@ -323,12 +346,14 @@ def awaiting_calls(puts: Sequence[Write]) -> list[Call]:
     ]
 
 
-def _derive_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
+def derive_calls(
+    puts: Sequence[Write], now: datetime, event_of: Callable[[Write], str] = lambda _: str(uuid4())
+) -> Iterator[Call]:
     """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
     derived = [one for one in puts if one.sources]
     for tenant in sorted({one.place.tenant for one in derived}):
         mine = [one for one in derived if one.place.tenant == tenant]
-        events = {(one.place, one.key): str(uuid4()) for one in mine}
+        events = {(one.place, one.key): event_of(one) for one in mine}
         pairs = [(one, place, key) for one in mine for place, key in one.sources]
         params = {
             **keys_of([one for one, _, _ in pairs]),

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 
 from langmem_tiers.core.memory import Recollection, ReviewResult
-from langmem_tiers.recall.recall import Reranker, Shortlist
+from langmem_tiers.recall.rerank import Reranker, Shortlist
 from langmem_tiers.remember.review import Panel, Reviewers, backed, most_relevant
 
 

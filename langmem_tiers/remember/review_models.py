@@ -12,8 +12,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.core.daemons import Daemons
-from langmem_tiers.core.deadlines import adone_by, done_by
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import ReviewResult
 from langmem_tiers.core.prompts import (
@@ -26,6 +24,7 @@ from langmem_tiers.core.prompts import (
     REVIEW_STORAGE,
 )
 from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.core.threads import Daemons, adone_by, done_by
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.review import (

@@ -21,12 +21,13 @@ from langmem_tiers.core.config import (
     parse_index,
 )
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.memory import RelationSize, Tier, TierStats
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.stats import RelationSize, TierStats
 from langmem_tiers.postgres.embedded import EmbeddedPostgres
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.postgres.pool import Target
 from langmem_tiers.postgres.runner import Runner
+from langmem_tiers.postgres.target import Host, Target
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.ops import to_tier
 from langmem_tiers.store.sweeper import Sweepers, SweepingStore
@@ -116,7 +117,7 @@ class TieredStore(SweepingStore, BaseStore):
         embeddings = None if embed is None else ensure_embeddings(embed)
         target = Target.of(self.options, conn_string, embeddings, pool_config or {})
         target.check()
-        self._runner = Runner(target, server, self._flows.set_up)
+        self._runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
         self._flows.aside = self._runner.briefly
         self._sweepers = Sweepers(
             check=self._check_set_up,

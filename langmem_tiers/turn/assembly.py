@@ -1,25 +1,29 @@
-"""The verb by which a turn's context is assembled: sources are asked, and what fits is shown."""
+"""How a turn's context is assembled: each source is asked in turn, and what fits is shown."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from langmem_tiers.core.errors import InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.threads import answer_awaited
 from langmem_tiers.core.values import storable
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.remember.gate import keepable
-from langmem_tiers.turn.asking import filled
 from langmem_tiers.turn.calls import both_ends
 from langmem_tiers.turn.fitting import Assembled, assemble
+from langmem_tiers.turn.layout import Fragment, Section, Stage
 from langmem_tiers.turn.record import LONGEST_TASK
-from langmem_tiers.turn.spending import checked_tokens
+from langmem_tiers.turn.sources import answer_of, items_of
+from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
 
 _UNLIMITED = 10**9
+_ANSWERED = "what its source answered"
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +54,7 @@ def assemble_context(
         InvalidInputError: for a filter that no recall takes, or no room for a persona's rules.
     """
     going_on(turn)
-    wanted = checked_tokens(budget)
+    wanted = _checked_tokens(budget)
     if not isinstance(prompt, str):
         raise InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
     utf8_bytes(prompt, "prompt")
@@ -74,12 +78,15 @@ def assemble_context(
 def _assembled(
     turn: Turn, prompt: str, wanted: int | None, told: Mapping[str, Any]
 ) -> Flow[Assembled]:
-    sections = yield from filled(turn.layout, turn.sources, prompt, told, turn.memory)
+    """Ask, fit, and keep in the record what is shown."""
+    sections: dict[str, Section] = {}
+    for stage in turn.layout.stages:
+        sections[stage.source] = yield from _asked(turn, stage, prompt, told, dict(sections))
     gate = turn.memory.gate
     with changing(turn) as record:  # another call may have spent or ended it meanwhile
         room = _room(turn, wanted)
         found = assemble(
-            sections,
+            [(stage, sections[stage.source]) for stage in turn.layout.stages],
             layout=turn.layout,
             budget=room,
             count_tokens=turn.count_tokens,
@@ -97,10 +104,70 @@ def _assembled(
     return found
 
 
+def _asked(
+    turn: Turn,
+    stage: Stage,
+    prompt: str,
+    told: Mapping[str, Any],
+    sections: Mapping[str, Section],
+) -> Flow[Section]:
+    """What the source of a stage answers, told what the earlier ones did.
+
+    A source has `remember(prompt, metadata)`, whose answer may be awaited, and may have an
+    `aremember`; or it has a `flow`, which is given the turn's memory as well. It answers a text, a
+    `Section`, or None for nothing. What it raises goes on, with a note that names it.
+    """
+    source = turn.sources[stage.source]
+    about = {**told, "options": stage.options, "title": stage.title, "sections": sections}
+    try:
+        if callable(getattr(source, "flow", None)):
+            answer = yield from source.flow(prompt, about, turn.memory)
+        else:
+            verb = getattr(source, "remember", None)
+            averb = getattr(source, "aremember", None) or verb
+            answer = yield Ask(
+                partial(answer_of, verb or averb, prompt, about),
+                partial(answer_awaited, averb, prompt, about),
+            )
+        return _section_of(answer, stage)
+    except Exception as error:  # a user's source can raise anything; it goes on with a note
+        error.add_note(f"raised by the source {stage.source!r} of the turn")
+        raise
+
+
+def _section_of(answer: Any, stage: Stage) -> Section:
+    """An answer as a section; text is data, and a heading of its own goes."""
+    if answer is None:
+        return Section()
+    if isinstance(answer, Section):
+        return answer
+    if isinstance(answer, str):
+        text = storable(answer).strip().removeprefix(stage.title).strip()
+        told = Fragment(text=text, source=stage.source, rationale=_ANSWERED)
+        return Section((told,) if text else ())
+    if isinstance(answer, Mapping) and "items" in answer:
+        return Section(tuple(items_of(answer, stage.source, _ANSWERED)))
+    raise InvalidTypeError(
+        f"the source {stage.source!r} answers a text, a Section or None, not "
+        f"{type(answer).__name__}"
+    )
+
+
 def _room(turn: Turn, wanted: int | None) -> int:
     """The tokens that a context may have: as many as are wanted, and as are left."""
     left = turn.get_budget_status().tokens_left
     return min(one for one in (wanted, left, _UNLIMITED) if one is not None)
+
+
+def _checked_tokens(budget: object) -> int | None:
+    """The tokens that a context may have; None is no limit."""
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int)):
+        hint = "; a Budget is the turn's: MemoryOrchestrator(…, budget=Budget(…))"
+        told = hint if isinstance(budget, Budget) else ""
+        raise InvalidTypeError(f"budget is a whole number of tokens, not {short(budget)}{told}")
+    if budget is not None and budget < 0:
+        raise InvalidInputError(f"budget is {budget}: use 0 or more tokens")
+    return budget
 
 
 def _checked_list(given: Sequence[Any] | None, what: str) -> Sequence[Any] | None:

@@ -17,7 +17,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, failure_fields
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall
-from langmem_tiers.recall.words import words
+from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.new import NewMemory, checked_text, share
 
 TOOL_CALL: Final = "tool-call"
@@ -26,6 +26,8 @@ LONGEST_RESULT: Final = 4_000
 """Characters of a result, of an error and of the arguments that are kept: our own choice."""
 DEEPEST: Final = 50
 """Levels of a parameter that are kept as JSON: our own choice."""
+_TOLD: Final = ("tool", "parameters", "result", "error", "seconds", "relevance")
+"""What the memory of a call says of it."""
 _NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 """A NUL as JSON writes it, and the backslashes before it that are none of it."""
 
@@ -55,14 +57,7 @@ class Invocation:
         came = f"Failed with: {self.error}" if self.error is not None else f"Result: {self.result}"
         took = "" if self.seconds is None else f"\nTook: {self.seconds:.3f} s"
         failure = signature(self.error, tool=self.tool) if self.error is not None else None
-        told = {
-            "tool": self.tool,
-            "parameters": dict(self.parameters),
-            "result": self.result,
-            "error": self.error,
-            "seconds": self.seconds,
-            "relevance": self.relevance,
-        }
+        told = {name: getattr(self, name) for name in _TOLD}
         return NewMemory(
             content=f"Called {self.approach}\n{came}{took}",
             memory_type="episodic",
@@ -114,7 +109,8 @@ def called(
     _check_seconds(duration)
     if call_id is not None and not isinstance(call_id, str):
         raise InvalidTypeError(f"call_id is a string or None, not {short(call_id)}")
-    tool, written = _named(tool_name), _written_each(parameters or {})
+    tool = _named(tool_name)
+    written = {storable(_text(name)): _written(one) for name, one in (parameters or {}).items()}
     came = _said(result) if error is None else _failed(error)
     one = Invocation(
         tool=tool.encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore"),
@@ -139,14 +135,8 @@ def _check_seconds(given: object) -> None:
 
 def _named(tool_name: object) -> str:
     """A tool's name: a model calls any name."""
-    return checked_text(
-        storable(tool_name) if isinstance(tool_name, str) else tool_name, "tool_name"
-    )
-
-
-def _written_each(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Parameters, each as JSON that Postgres can hold."""
-    return {storable(_text(name)): _written(one) for name, one in parameters.items()}
+    named = storable(tool_name) if isinstance(tool_name, str) else tool_name
+    return checked_text(named, "tool_name")
 
 
 def _json(written: Mapping[str, str]) -> dict[str, Any]:

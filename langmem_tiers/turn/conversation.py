@@ -10,16 +10,18 @@ from typing import Any, ClassVar, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.explain import shortened
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.state.flows import Whose, look
-from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.layout import EPISODES
+from langmem_tiers.state.state import Message
+from langmem_tiers.turn.layout import EPISODES, Fragment, Section
 
+_LIMIT: Final = 20
+"""Messages that are shown unless a stage says otherwise."""
 _EXCHANGE: Final = 2
 """Messages that get room before the summary of the rest."""
 _SUMMED_UP: Final = 12
@@ -49,41 +51,28 @@ class Conversation:
         if said and said[-1].fields["speaker"] in ("user", "human") and said[-1].text == prompt:
             said.pop()
         said = [one for one in said if _recent(one, metadata["now"], options.get("minutes"))]
-        limit = options.get("limit", 20)
-        older, last = said[: max(0, len(said) - limit)], said[max(0, len(said) - limit) :]
-        ranked = [_ranked(one, len(last) - place) for place, one in enumerate(last)]
-        summary = [_summary(older)] if older and options.get("summary", True) else []
-        return Section(tuple(replace(one, seen=seen) for one in (*summary, *ranked)))
+        begin = max(0, len(said) - options.get("limit", _LIMIT))
+        older = said[:begin] if options.get("summary", True) else []
+        ages = zip(range(len(said) - begin, 0, -1), said[begin:], strict=True)
+        # the newest get room first; the summary comes after the last exchange
+        last = [replace(one, rank=age if age <= _EXCHANGE else age + 1.0) for age, one in ages]
+        summary = [_summary(older)] if older else []
+        return Section(tuple(replace(one, seen=seen) for one in (*summary, *last)))
 
 
 def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
     """What the last hour's messages say was said; without any, what the session's memories say."""
     if memory.context.session_id is None:
         return []
-    limit = metadata["options"].get("limit", 20)
+    limit = metadata["options"].get("limit", _LIMIT)
     known = yield from unit(look(Whose.of(memory.context), metadata["now"], limit=limit))
-    if not known.messages:
-        return (yield from _stored(metadata, memory))
-    told = [
-        {"role": one.role, "content": one.content, "timestamp": one.at} for one in known.messages
-    ]
-    return list(_said(told))
-
-
-def _stored(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
-    """What the session's memories say was said, oldest first."""
-    session = memory.context.session_id
-    ask = memory.asking.ask(
-        "",
-        memory.context,
-        memory_types=EPISODES,
-        limit=metadata["options"].get("limit", 20),
-        filter={"session_id": session, "speaker": {"$gt": ""}},
-    )
-    (found,) = yield from unit(
-        memory.flows.recall([ask], lambda _: True)
-    )  # said in any case: no accesses
-    return [_turn(one) for one in sorted(found, key=_when)]
+    if known.messages:
+        return list(_said(known.messages))
+    spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}
+    ask = memory.asking.ask("", memory.context, memory_types=EPISODES, limit=limit, filter=spoken)
+    # said in any case: no accesses
+    (found,) = yield from unit(memory.flows.recall([ask], lambda _: True))
+    return [_told(one) for one in sorted(found, key=_when)]
 
 
 def _when(one: Recollection) -> tuple[datetime, int, str]:
@@ -91,7 +80,7 @@ def _when(one: Recollection) -> tuple[datetime, int, str]:
     return one.occurred_at or one.created_at, turn if isinstance(turn, int) else 0, one.key
 
 
-def _turn(one: Recollection) -> Fragment:
+def _told(one: Recollection) -> Fragment:
     told = fields_of(one)
     return Fragment(
         text=one.content,
@@ -109,12 +98,6 @@ def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
         role, text, when = _message(one)
         if role is None or not text.strip():
             continue
-        fields = {
-            "speaker": brief(role),
-            "role": brief(role).upper(),
-            "when": labelled(when),
-            "stamp": f"[{labelled(when)}] " if when else "",
-        }
         key = getattr(one, "id", None)
         yield Fragment(
             text=storable(text),
@@ -122,28 +105,32 @@ def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
             version=when,
             rationale="said in this conversation",
             key=None if key is None else str(key),
-            fields=fields,
+            fields={
+                "speaker": brief(role),
+                "role": brief(role).upper(),
+                "when": labelled(when),
+                "stamp": f"[{labelled(when)}] " if when else "",
+            },
         )
 
 
 def _message(one: Any) -> tuple[str | None, str, str]:
     """Who said what, and when, if that is known."""
-    if isinstance(one, str):
-        return "user", one, ""
-    if isinstance(one, BaseMessage):
-        roles: tuple[tuple[type[BaseMessage], str | None], ...] = (
-            (SystemMessage, None),
-            (ToolMessage, None),
-            (HumanMessage, "user"),
-            (AIMessage, "assistant"),
-        )
-        role = next((name for kind, name in roles if isinstance(one, kind)), str(one.type))
-        when = one.additional_kwargs.get("timestamp", "")
-        return role, str(one.text), str(when)
-    if isinstance(one, Mapping) and isinstance(one.get("content"), str):
-        when = one.get("timestamp", "")
-        told = when.isoformat() if isinstance(when, datetime) else str(when)
-        return str(one.get("role", "user")), one["content"], told
+    match one:
+        case str():
+            return "user", one, ""
+        case Message():
+            return one.role, one.content, one.at.isoformat()
+        case SystemMessage() | ToolMessage():
+            return None, "", ""
+        case BaseMessage():
+            kinds = ((HumanMessage, "user"), (AIMessage, "assistant"))
+            role = next((name for kind, name in kinds if isinstance(one, kind)), str(one.type))
+            return role, str(one.text), str(one.additional_kwargs.get("timestamp", ""))
+        case {"content": str(content)}:
+            when = one.get("timestamp", "")
+            told = when.isoformat() if isinstance(when, datetime) else str(when)
+            return str(one.get("role", "user")), content, told
     raise InvalidTypeError(
         f"a message is LangChain's, or a mapping with role and content, not {type(one).__name__}"
     )
@@ -159,11 +146,6 @@ def _recent(one: Fragment, now: datetime, minutes: float | None) -> bool:
     except ValueError:
         return True
     return said.tzinfo is None or said > now - timedelta(minutes=minutes)
-
-
-def _ranked(one: Fragment, age: int) -> Fragment:
-    """A message with its rank: the newest first; the summary comes after the last exchange."""
-    return replace(one, rank=age if age <= _EXCHANGE else age + 1.0)
 
 
 def _summary(older: Sequence[Fragment]) -> Fragment:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.memory import MemoryContext, StoreResult, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn import traces
 from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
 from langmem_tiers.learn.stored import stored_values
-from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.reviews import begin_reviews
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, anew
-from langmem_tiers.remember.admission import Applied, admitted, carry_out_admitted, needs_admission
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew
+from langmem_tiers.remember.admission import Applied, apply, derive_calls
 from langmem_tiers.remember.admit import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, read, reading_goals
@@ -33,24 +34,17 @@ from langmem_tiers.store.write import (
     lock_call,
     lock_writes,
 )
-from langmem_tiers.turn.items import beginning
+from langmem_tiers.turn.keeping import beginning
+from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.record import TurnRecord
-from langmem_tiers.turn.report import (
-    CommitReport,
-    committed,
-    exported,
-    pending_in,
-    report_of,
-    written_in,
-)
-from langmem_tiers.turn.spending import BudgetStatus
 from langmem_tiers.turn.trace import (
+    CommitReport,
     Ending,
     TurnEvent,
     TurnTrace,
+    bounds,
     ended_call,
     event_names,
-    failure_name,
     is_of,
     lock_name,
     record_call,
@@ -64,35 +58,25 @@ _TRACES = "\0traces"
 _Vectors = dict[str, PackedVector | None]
 
 
-class _Settling(NamedTuple):
-    """A turn that is to be settled, and how."""
-
-    record: TurnRecord
-    context: MemoryContext
-    store: StoreFlows
-    memory: MemoryFlows
-    budget: BudgetStatus
-    success: bool | None = None
-    """Whether the turn went well; if not known, it went as its last tool call did."""
-    min_support: int | None = None
-    """Runs that a skill has to be seen in; None to look for none."""
-
-    @classmethod
-    def of(cls, turn: Turn, record: TurnRecord, **how: Any) -> _Settling:
-        """A turn as it is now."""
-        memory, spent = turn.memory, turn.get_budget_status()
-        return cls(record, turn.context, memory.tiered_store.flows, memory.flows, spent, **how)
-
-
-class _Learned(NamedTuple):
+class _Wanted(NamedTuple):
     """What a turn wants written, and the traces that its skills were found in."""
 
     memories: list[NewMemory]
     skills: list[str]
-    lessons: list[tuple[str, str]]
+    lessons: dict[str, str]
     """The key of each lesson, and of the call that it comes from."""
     seen: list[Trace] | None
     """None if no skills were looked for."""
+    goals: Mapping[str, Goal] = MappingProxyType({})
+    """What it brought nearer, as that will be."""
+
+
+class _Ended(NamedTuple):
+    """What the `committed` event of a turn keeps, the memories that it wrote, and its trace."""
+
+    detail: Mapping[str, Any]
+    exports: Sequence[Mapping[str, Any]]
+    trace: TurnTrace
 
 
 def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
@@ -117,16 +101,31 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
         return turn.report
     if success is not None and not isinstance(success, bool):
         raise InvalidTypeError(f"success is True, False or None, not {short(success)}")
-    record, vectors = going_on(turn), dict[str, PackedVector | None]()
-    support = MIN_SUPPORT if turn.settings.enable_skill_extraction else None
-    settling = _Settling.of(turn, record, success=success, min_support=support)
-    with changing(turn):  # what came later would be written nowhere
+    budget, vectors = turn.get_budget_status(), _Vectors()
+    with changing(turn) as record:  # what came later would be written nowhere
         record.closed = "committing"
     try:
-        report = yield from anew(lambda: _commit(settling, vectors))
+        ended = yield from anew(lambda: _commit(turn, record, vectors, success=success))
     except BaseException:
         record.closed = None
         raise
+    detail, exports, trace = ended
+    report = CommitReport(
+        turn=record.turn,
+        stored=tuple(map(_result, detail["stored"])),
+        refused=tuple(
+            StoreResult(stored=False, key=key, reason=why)
+            for key, why in detail.get("refused", {}).items()
+        ),
+        episodic=tuple(one for one in exports if _happened(one)),
+        semantic=tuple(one for one in exports if not _happened(one)),
+        goals=tuple(detail["goals"]),
+        lessons=tuple(detail["lessons"]),
+        skills=tuple(detail["skills"]),
+        summary=dict(detail["summary"]),
+        budget=budget,
+        trace=trace,
+    )
     turn.report, record.closed = report, "committed"
     begin_reviews(turn.memory, [str(one.key) for one in report.stored])
     return report
@@ -141,60 +140,79 @@ def leave(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | 
     if record is None or record.closed is not None:
         return None
     record.closed = "abandoned"
-    settling, now = _Settling.of(turn, record), turn.now
     why = f"left by {type(error).__name__}" if isinstance(error, BaseException) else error
-    detail = pending_in(record)
-    left = _ending(settling, "abandoned", now, why or "left without a commit", detail)
-    return _record(settling, [*record.events, left])
+    left = _ending(turn, record, "abandoned", why or "left without a commit", _pending(record))
+    return _record(turn, record, [*record.events, left])
 
 
 def fail(turn: Turn, error: BaseException) -> Flow[None]:
     """Leave the trace of a turn that failed so far; it may go on, as a run does that is resumed."""
-    record, now = going_on(turn), turn.now
-    settling, why = _Settling.of(turn, record), f"failed by {type(error).__name__}"
-    failed = _ending(settling, "failed", now, why, pending_in(record))
+    record = going_on(turn)
+    why = f"failed by {type(error).__name__}"
+    failed = _ending(turn, record, "failed", why, _pending(record))
     names = event_names(record.turn, record.events)
-    names.append(failure_name(record.turn, record.events, now))
-    return _record(settling, [*record.events, failed], names)
+    # it lies between the events so far and the next
+    last = f"{bounds(record.turn)[0]}{max(0, len(names) - 1):06}-{failed.at.isoformat()}"
+    return _record(turn, record, [*record.events, failed], [*names, last])
 
 
-def _commit(settling: _Settling, vectors: _Vectors) -> Flow[CommitReport]:
-    store, context, record = settling.store, settling.context, settling.record
+def _commit(
+    turn: Turn, record: TurnRecord, vectors: _Vectors, *, success: bool | None
+) -> Flow[_Ended]:
+    """Find what the turn wants written, lock all that it goes by, and write it."""
+    memory, context = turn.memory, turn.context
+    store = memory.tiered_store.flows
     yield from store.refresh_state()
     (rows,) = yield Query((ended_call(context, record.turn),), commit=True)
     if rows:
-        return (yield from _as_before(settling, rows[0]))
-    learned = yield from _learned(settling)
-    memories = yield from settling.memory.writes(learned.memories, context)
-    pending = [_in_its_room(settling, *one) for one in zip(record.pending, memories, strict=False)]
+        return (yield from _as_before(turn, record, *rows[0]))
+    wanted = yield from _wanted(turn, record, success=success)
+    puts = yield from memory.flows.writes(wanted.memories, context)
+    told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
+    for place, one in enumerate(record.pending):  # what the gate let pass is bounded by its place
+        rooms = memory.gate.rooms(one.memory_type or "episodic", puts[place].tier)
+        puts[place] = replace(puts[place], rooms=rooms, spares=told)
+    kept = without_held_twins(puts)
+    twins = {(one.place, one.key): SAME_KEY for one in puts if one.held and one not in kept}
     evictions = yield from _evictions(record.evicted, context, store)
-    wanted = [*pending, *memories[len(pending) :]]
-    open_writes = without_held_twins(wanted)
-    twins = [one for one in wanted if one.held and one not in open_writes]
-    writes = last_writes([*evictions, *open_writes])
-    yield from _embed(writes, vectors, store)
-    goals = yield from _held(settling, writes, learned)
-    moment, applied = store.moment(), Applied(writes)
-    if needs_admission(writes):
-        applied = yield from admitted(writes, (), moment)
-    refused = {**{(one.place, one.key): SAME_KEY for one in twins}, **applied.refused}
-    applied, writing = replace(applied, refused=refused), Writing(applied.writes, vectors, moment)
-    return (yield from _written(settling, writing, applied, learned, goals))
+    writes = last_writes([*evictions, *kept])
+    # a commit that begins anew has most of the vectors
+    fresh = [one for one in writes if any(text not in vectors for _, text in one.texts)]
+    vectors |= yield from embed(fresh, store.options)
+    wanted = yield from _locked(turn, record, writes, wanted)
+    moment = store.moment()
+    ended: list[_Ended] = []
+
+    def further(applied: Applied) -> list[Call]:
+        told = replace(applied, refused={**twins, **applied.refused})
+        ended.append(_told(turn, record, told, wanted, moment.now))
+        lessons = [_from_its_call(one, applied, wanted) for one in applied.writes]
+        derived = derive_calls(lessons, moment.now, lambda one: record.key("lesson", one.key))
+        states = [put_goal(Whose.of(context), one, moment.now) for one in wanted.goals.values()]
+        trace = record_call(context, record.turn, ended[0].trace.events)
+        return [*derived, *states, trace]
+
+    writing = Writing(writes, vectors, moment)
+    yield from apply(writing, options=store.options, locked=True, further=further)
+    return ended[0]
 
 
-def _in_its_room(settling: _Settling, one: NewMemory, write: Write) -> Write:
-    """What the gate let pass, with what bounds the place that it goes to."""
-    gate = settling.memory.gate
-    root = settling.context.root
-    told = [(Place(root, each["namespace"]), each["key"]) for each in settling.record.echoes]
-    rooms = gate.rooms(one.memory_type or "episodic", write.tier)
-    return replace(write, rooms=rooms, spares=tuple(told))
+def _from_its_call(one: Write, applied: Applied, wanted: _Wanted) -> Write:
+    """A lesson with the call that it came from, as far as both are written; else without any."""
+    attempt = wanted.lessons.get(one.key)
+    calls = ((each.place, each.key) for each in applied.writes if each.key == attempt)
+    return replace(one, sources=tuple(calls))
 
 
-def _as_before(settling: _Settling, row: Row) -> Flow[CommitReport]:
-    """The report of a turn that was committed before: what it stored then, as it is by now."""
-    record, context = settling.record, settling.context
-    kind, detail = row
+def _as_before(
+    turn: Turn, record: TurnRecord, kind: Ending, detail: Mapping[str, Any]
+) -> Flow[_Ended]:
+    """What a turn that was committed before stored then, as it is by now.
+
+    Raises:
+        InvalidInputError: if it was left, wanted something else, or was another project's.
+    """
+    context = turn.context
     if kind == "abandoned":
         raise InvalidInputError(
             f"the turn {record.turn!r} was abandoned, and what it wanted written is gone: begin "
@@ -218,33 +236,36 @@ def _as_before(settling: _Settling, row: Row) -> Flow[CommitReport]:
         "keys": [key for _, key in names],
     }
     (rows,) = yield Query((Call("get_many", params),), commit=True)
-    alive_at = settling.store.moment().alive_at
-    found = {(one["namespace"], one["key"]): one for one in map(_export, _alive(rows, alive_at))}
-    exports = [found[name] for name in names if name in found]
+    alive_at = turn.memory.tiered_store.flows.moment().alive_at
+    found = {
+        (namespace, key): _export(Place(tenant, namespace), key, tier, value)
+        for tenant, namespace, key, value, _, _, tier, expires_at, *_ in rows
+        if expires_at is None or expires_at > alive_at
+    }
     trace = yield from trace_of(record.turn, context)
-    return report_of(detail, exports, budget=settling.budget, trace=trace)
+    return _Ended(detail, [found[name] for name in names if name in found], trace)
 
 
-def _learned(settling: _Settling) -> Flow[_Learned]:
+def _wanted(turn: Turn, record: TurnRecord, *, success: bool | None) -> Flow[_Wanted]:
     """What is pending, and what the turn's tool calls taught."""
-    record, context, store = settling.record, settling.context, settling.store
+    context = turn.context
     lessons = record.lessons(context)
     memories = [*record.pending, *(one.memory for one in lessons)]
-    pairs = [(str(one.memory.key), one.attempt) for one in lessons]
-    own = None if settling.min_support is None else record.trace(success=settling.success)
-    if own is None or settling.min_support is None:
-        return _Learned(memories, [], pairs, None)
-    moment = store.moment()
+    attempts = {str(one.memory.key): one.attempt for one in lessons}
+    own = record.trace(success=success) if turn.settings.enable_skill_extraction else None
+    if own is None:
+        return _Wanted(memories, [], attempts, None)
+    moment = turn.memory.tiered_store.flows.moment()
     (rows,) = yield Query((traces.recent(context, moment),), commit=True)
     seen = traces.read_traces(rows)
     others = [one for one in seen if one.run != own.run]
     trace = record.run_memory(own, context)
     current = [own] if trace.held is None else []
-    skills = traces.proposed([*current, *others], context, min_support=settling.min_support)
+    skills = traces.proposed([*current, *others], context, min_support=MIN_SUPPORT)
     known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
     news = {key: one for key, one in skills.items() if traces.is_news(one, known.get(key))}
-    memories += [trace, *map(settling.memory.gate.trusting, news.values())]
-    return _Learned(memories, list(news), pairs, seen)
+    memories += [trace, *map(turn.memory.gate.trusting, news.values())]
+    return _Wanted(memories, list(news), attempts, seen)
 
 
 def _evictions(keys: Sequence[str], context: MemoryContext, store: StoreFlows) -> Flow[list[Write]]:
@@ -258,139 +279,156 @@ def _evictions(keys: Sequence[str], context: MemoryContext, store: StoreFlows) -
     return [Write(place=place, key=key, value=None) for place, key in found if place in own]
 
 
-def _embed(writes: Sequence[Write], known: _Vectors, store: StoreFlows) -> Flow[None]:
-    """Add the vectors that are not known yet: a commit that begins anew has most of them."""
-    fresh = [one for one in writes if any(text not in known for _, text in one.texts)]
-    known |= yield from embed(fresh, store.options)
-
-
-def _held(settling: _Settling, writes: Sequence[Write], learned: _Learned) -> Flow[dict[str, Goal]]:
-    """Lock all that the commit goes by, and leave the transaction open; its goals as they will be.
+def _locked(
+    turn: Turn, record: TurnRecord, writes: Sequence[Write], wanted: _Wanted
+) -> Flow[_Wanted]:
+    """Lock all that the commit goes by, and leave the transaction open; its goals are known then.
 
     Raises:
         ConflictError: if somebody else committed beside it; its transaction has ended then.
         InvalidInputError: if a goal is not set.
     """
-    store, context, record = settling.store, settling.context, settling.record
+    store, context = turn.memory.tiered_store.flows, turn.context
     moment, place = store.moment(), encode(context.namespace(Tier.WORKING))
-    again = () if learned.seen is None else (traces.recent(context, moment),)
-    further = [lock_name(context, record.turn)]
-    further += [(*place, _TRACES)] if again else []
-    further += [(place.tenant, "", LOCK)] if learned.lessons else []
-    ids = list(dict.fromkeys(one["goal"] for one in record.goals))
-    goals = reading_goals(Whose.of(context), ids, moment.now)
-    lock = lock_writes(writes, store.options, further)
+    again = () if wanted.seen is None else (traces.recent(context, moment),)
+    keys = [lock_name(context, record.turn)]
+    keys += [(*place, _TRACES)] if again else []
+    keys += [(place.tenant, "", LOCK)] if wanted.lessons else []
+    steps: dict[str, list[ProgressDelta]] = {}
+    for one in record.goals:
+        told = {name: value for name, value in one.items() if name != "goal"}
+        steps.setdefault(one["goal"], []).append(stored(ProgressDelta, told))
+    goals = reading_goals(Whose.of(context), list(steps), moment.now)
+    lock = lock_writes(writes, store.options, keys)
     answers = yield Query((lock, ended_call(context, record.turn), *again, *goals))
     ended, known = answers[1], answers[2 : 2 + len(again)]
-    if ended or (known and traces.read_traces(known[0]) != learned.seen):
+    if ended or (known and traces.read_traces(known[0]) != wanted.seen):
         yield Query((), commit=True)  # which lets go of the locks
         raise ConflictError(f"somebody else committed beside the turn {record.turn!r}: again")
-    by_goal = zip(ids, answers[len(answers) - len(ids) :], strict=True)
-    return {
-        one: goal_advanced(one, read(Goal, rows), *_steps(record, one)) for one, rows in by_goal
+    before = answers[len(answers) - len(steps) :]
+    by_goal = zip(steps.items(), before, strict=True)
+    advanced = {
+        goal: goal_advanced(goal, read(Goal, rows), *several) for (goal, several), rows in by_goal
     }
+    return wanted._replace(goals=advanced)
 
 
-def _written(
-    settling: _Settling,
-    writing: Writing,
-    applied: Applied,
-    learned: _Learned,
-    goals: Mapping[str, Goal],
-) -> Flow[CommitReport]:
-    """Write all of it; the locks are held."""
-    store, context, record = settling.store, settling.context, settling.record
-    now, puts = writing.moment.now, [one for one in writing.writes if one.value is not None]
+def _told(
+    turn: Turn, record: TurnRecord, applied: Applied, wanted: _Wanted, now: datetime
+) -> _Ended:
+    """What is told of a commit, now that it is known what it writes: a retry is answered by it."""
+    puts = [one for one in applied.writes if one.value is not None]
+    exports = [_export(one.place, one.key, one.tier, json.loads(one.value or "")) for one in puts]
     written = {one.key for one in puts}
-    lessons = [one for one in learned.lessons if one[0] in written]
-    skills = [one for one in learned.skills if one in written]
-    advanced = [{**one, "progress": goals[one["goal"]].progress} for one in record.goals]
-    named = [lesson for lesson, _ in lessons]
-    detail = committed(record, puts, applied, lessons=named, skills=skills, goals=advanced)
-    ended = _ending(settling, "committed", now, written_in(detail), detail)
-    refused = _refusals(applied, settling, now)
-    trace = TurnTrace(turn=record.turn, events=(*record.events, *refused, ended))
-    yield from carry_out_admitted(
-        writing,
-        applied,
-        options=store.options,
-        further=(
-            *_derived(lessons, context, record, now),
-            *(put_goal(Whose.of(context), one, now) for one in goals.values()),
-            record_call(context, record.turn, trace.events),
-        ),
-    )
-    return report_of(detail, map(exported, puts), budget=settling.budget, trace=trace)
+    lessons = [key for key in wanted.lessons if key in written]
+    skills = [key for key in wanted.skills if key in written]
+    episodes = sum(map(_happened, exports))
+    summary = {
+        "episodic": episodes,
+        "semantic": len(exports) - episodes,
+        "tool calls": len(record.calls),
+        "lessons": len(lessons),
+        "skills": len(skills),
+        "goals": len(record.goals),
+        "refused": record.refusals + len(applied.refused),
+        "quarantined": _held(puts),
+    }
+    detail = {
+        "summary": summary,
+        "wanted": list(record.wanted),
+        "stored": [
+            {
+                "key": one.key,
+                "namespace": one.place.namespace,
+                "tier": one.tier.value,
+                "held": one.held,
+                "evicted": [each.memory.key for each in applied.evicted if each.by == one.key],
+            }
+            for one in puts
+        ],
+        "refused": {key: why for (_, key), why in applied.refused.items()},
+        "lessons": lessons,
+        "skills": skills,
+        "goals": [{**one, "progress": wanted.goals[one["goal"]].progress} for one in record.goals],
+    }
+    wrote = ", ".join(f"{number} {name}" for name, number in summary.items() if number)
+    ended = _ending(turn, record, "committed", wrote or "nothing to write", detail, at=now)
+    events = (*record.events, *_refusals(turn, record, applied, now), ended)
+    return _Ended(detail, exports, TurnTrace(turn=record.turn, events=events))
 
 
-def _refusals(applied: Applied, settling: _Settling, now: datetime) -> list[TurnEvent]:
+def _refusals(
+    turn: Turn, record: TurnRecord, applied: Applied, now: datetime
+) -> Iterable[TurnEvent]:
     """What the gate let pass, and the commit did not write."""
-    gate, said = settling.memory.gate, {one.key: one for one in settling.record.pending}
-    return [
-        TurnEvent(
+    said = {one.key: one for one in record.pending}
+    for (place, key), why in applied.refused.items():
+        begins = beginning(said[key], turn.memory.gate) if key in said else {}
+        yield TurnEvent(
             kind="refused",
             at=now,
             reasons=(why,),
-            detail=beginning(said[key], gate) if key in said else {},
+            detail=begins,
             namespace=place.namespace,
             key=key,
         )
-        for (place, key), why in applied.refused.items()
-    ]
 
 
 def _ending(
-    settling: _Settling, kind: Ending, at: datetime, reason: str, detail: Mapping[str, Any]
+    turn: Turn,
+    record: TurnRecord,
+    kind: Ending,
+    reason: str,
+    detail: Mapping[str, Any],
+    *,
+    at: datetime | None = None,
 ) -> TurnEvent:
     """How a turn ends, with what it is listed by: whose it is, and when it began."""
-    record, context = settling.record, settling.context
-    told = {"project_id": context.project_id, "session_id": context.session_id}
+    told = {"project_id": turn.context.project_id, "session_id": turn.context.session_id}
     whose = {name: storable(one) for name, one in told.items() if one is not None}
     detail = {"began": record.began.isoformat(), **whose, **detail}
-    return TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
+    return TurnEvent(kind=kind, at=at or turn.now, reasons=(reason,), detail=detail)
+
+
+def _pending(record: TurnRecord) -> dict[str, Any]:
+    """What the ending of a turn keeps of what it did not write."""
+    summary = {
+        "memories": len(record.pending),
+        "tool calls": len(record.calls),
+        "refused": record.refusals,
+        "quarantined": _held(record.pending),
+    }
+    return {"summary": summary}
 
 
 def _record(
-    settling: _Settling, events: Sequence[TurnEvent], names: Sequence[str] | None = None
+    turn: Turn, record: TurnRecord, events: Sequence[TurnEvent], names: Sequence[str] = ()
 ) -> Flow[None]:
     """Write a trace beside nothing else, unless the turn has ended."""
-    context, turn = settling.context, settling.record.turn
-    lock = lock_call([lock_name(context, turn)], settling.store.options)
-    yield Query((lock, record_call(context, turn, events, names)), commit=True)
+    lock = lock_call([lock_name(turn.context, record.turn)], turn.memory.tiered_store.options)
+    yield Query((lock, record_call(turn.context, record.turn, events, names)), commit=True)
 
 
-def _derived(
-    lessons: Sequence[tuple[str, str]], context: MemoryContext, record: TurnRecord, now: datetime
-) -> list[Call]:
-    """The calls that say of lessons which call they came from."""
-    if not lessons:
-        return []
-    place = encode(context.namespace(Tier.WORKING))
-    events = [record.key("lesson", lesson) for lesson, _ in lessons]
-    params = {
-        "tenant": place.tenant,
-        "namespaces": [place.namespace for _ in lessons],
-        "keys": [lesson for lesson, _ in lessons],
-        "source_namespaces": [place.namespace for _ in lessons],
-        "source_keys": [attempt for _, attempt in lessons],
-        "events": events,
-        "now": now,
-    }
-    doubt = Call("doubt", {"tenant": place.tenant, "ids": [], "events": events})
-    return [Call("derive", params), doubt]
+def _export(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """A memory that is written, as a report exports it."""
+    return {"key": key, **place._asdict(), "tier": str(tier), "value": value}
 
 
-def _steps(record: TurnRecord, goal_id: str) -> list[ProgressDelta]:
-    """How much nearer the turn brought a goal."""
-    noted = [dict(one) for one in record.goals if one["goal"] == goal_id]
-    return [stored(ProgressDelta, {k: v for k, v in one.items() if k != "goal"}) for one in noted]
+def _result(one: Mapping[str, Any]) -> StoreResult:
+    """What became of a memory that was written, as the event keeps it."""
+    return StoreResult(
+        stored=True,
+        key=one["key"],
+        tier=Tier(one["tier"]),
+        quarantined=one["held"] is not None,
+        reason=one["held"] or "stored",
+        evicted=tuple(one["evicted"]),
+    )
 
 
-def _alive(rows: Rows, alive_at: datetime) -> list[Row]:
-    return [row for row in rows if row[7] is None or row[7] > alive_at]
+def _held(several: Iterable[Write | NewMemory]) -> int:
+    return sum(one.held is not None for one in several)
 
 
-def _export(row: Row) -> dict[str, Any]:
-    tenant, namespace, key, value, _, _, tier, *_ = row
-    place = {"tenant": tenant, "namespace": namespace}
-    return {"key": key, **place, "tier": tier, "value": value}
+def _happened(one: Mapping[str, Any]) -> bool:
+    return one["value"].get("memory_type") in EPISODES

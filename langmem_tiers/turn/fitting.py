@@ -11,8 +11,7 @@ from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import RECALLED_HEAD
 from langmem_tiers.recall.budget import TokenCounter, choose, counted
-from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.layout import Layout, Stage, fence_of, written
+from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of, written
 
 _BETWEEN_SECTIONS: Final = "\n\n"
 _HEAD_AGAIN: Final = RECALLED_HEAD.partition("\n")[0]

@@ -1,35 +1,68 @@
-"""The verbs by which a turn keeps what it does until it is committed; none writes."""
+"""How a turn keeps what it does, as the gate lets it pass, until it is committed; none writes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
 
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.memory import Destination, StoreResult
+from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
-from langmem_tiers.remember.admit import Judged, result_of
-from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.admit import Gate, Judged, passed, result_of
+from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.new import NewMemory, origin_keys, read_once, recalled_texts
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
 from langmem_tiers.turn.calls import Invocation, both_ends, called
-from langmem_tiers.turn.items import (
-    Memorized,
-    Route,
-    Tracked,
-    as_memory,
-    beginning,
-    destinations,
-    discreet,
-    judgement,
-    of_a_tool,
-    passed_on,
-    private,
-    shown,
-)
-from langmem_tiers.turn.trace import Kind
-from langmem_tiers.turn.turn import Turn, changing, check, going_on, note, spend, write_of
+from langmem_tiers.turn.record import LONGEST_BEGINNING
+from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend, write_of
 
-STORED = "stored"
-"""What the gate says of what it has nothing against."""
+_PRIVATE: Final = "(private)"
+"""What a trace shows in place of what the policy does not accept."""
+_QUOTELESS: Final = frozenset(
+    ("stored", "private", "too long", "trivial", "echo", "duplicate", "trust")
+)
+"""The gate's rules whose reasons repeat nothing of what they judge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memorized(StoreResult):
+    """What became of something that a turn memorizes; nothing is stored before the commit."""
+
+    stored: bool = False
+    pending: bool = False
+    """Whether the commit will write it."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key that it will have in each memory type."""
+        return tuple(one.key for one in self.destinations if one.key is not None)
+
+    def __str__(self) -> str:
+        """What becomes of it, where, and why."""
+        if not self.pending:
+            return f"not kept: {self.reason}"
+        where = ", ".join(one.memory_type for one in self.destinations)
+        return f"pending in {where} as {', '.join(self.keys)}: {self.reason}"
+
+    @classmethod
+    def of(cls, result: StoreResult) -> Memorized:
+        """What the gate answered; pending if it let it pass."""
+        told = {one.name: getattr(result, one.name) for one in fields(StoreResult)}
+        return cls(**{**told, "stored": False}, pending=result.stored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """What became of a tool call that a turn tracks: pending until the turn is committed."""
+
+    tracked: bool
+    key: str | None
+    """The key that its episodic memory will have; None if it gets none."""
+    reason: str
+    quarantined: bool = False
+    """Whether that memory will not be recalled until somebody releases it."""
 
 
 def track_tool_invocation(
@@ -82,8 +115,8 @@ def track_tool_invocation(
 
 
 def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
-    """Keep a tool call that was checked, once."""
-    gate, named = turn.memory.gate, given.call_id
+    """Keep a tool call that was checked, once; `whole` is what was told of it before it was cut."""
+    named = given.call_id
     with changing(turn) as record:
         known = [one for one in record.calls if named is not None and one.call_id == named]
         if known:
@@ -91,19 +124,42 @@ def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
         check(turn, "track a tool call")
         one = given.within(record.key("call", len(record.calls)), record.prompt)
         memory = one.to_memory(turn.now, record.task)
-        kept, held, begins = of_a_tool(gate, memory, whole)
+        gate = _of_a_tool(turn.memory.gate, memory, whole)
+        verdict = _discreet(Judged(memory, gate.judge(memory)), gate).verdict
+        kept = passed(memory, verdict, gate)
         writes = [write_of(turn, each) for each in kept]
         record.calls.append(one)
         record.wanted.append(record.wish(turn.context, one.key, memory.content))
         record.pending += kept
-        tool = shown(one.tool, gate)
-        came = "failed" if one.error is not None else "answered"
-        why = f"{tool} {came}" + (f"; {held}" if held else "")
+        tool, failed = _shown(one.tool, turn.memory.gate), one.error is not None
+        why = f"{tool} {'failed' if failed else 'answered'}"
         about = {"tool": tool, "seconds": one.seconds, "relevance": one.relevance}
-        about |= begins if kept else {**begins, "refused": True}
-        spend(turn, "tracked", why, *writes, **about, failed=one.error is not None)
-    key, quarantined = one.key if kept else None, bool(kept and held)
-    return Tracked(tracked=True, key=key, reason=why, quarantined=quarantined)
+        held = verdict.decision is not Decision.ACCEPT
+        if held:
+            why = f"{why}; {verdict.reason}"
+            about |= beginning(memory, gate)
+        if not kept:
+            about["refused"] = True
+        spend(turn, "tracked", why, *writes, **about, failed=failed)
+    key = one.key if kept else None
+    return Tracked(tracked=True, key=key, reason=why, quarantined=bool(kept and held))
+
+
+def _of_a_tool(gate: Gate, call: NewMemory, whole: str) -> Gate:
+    """The gate for a tool call, which finds private data in all that was told of it.
+
+    It happened, so it may say little, or what is known, and nobody reviews it.
+    """
+    texts = (call.content, whole)
+    found = [one for text in texts for detect in gate.detectors for one in detect(text)]
+    return replace(
+        gate,
+        policy=replace(gate.policy, refuse_trivial=False, refuse_echoes=False),
+        reviewers=None,
+        detectors=(lambda _: found,),
+        panel=None,
+        afterwards=False,
+    )
 
 
 def memorize(
@@ -142,13 +198,31 @@ def memorized(
     One with private data that the policy does not accept is not cut: the gate judges all of it.
     """
     going_on(turn)
-    given = as_memory(item, metadata)
+    given = _as_memory(turn, item, metadata)
     write_of(turn, given)
     whole, cut = len(given.content), ""
-    if longest is not None and whole > longest and not private(given.content, turn.memory.gate):
+    if longest is not None and whole > longest and not _private(given.content, turn.memory.gate):
         given = replace(given, content=both_ends(given.content, longest))
         cut = f"shortened: of {whole:,} characters {longest:,} are kept"
     return _put(turn, given, cut)
+
+
+def _as_memory(
+    turn: Turn, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None
+) -> NewMemory:
+    """An item as a memory that can be read again; it has no type where none was named."""
+    (one,) = new_memories([item])
+    if isinstance(item, str) or item.get("memory_type") is None:
+        one = replace(one, memory_type=None)
+    one = read_once(one, turn.memory.tiered_store.options.bounds)
+    known, origins = recalled_texts(one.recalled), tuple(origin_keys(one))
+    one = replace(one, derived_from=origins, recalled=known)
+    if metadata is None:
+        return one
+    for given in (metadata, one.metadata):
+        if not isinstance(given, Mapping):
+            raise InvalidTypeError(f"metadata is a mapping, not {type(given).__name__}")
+    return replace(one, metadata={**one.metadata, **metadata})
 
 
 def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
@@ -168,7 +242,7 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
             for each in record.untold({str(each.key) for each in own} | leaving.keys())
         ]
         judged = yield from unit(turn.memory.flows.judged([*own, *again], turn.context, leaving))
-        verdicts = [discreet(each, gate) for each in judged]
+        verdicts = [_discreet(each, gate) for each in judged]
         found = _memorized(turn, one, verdicts[: len(own)], route, cut)
         if found.pending:
             _taken_up(turn, verdicts[len(own) :])
@@ -200,7 +274,8 @@ def _leaving(turn: Turn, route: Route | None) -> dict[str, str | None]:
 
 def _taken_up(turn: Turn, verdicts: Sequence[Judged]) -> None:
     """Keep what repeated a memory that the turn has replaced since, or evicts."""
-    kept = [each for one in verdicts for each in passed_on(one, turn.memory.gate)]
+    gate = turn.memory.gate
+    kept = [each for one in verdicts for each in passed(one.memory, one.verdict, gate)]
     with changing(turn) as record:
         taken = {str(each.key) for each in kept}
         record.echoes = [one for one in record.echoes if one["memory"]["key"] not in taken]
@@ -215,32 +290,36 @@ def _memorized(
 ) -> Memorized:
     """Keep what the gate lets pass, and note what it says."""
     gate = turn.memory.gate
-    kept = [each for judged in verdicts for each in passed_on(judged, gate)]
+    kept = [each for judged in verdicts for each in passed(*judged[:2], gate)]
     writes = [write_of(turn, each) for each in kept]
-    evicted = route.evicted if route is not None and kept else ()
-    first = next((each for each in verdicts if each.verdict.stored), next(iter(verdicts), None))
-    found, reasons = Memorized(reason="routed: its router keeps it nowhere"), dict[str, str]()
-    if first is not None:
-        said = route.destinations if route is not None else first.verdict.destinations
+    found, why = Memorized(reason="routed: its router keeps it nowhere"), ""
+    if verdicts:
+        first = next((each for each in verdicts if each.verdict.stored), verdicts[0]).verdict
+        said = first.destinations if route is None else route.destinations
         reasons = {to.memory_type: to.reason for to in said}
+        types = [each.memory_type or "" for each in kept]
         result = result_of(
-            first.verdict,
+            first,
             key=kept[0].key if kept else None,
             tier=writes[0].tier if kept else None,
-            evicted=evicted,
-            destinations=destinations(kept, writes, reasons),
+            evicted=route.evicted if route is not None and kept else (),
+            destinations=tuple(
+                Destination(name, reasons.get(name, ""), to.key, to.tier)
+                for name, to in zip(types, writes, strict=True)
+            ),
         )
         found = Memorized.of(result)
-    begins = beginning(one, gate) if not kept or found.quarantined else {}
-    why = found.reason if found.reason != STORED else "; ".join(reasons.values())
+        why = "; ".join(reasons.values()) if found.reason == "stored" else ""
+    about = _judgement(found)
+    if not kept or found.quarantined:
+        about |= beginning(one, gate)
     with changing(turn) as record:
         record.pending += kept
-        record.evicted += evicted
+        record.evicted += found.evicted
         for each in verdicts:
             record.repeated(each.memory, each.repeats)
-        kind: Kind = "memorized" if kept else "refused"
-        told = "; ".join(part for part in (why, cut) if part)
-        note(turn, kind, told, *writes[:1], **judgement(found), **begins)
+        told = "; ".join(part for part in (why or found.reason, cut) if part)
+        note(turn, "memorized" if kept else "refused", told, *writes[:1], **about)
     return found
 
 
@@ -262,9 +341,66 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> None:
     with changing(turn) as record:
         name = record.key("goal", len(record.goals))
         step = ProgressDelta(delta=delta, reason=reason, at=turn.now, delta_id=name)
-        step = replace(step, reason=shown(step.reason, turn.memory.gate))
+        step = replace(step, reason=_shown(step.reason, turn.memory.gate))
         check(turn, "note progress")
         record.goals.append({"goal": goal, **to_value(step)})
         wish = record.wish(turn.context, name, goal, step.delta, step.reason)
         record.wanted.append(wish)
         spend(turn, "progressed", step.reason, goal=goal, delta=step.delta, delta_id=name)
+
+
+def _discreet(one: Judged, gate: Gate) -> Judged:
+    """What the gate says, without a word of what holds private data that the policy refuses."""
+    verdict, judged = one.verdict, gate.candidate(one.memory)
+    labels = [tag.replace("-", " ") for tag in judged.tags]
+    if not any(_private(text, gate) for text in (judged.content, *judged.beside, *labels)):
+        return one
+    rule, reason, review = verdict.reason.partition(":")[0], verdict.reason, verdict.review
+    if rule not in _QUOTELESS:
+        kinds = ", ".join(each.kind for each in verdict.findings)
+        reason = f"{rule}: {_PRIVATE}" + (f" ({kinds})" if kinds else "")
+    if review is not None:
+        reasons, failures = dict.fromkeys(review.reasons, _PRIVATE), review.failures
+        review = replace(review, reasons=reasons, failures=dict.fromkeys(failures, _PRIVATE))
+    return one._replace(verdict=replace(verdict, reason=reason, review=review))
+
+
+def beginning(one: NewMemory, gate: Gate) -> dict[str, str]:
+    """How something begins and who said it, for the trace; without what is private."""
+    told = {"content": one.content, "speaker": one.speaker}
+    return {
+        name: " ".join(_shown(text, gate).split())[:LONGEST_BEGINNING]
+        for name, text in told.items()
+        if text is not None
+    }
+
+
+def _shown(text: str, gate: Gate) -> str:
+    """A text as a trace may show it."""
+    return _PRIVATE if _private(text, gate) else text
+
+
+def _private(text: str, gate: Gate) -> bool:
+    """Whether a text holds what the policy does not accept."""
+    kinds = {found.kind for detect in gate.detectors for found in detect(text)}
+    return any(gate.policy.private.get(kind) not in (None, Decision.ACCEPT) for kind in kinds)
+
+
+def _judgement(found: Memorized) -> dict[str, Any]:
+    """What the gate said, as JSON for the trace."""
+    told = {
+        "destinations": [one.memory_type for one in found.destinations],
+        "keys": list(found.keys),
+        "evicted": list(found.evicted),
+        "trust": found.trust,
+        "quarantined": found.quarantined,
+        "repeats": found.repeats,
+        "score": found.score,
+        "reviewers": {
+            name: {"score": score, "reason": found.reasons.get(name)}
+            for name, score in found.scores.items()
+        },
+        "failures": dict(found.failures),
+        "private": list(found.private),
+    }
+    return {name: one for name, one in told.items() if one or isinstance(one, float)}

@@ -1,13 +1,15 @@
-"""How a context looks, as data: its stages in order, their titles, their room, and their items."""
+"""What a context is made of: fragments in sections; and how it looks: stages in a layout."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any, Final
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import (
     DIALOGUE_HEAD,
     DIALOGUE_TAIL,
@@ -16,8 +18,118 @@ from langmem_tiers.core.prompts import (
     RECALLED_ONE,
     RECALLED_TAIL,
 )
-from langmem_tiers.recall.fence import indented, labelled, quoted
-from langmem_tiers.turn.fragment import Fragment
+from langmem_tiers.core.values import storable
+from langmem_tiers.recall.fence import fields_of, indented, labelled, quoted
+
+CUT: Final = "[…]"
+"""Stands where a text was cut."""
+_LONG_WORD: Final = 40
+"""Characters from which on a word is cut within: some scripts have no spaces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragment:
+    """A piece of what a turn is shown, with its provenance."""
+
+    text: str
+    """What it says, as it was given; a layout says how it is written."""
+    source: str
+    """The stage that it comes from."""
+    version: str = ""
+    """Which state of it: a moment in ISO 8601, or what its source calls it."""
+    rationale: str = ""
+    """Why it is there."""
+    key: str | None = None
+    rank: float = 0.0
+    """Within a stage, what has a lower one gets room first."""
+    data: bool = True
+    """Whether it is fenced as data; what the agent is and may do is not."""
+    memory: Recollection | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """What a layout can say of it beside its text: `when`, `speaker`, …"""
+    seen: bool = False
+    """Whether the model sees it elsewhere: then it informs the later stages, and is not shown."""
+    cut: tuple[int, int] = (0, 0)
+    """From where to where the text may be cut, from its end on, if there is no room for all."""
+    least: str = ""
+    """What stands in any case; nothing of what may be left out whole."""
+
+    @classmethod
+    def of_memory(cls, one: Recollection, source: str, *, rank: float = 0.0) -> Fragment:
+        """A memory that was recalled."""
+        made_of = [(name, term) for name, term in one.explanation.items() if round(term, 2)]
+        terms = " + ".join(f"{term:.2f} {name}" for name, term in made_of)
+        return cls(
+            text=one.content,
+            source=source,
+            version=one.updated_at.isoformat(),
+            rationale=f"score {one.score:.2f}" + (f" = {terms}" if terms else ""),
+            key=one.key,
+            rank=rank,
+            memory=one,
+            fields=fields_of(one),
+        )
+
+    @classmethod
+    def own(
+        cls,
+        text: str,
+        source: str,
+        rationale: str,
+        *,
+        rank: float = 0.0,
+        key: str | None = None,
+        version: str = "",
+    ) -> Fragment:
+        """The agent's own words, which no fence stands around."""
+        told = {"rationale": rationale, "rank": rank, "key": key, "version": version}
+        return cls(text=text, source=source, data=False, **told)  # type: ignore[arg-type]
+
+    def shortened(self, fits: Callable[[str], bool]) -> Fragment:
+        """As much of it as fits: what may be cut goes first, then all but what stands in any case.
+
+        What is cut ends with a mark.
+        """
+        begin, end = self.cut
+
+        def beginning(characters: int) -> str:
+            body = self.text[begin : begin + characters]
+            return f"{self.text[:begin]}{_whole_words(body)}{CUT}{self.text[end:]}"
+
+        most = bisect_left(range(1, end - begin), 1, key=lambda one: not fits(beginning(one)))
+        text = beginning(most) if begin < end else self.least
+        return replace(self, text=text if fits(text) else self.least, cut=(0, 0))
+
+    def provenance(self) -> dict[str, Any]:
+        """Where it comes from and why it is there, as JSON."""
+        names = ("source", "version", "rationale", *(("key",) if self.key is not None else ()))
+        return {name: storable(getattr(self, name)) for name in names}
+
+
+def _whole_words(body: str) -> str:
+    """A text that ends with a word and a space, unless its last word is a long one."""
+    short = body.rstrip()
+    if short == body and len(words := body.rsplit(maxsplit=1)) > 1 and len(words[1]) < _LONG_WORD:
+        short = words[0]
+    return f"{short} " if short else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What a source answers: fragments in the order in which they are to be read."""
+
+    fragments: tuple[Fragment, ...] = ()
+
+    def __iter__(self) -> Iterator[Fragment]:
+        return iter(self.fragments)
+
+    def __len__(self) -> int:
+        return len(self.fragments)
+
+    def __str__(self) -> str:
+        """What it says."""
+        return "\n".join(one.text for one in self.fragments)
+
 
 VERBATIM: Final = "{content}"
 MESSAGE: Final = "{stamp}{speaker}{origin}: {content}"
@@ -38,7 +150,6 @@ FIELDS: Final = frozenset(
     )
 )
 """What an `item` may say of a fragment."""
-_ITEM_FIELDS: Final = FIELDS - {"content", "source"}
 
 EPISODES: Final = ("episodic", "interaction", "achievement")
 """Memory types of what happened."""
@@ -147,16 +258,15 @@ def written(fragment: Fragment, stage: Stage) -> str:
     """A fragment as its stage writes it; data cannot end its fence, nor begin another entry."""
     if not fragment.data:
         return fragment.text
-    content = quoted(fragment.text)
-    if not fragment.fields and stage.item == VERBATIM:
-        label = {"source": labelled(fragment.source), "version": labelled(fragment.version)}
-        return RECALLED_FROM.format_map({**label, "content": content})
-    item = stage.item
+    content, item = quoted(fragment.text), stage.item
+    names = ("source", "version", "key")
+    labels = {name: labelled(getattr(fragment, name) or "") for name in names}
+    if not fragment.fields and item == VERBATIM:
+        return RECALLED_FROM.format_map({**labels, "content": content})
     alone = item == VERBATIM or "\n{content}\n" in item
-    said = {**dict.fromkeys(_ITEM_FIELDS, ""), "source": labelled(fragment.source)}
-    said["key"] = labelled(fragment.key or "")
     told = {name: quoted(one) for name, one in fragment.fields.items()}
-    return item.format_map({**said, **told, "content": content if alone else indented(content)})
+    said = {**dict.fromkeys(FIELDS, ""), **labels, **told}
+    return item.format_map({**said, "content": content if alone else indented(content)})
 
 
 def fence_of(stage: Stage) -> tuple[str, str]:

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
-from langmem_tiers.core.memory import RECALL_OPTIONS, Recollection
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.trivial import triviality
 from langmem_tiers.store.read import embed_texts
-from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.layout import Fragment, Section
 
 WEIGHT: Final = 0.5
 """How much of its score in the circumstances a memory is given at most: our own choice."""

@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.postgres.flow import both, plain
+from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.postgres.flow import Flow, both, plain
+from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.turn import assembly, ending, keeping
-from langmem_tiers.turn import history as told
+from langmem_tiers.turn.trace import EndedTurn, TurnTrace, ended_turns, trace_of
 from langmem_tiers.turn.turn import Turn
 
+_TURNS = 20
+"""Turns that are listed unless told otherwise: our own choice."""
 _log = logging.getLogger(__name__)
+
+
+def history(turn: Turn, turn_id: str) -> Flow[TurnTrace]:
+    """What was decided in a turn that has ended.
+
+    Raises:
+        InvalidInputError: if the context's project has no such turn.
+    """
+    return trace_of(checked_text(turn_id, "turn_id"), turn.context)
+
+
+def turns(
+    turn: Turn, limit: int = _TURNS, *, session_id: str | None = None
+) -> Flow[list[EndedTurn]]:
+    """How the project's turns ended, the latest first; one that failed is among them.
+
+    They are those of the context's project, or of the whole tenant if it names none.
+
+    Args:
+        limit: How many at most: 0 to 1,000.
+        session_id: Only those of this session.
+    """
+    return ended_turns(turn.context, checked_limit(limit), label(session_id, "session_id"))
 
 
 class MemoryOrchestrator(Turn):
@@ -45,8 +74,8 @@ class MemoryOrchestrator(Turn):
     commit, acommit = both(ending.commit, "tool")
 
     get_budget_status, aget_budget_status = plain(Turn.get_budget_status)
-    history, ahistory = both(told.history)
-    turns, aturns = both(told.turns)
+    history, ahistory = both(history)
+    turns, aturns = both(turns)
 
     def __enter__(self) -> Self:
         return self.begin()
@@ -57,12 +86,9 @@ class MemoryOrchestrator(Turn):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if (leaving := ending.leave(self, error)) is None:
-            return
-        try:
-            self.runner.run(leaving)
-        except DatabaseError as refused:
-            _tell_or_raise(refused, error)
+        with _telling(error):
+            if (leaving := ending.leave(self, error)) is not None:
+                self.runner.run(leaving)
 
     async def __aenter__(self) -> Self:
         return self.begin()
@@ -73,16 +99,17 @@ class MemoryOrchestrator(Turn):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if (leaving := ending.leave(self, error)) is None:
-            return
-        try:
-            await self.runner.arun(leaving)
-        except DatabaseError as refused:
-            _tell_or_raise(refused, error)
+        with _telling(error):
+            if (leaving := ending.leave(self, error)) is not None:
+                await self.runner.arun(leaving)
 
 
-def _tell_or_raise(refused: DatabaseError, error: BaseException | None) -> None:
+@contextmanager
+def _telling(error: BaseException | None) -> Iterator[None]:
     """The error that ended a turn goes on; that its trace is lost is told beside it."""
-    if error is None:
-        raise refused
-    _log.warning("the trace of a turn could not be written: %s", refused)
+    try:
+        yield
+    except DatabaseError as refused:
+        if error is None:
+            raise
+        _log.warning("the trace of a turn could not be written: %s", refused)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.recall.fence import labelled
-from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.layout import Fragment, Section
 from langmem_tiers.turn.soul import read_soul
 
 _NAME: Final = "**Name**: "

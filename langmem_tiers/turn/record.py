@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
 from uuid import NAMESPACE_OID, uuid5
@@ -16,9 +16,9 @@ from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.traces import trace_memory
-from langmem_tiers.remember.new import NewMemory, origin_keys, recalled_texts
+from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.turn.calls import Invocation
-from langmem_tiers.turn.fragment import Fragment
+from langmem_tiers.turn.layout import Fragment
 from langmem_tiers.turn.trace import TurnEvent
 
 LONGEST_TASK: Final = 200
@@ -157,7 +157,7 @@ class TurnRecord:
 
     def to_state(self) -> dict[str, Any]:
         """The turn as JSON."""
-        return {name: _as_state(one) for name, one in _fields(self).items()}
+        return as_json(self)
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> Self:
@@ -167,18 +167,17 @@ class TurnRecord:
             InvalidInputError: for what is no turn.
         """
         try:
-            read = {
-                "began": datetime.fromisoformat(state["began"]),
-                "pending": [NewMemory(**one) for one in state["pending"]],
-                "calls": [Invocation(**one) for one in state["calls"]],
-                "events": [TurnEvent.of_state(one) for one in state["events"]],
-                "goals": list(state["goals"]),
-                "shown": list(state["shown"]),
-                "echoes": list(state.get("echoes", ())),
-                "wanted": list(state["wanted"]),
-                "evicted": list(state["evicted"]),
+            told: dict[str, Any] = {
+                name: list(one) if isinstance(one, list) else one
+                for name, one in dict(state).items()
             }
-            return cls(**{**state, **read})
+            read = {
+                "began": datetime.fromisoformat(told["began"]),
+                "pending": [NewMemory(**one) for one in told["pending"]],
+                "calls": [Invocation(**one) for one in told["calls"]],
+                "events": [TurnEvent.of_state(one) for one in told["events"]],
+            }
+            return cls(**{**told, **read})
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(
                 f"the state holds no turn ({error}): begin one with the assemble node, which "
@@ -186,27 +185,38 @@ class TurnRecord:
             ) from error
 
 
-def _as_state(one: Any) -> Any:
-    """A field of a record as JSON."""
-    match one:
-        case list():
-            return [_as_state(each) for each in one]
-        case datetime():
-            return one.isoformat()
-        case NewMemory():
-            return as_json(one)
-        case TurnEvent():
-            return one.to_state()
-        case Invocation():
-            return _fields(one)
-    return one
+def as_json(one: NewMemory | TurnRecord) -> dict[str, Any]:
+    """A turn, or what is to be remembered, as JSON; of a memory the fields that were given.
+
+    Raises:
+        InvalidInputError: for what is nested too deeply.
+    """
+    try:
+        read: dict[str, Any] = json.loads(json.dumps(one, default=_form))
+    except RecursionError as error:
+        raise InvalidInputError(
+            "what is to be remembered is nested too deeply to be kept: give it fewer levels"
+        ) from error
+    return read
 
 
-def as_json(one: NewMemory) -> dict[str, Any]:
-    """What is to be remembered, as JSON: the fields that were given."""
-    blank = NewMemory(content="")
-    given = {name: value for name, value in _fields(one).items() if value != getattr(blank, name)}
-    return {"content": one.content, **_plain(given)}
+def _form(value: Any) -> Any:
+    """The JSON of what has no form there by itself."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, NewMemory):
+        given = {name: one for name, one in _fields(value).items() if one != _BLANK[name]}
+        return {"content": value.content, **given}
+    if is_dataclass(value):
+        return _fields(value)
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    return {each.name: getattr(one, each.name) for each in fields(one)}
+
+
+_BLANK: Final = _fields(NewMemory(content=""))
 
 
 def _instead(failed: Invocation, later: Sequence[Invocation]) -> Invocation | None:
@@ -225,45 +235,3 @@ def _derived(one: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
     held = barred or next((each.held for each in origins if each.held), None)
     awaits = barred is None and any(each.awaits_review for each in origins)
     return replace(one, source=least.source, trust=least.trust, held=held, awaits_review=awaits)
-
-
-def _fields(one: Any) -> dict[str, Any]:
-    return {each.name: getattr(one, each.name) for each in fields(one)}
-
-
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to be remembered as JSON, however deep it is nested."""
-    try:
-        read: dict[str, Any] = json.loads(json.dumps(given, default=_form))
-    except RecursionError as error:
-        raise InvalidInputError(
-            "what is to be remembered is nested too deeply to be kept: give it fewer levels"
-        ) from error
-    return read
-
-
-def _form(value: Any) -> Any:
-    """The JSON of what has no form there by itself."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return dict(value) if isinstance(value, Mapping) else list(value)
-
-
-def settled(one: NewMemory) -> NewMemory:
-    """What is to be remembered with its iterables read, so that it can be read again.
-
-    Raises:
-        InvalidInputError: for keys that are none, or what is no list of what was recalled.
-    """
-
-    def read(given: Iterable[str]) -> Iterable[str]:
-        return given if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
-
-    one = replace(one, derived_from=read(one.derived_from))
-    return replace(
-        one,
-        tags=read(one.tags),
-        derived_from=tuple(origin_keys(one)),
-        entities=read(one.entities),
-        recalled=recalled_texts(one.recalled),
-    )

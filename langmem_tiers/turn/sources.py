@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
-from langmem_tiers.core.answering import answers_awaited
-from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
+from langmem_tiers.core.threads import answers_awaited
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.state.state import ShortTermSnapshot
-from langmem_tiers.turn.asking import answer_of, checked_parameters, items_of
 from langmem_tiers.turn.conversation import Conversation
-from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.layout import Layout
+from langmem_tiers.turn.layout import Fragment, Layout, Section
 from langmem_tiers.turn.memories import MemorySource
 from langmem_tiers.turn.persona import OperationalState
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"
 QUERIES: Final = (
-    ("What is my core identity and charter?", False),
-    ("What mandates apply to my current mode?", True),
-    ("What capabilities do I have?", True),
-    ("What governance rules apply?", False),
+    ("What is my core identity and charter?", "identity", False),
+    ("What mandates apply to my current mode?", "mandates", True),
+    ("What capabilities do I have?", "capabilities", True),
+    ("What governance rules apply?", "governance", False),
 )
-"""What an identity is asked, and whether it is told the current mode."""
+"""What an identity is asked, where a mapping has the answer, and whether the mode is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +56,33 @@ class Identity:
         del prompt, memory
         mode = metadata["mode"]
         if isinstance(self.answers, Mapping):
-            found = _of_mapping(self.answers, mode)
+            found = [_of_mapping(self.answers, name, mode) for _, name, _ in QUERIES]
         else:
-            query = self.answers.query
-            asked = [(text, {"current_mode": mode} if moded else {}) for text, moded in QUERIES]
+            verb = self.answers.query
+            asked = [(text, {"current_mode": mode} if moded else {}) for text, _, moded in QUERIES]
             found = yield Ask(
-                partial(_side_by_side, query, asked), partial(answers_awaited, query, asked)
+                partial(_side_by_side, verb, asked), partial(answers_awaited, verb, asked)
             )
         items: dict[str, Fragment] = {}
-        for (question, _), answer in zip(QUERIES, found, strict=True):
+        for (question, *_), answer in zip(QUERIES, found, strict=True):
             for one in items_of(answer, "identity", question):
                 items.setdefault(one.key or one.text, one)
         return Section(tuple(items.values()))
+
+
+def _of_mapping(answers: Mapping[str, Any], name: str, mode: str | None) -> dict[str, Any]:
+    """What a mapping answers to a query; `mandates` may be one for each mode."""
+    told = answers.get(name, ())
+    if name == "mandates" and isinstance(told, Mapping):
+        told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
+    items = [{"content": one} if isinstance(one, str) else one for one in told]
+    return {"items": items, "effective_at": answers.get("effective_at")}
+
+
+def _side_by_side(verb: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+    with ContextThreadPoolExecutor(len(asked)) as pool:
+        waiting = [pool.submit(answer_of, verb, text, given) for text, given in asked]
+        return [one.result() for one in waiting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +93,19 @@ class Goals:
 
     def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
         """The three lists; those that are empty are left out."""
-        said: list[Fragment] = []
-        for name, title in (
-            ("active_goals", "Active goals"),
-            ("pending_actions", "Pending actions"),
-            ("constraints", "Constraints"),
-        ):
-            listed = [str(one) for one in self.state.get(name, ())]
-            if listed:
-                text = "\n".join([f"{title}:", *(f"- {one}" for one in listed)])
-                said.append(
-                    Fragment.own(text, "goals", f"{title.lower()} of the turn", rank=len(said))
+        lists = {
+            name.replace("_", " "): "".join(f"\n- {one}" for one in self.state.get(name, ()))
+            for name in ("active_goals", "pending_actions", "constraints")
+        }
+        told = [(name, lines) for name, lines in lists.items() if lines]
+        return Section(
+            tuple(
+                Fragment.own(
+                    f"{name.capitalize()}:{lines}", "goals", f"{name} of the turn", rank=rank
                 )
-        return Section(tuple(said))
+                for rank, (name, lines) in enumerate(told)
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +161,22 @@ class Tools:
         return Section(tuple(_tool(one, place) for place, one in enumerate(tools or ())))
 
 
+def _tool(one: Any, place: int) -> Fragment:
+    """A tool as a line: its name, the names and types of its arguments, what it does."""
+    told = one.get if isinstance(one, Mapping) else partial(getattr, one)
+    name, given = told("name", None), told("args", {})
+    if not isinstance(name, str) or not isinstance(given, Mapping):
+        raise InvalidTypeError(f"a tool has a name, a description and args, not {short(one)}")
+    arguments = ", ".join(f"{each}{_typed(schema)}" for each, schema in given.items())
+    text = f"- {name}({arguments}): {' '.join(str(told('description', '')).split())}"
+    return Fragment.own(text, "tools", "the agent may call it", rank=place, key=name)
+
+
+def _typed(schema: Any) -> str:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    return f": {kind}" if isinstance(kind, str) else ""
+
+
 def built_in() -> dict[str, Any]:
     """The sources that a turn has by itself, by name."""
     recalling = ("working", "episodic", "semantic", "memories")
@@ -153,6 +190,18 @@ def built_in() -> dict[str, Any]:
     }
 
 
+_OF_MAPPINGS: Final[Mapping[str, Callable[[Any], Any]]] = {"identity": Identity, "goals": Goals}
+_OF_LISTS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "tools": Tools,
+    "conversation": Conversation,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    remember: Callable[[str, Mapping[str, Any]], Any]
+
+
 def as_source(name: str, given: Any) -> Any:
     """What a user gives as a source, as one.
 
@@ -161,23 +210,43 @@ def as_source(name: str, given: Any) -> Any:
     """
     if callable(getattr(given, "flow", None)):
         return given
-    if verbs := [one for one in ("remember", "aremember") if callable(getattr(given, one, None))]:
-        for verb in verbs:
-            checked_parameters(name, getattr(given, verb))
+    verbs = (getattr(given, one, None) for one in ("remember", "aremember"))
+    if known := [verb for verb in verbs if callable(verb)]:
+        for verb in known:
+            _check_parameters(name, verb)
         return given
     if callable(getattr(given, "query", None)):
         return Identity(given) if name == "identity" else _Function(partial(_queried, given))
-    if isinstance(given, Mapping) and name in ("identity", "goals"):
-        return Identity(given) if name == "identity" else Goals(given)
-    if isinstance(given, Sequence) and not isinstance(given, str) and name in _LISTED:
-        return _LISTED[name](given)
+    if isinstance(given, Mapping) and name in _OF_MAPPINGS:
+        return _OF_MAPPINGS[name](given)
+    if isinstance(given, Sequence) and not isinstance(given, str) and name in _OF_LISTS:
+        return _OF_LISTS[name](given)
     if callable(given):
-        checked_parameters(name, given)
+        _check_parameters(name, given)
         return _Function(given)
     raise InvalidTypeError(
         f"a source is anything with remember(prompt, metadata), or such a function, not "
         f"{type(given).__name__}; identity and goals may be mappings, tools and conversation lists"
     )
+
+
+def _queried(daemon: Any, prompt: str, metadata: Mapping[str, Any]) -> Any:
+    """What a daemon answers to the one question that it is asked."""
+    return daemon.query(_GOALS, {"prompt": prompt, **metadata})
+
+
+def _check_parameters(name: str, verb: Callable[..., Any]) -> None:
+    """Refuse a source's verb that cannot be told the prompt and the metadata."""
+    try:
+        signature = inspect.signature(verb)
+    except (TypeError, ValueError):  # of what is not written in Python, nothing is known
+        return
+    try:
+        signature.bind("", {})
+    except TypeError as error:
+        raise InvalidTypeError(
+            f"the source {name!r} takes (prompt, metadata), not {signature}"
+        ) from error
 
 
 def checked_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
@@ -205,55 +274,43 @@ def checked_names(given: Mapping[Any, Any], known: Collection[str], what: str) -
             raise InvalidTypeError(f"{what}: there is no {name!r}: use one of {', '.join(known)}")
 
 
-_LISTED: Final[Mapping[str, Callable[[Any], Any]]] = {"tools": Tools, "conversation": Conversation}
+def answer_of(verb: Any, *given: Any) -> Any:
+    """What a function answers at once.
+
+    Raises:
+        InvalidInputError: if it must be awaited.
+    """
+    answer = verb(*given)
+    if isinstance(answer, Future):
+        return answer.result()
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise InvalidInputError(
+            "a source is async and cannot be asked here: use `async with` and "
+            "aassemble_context, or give it a blocking twin, `remember`"
+        )
+    return answer
 
 
-@dataclass(frozen=True, slots=True)
-class _Function:
-    remember: Callable[[str, Mapping[str, Any]], Any]
+def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
+    """The items that a daemon answered, each with its id, version and rationale.
 
-
-def _queried(daemon: Any, prompt: str, metadata: Mapping[str, Any]) -> Any:
-    """What a daemon answers to the one question that it is asked."""
-    return daemon.query(_GOALS, {"prompt": prompt, **metadata})
-
-
-def _of_mapping(answers: Mapping[str, Any], mode: str | None) -> list[Any]:
-    """What a mapping answers to the four queries; `mandates` may be one for each mode."""
-    mandates = answers.get("mandates", ())
-    if isinstance(mandates, Mapping):
-        always, current = mandates.get("*", ()), () if mode is None else mandates.get(mode, ())
-        mandates = (*always, *current)
-    found = (answers.get("identity", ()), mandates, answers.get("capabilities", ()))
-    listed = (*found, answers.get("governance", ()))
-    effective = answers.get("effective_at")
-    return [{"items": [_item(one) for one in each], "effective_at": effective} for each in listed]
-
-
-def _item(one: Any) -> Any:
-    return {"content": one} if isinstance(one, str) else one
-
-
-def _side_by_side(query: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-    with ContextThreadPoolExecutor(len(asked)) as pool:
-        waiting = [pool.submit(answer_of, query, text, given) for text, given in asked]
-        return [one.result() for one in waiting]
-
-
-def _tool(one: Any, place: int) -> Fragment:
-    """A tool as a line: its name, the names and types of its arguments, what it does."""
-    name, told = getattr(one, "name", None), getattr(one, "description", "")
-    if isinstance(one, Mapping):
-        name, told, given = one.get("name"), one.get("description", ""), one.get("args", {})
-    else:
-        given = getattr(one, "args", {})
-    if not isinstance(name, str) or not isinstance(given, Mapping):
-        raise InvalidTypeError(f"a tool has a name, a description and args, not {short(one)}")
-    arguments = ", ".join(f"{each}{_typed(schema)}" for each, schema in given.items())
-    text = f"- {name}({arguments}): {' '.join(str(told).split())}"
-    return Fragment.own(text, "tools", "the agent may call it", rank=place, key=name)
-
-
-def _typed(schema: Any) -> str:
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    return f": {kind}" if isinstance(kind, str) else ""
+    Raises:
+        InvalidTypeError: for an answer of another form.
+    """
+    if not isinstance(answer, Mapping) or not isinstance(answer.get("items", ()), Sequence):
+        raise InvalidTypeError(
+            f"{name} answers {question!r} with {{'items': […], 'effective_at': …}}, not "
+            f"{short(answer)}"
+        )
+    effective = answer.get("effective_at")
+    version = effective.isoformat() if isinstance(effective, datetime) else str(effective or "")
+    for place, one in enumerate(answer.get("items", ())):
+        if not isinstance(one, Mapping) or not isinstance(one.get("content"), str):
+            raise InvalidTypeError(
+                f"an item of {name} is a mapping with id, content and rationale, not {short(one)}"
+            )
+        key = None if one.get("id") is None else str(one["id"])
+        why = str(one.get("rationale") or question)
+        yield Fragment.own(f"- {one['content']}", name, why, rank=place, key=key, version=version)

@@ -32,16 +32,16 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Refuse what is no limit."""
-        for name in ("tokens", "events"):
+        for name in ("tokens", "events", "seconds"):
             given = getattr(self, name)
-            if given is not None and (isinstance(given, bool) or not isinstance(given, int)):
-                raise InvalidTypeError(f"{name} is a whole number or None, not {short(given)}")
-            _check_limit(given, name)
-        if self.seconds is not None and (
-            isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float)
-        ):
-            raise InvalidTypeError(f"seconds is a number or None, not {short(self.seconds)}")
-        _check_limit(self.seconds, "seconds")
+            numbers = (int, float) if name == "seconds" else int
+            if given is None:
+                continue
+            if isinstance(given, bool) or not isinstance(given, numbers):
+                kind = "a number" if name == "seconds" else "a whole number"
+                raise InvalidTypeError(f"{name} is {kind} or None, not {short(given)}")
+            if not 0 <= given <= sys.float_info.max:
+                raise InvalidInputError(f"{name} is {given}: use 0 or more, or None for no limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,40 +83,17 @@ def check(spent: BudgetStatus, what: str, *, tokens: bool = False) -> None:
         BudgetExceededError: for what is spent: events, then seconds, then tokens.
     """
     if spent.events_left == 0:
-        raise BudgetExceededError(
-            f"the turn has used its {spent.events_used:,} events and cannot {what}: commit it and "
-            "begin another, or give it Budget(events=…)"
-        )
-    if spent.seconds_left is not None and spent.seconds_left <= 0:
-        raise BudgetExceededError(
-            f"the turn has gone on for {spent.seconds_used:.1f} seconds, more than it may, and "
-            f"cannot {what}: commit it and begin another, or give it Budget(seconds=…)"
-        )
-    if tokens and spent.tokens_left == 0:
-        raise BudgetExceededError(
-            f"the turn has used its {spent.tokens_used:,} tokens of context and cannot {what}: "
-            "begin another, or give it Budget(tokens=…)"
-        )
-
-
-def checked_tokens(budget: object) -> int | None:
-    """The tokens that a context may have; None is no limit.
-
-    Raises:
-        InvalidInputError: for what is no number of tokens.
-    """
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int)):
-        hint = "; a Budget is the turn's: MemoryOrchestrator(…, budget=Budget(…))"
-        told = hint if isinstance(budget, Budget) else ""
-        raise InvalidTypeError(f"budget is a whole number of tokens, not {short(budget)}{told}")
-    if budget is not None and budget < 0:
-        raise InvalidInputError(f"budget is {budget}: use 0 or more tokens")
-    return budget
-
-
-def _check_limit(given: float | None, name: str) -> None:
-    if given is not None and not 0 <= given <= sys.float_info.max:
-        raise InvalidInputError(f"{name} is {given}: use 0 or more, or None for no limit")
+        name, used = "events", f"used its {spent.events_used:,} events"
+    elif spent.seconds_left is not None and spent.seconds_left <= 0:
+        name, used = "seconds", f"gone on for {spent.seconds_used:.1f} seconds, more than it may,"
+    elif tokens and spent.tokens_left == 0:
+        name, used = "tokens", f"used its {spent.tokens_used:,} tokens of context"
+    else:
+        return
+    raise BudgetExceededError(
+        f"the turn has {used} and cannot {what}: commit it and begin another, or give it "
+        f"Budget({name}=…)"
+    )
 
 
 def _left(number: float | None) -> str:

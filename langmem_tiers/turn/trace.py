@@ -1,4 +1,4 @@
-"""The trace of a turn: each decision as an event, with its reasons; written once, and read."""
+"""What a turn leaves behind to be read: its trace, how it ended, and the report of its commit."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import quote
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.explain import LINE, plain, shortened
-from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.core.memory import MemoryContext, StoreResult
+from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.turn.spending import BudgetStatus
 
 Kind = Literal[
     "assembled",
@@ -26,7 +27,6 @@ Kind = Literal[
     "abandoned",
 ]
 Ending = Literal["committed", "abandoned", "failed"]
-_PREFIX: Final = "turn/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,19 +112,70 @@ class EndedTurn:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {plain(self.turn)} {self.kind}: {why}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitReport:
+    """What a turn left behind."""
+
+    turn: str
+    stored: tuple[StoreResult, ...] = ()
+    """Every memory that was written."""
+    refused: tuple[StoreResult, ...] = ()
+    """What the gate let pass and the commit did not write, each with the reason."""
+    episodic: tuple[Mapping[str, Any], ...] = ()
+    """What happened, as it was stored: `key`, `namespace`, `tier` and `value`. A retry exports what
+    is still there, as it is by then."""
+    semantic: tuple[Mapping[str, Any], ...] = ()
+    """What is known, likewise."""
+    goals: tuple[Mapping[str, Any], ...] = ()
+    """How much nearer which goals came, in order, and how far each is by now."""
+    lessons: tuple[str, ...] = ()
+    """Keys of what its failed tool calls taught."""
+    skills: tuple[str, ...] = ()
+    """Keys of the skills whose evidence it changed."""
+    summary: Mapping[str, int] = field(default_factory=dict)
+    """How many of each it wrote; how many things were `refused`, by the gate, by the commit or as
+    there was no budget for them; how many of what it wrote are `quarantined`."""
+    budget: BudgetStatus
+    trace: TurnTrace
+
+    def __str__(self) -> str:
+        """What was written, in one line, and what it spent in another."""
+        told = ", ".join(f"{number:,} {name}" for name, number in self.summary.items() if number)
+        return f"turn {self.turn}: {told or 'nothing written'}\n{self.budget}"
+
+    def to_state(self) -> dict[str, Any]:
+        """The report as JSON for a graph's state: of memories their keys."""
+        return {
+            "turn": self.turn,
+            "summary": dict(self.summary),
+            "episodic": [one["key"] for one in self.episodic],
+            "semantic": [one["key"] for one in self.semantic],
+            "goals": [dict(one) for one in self.goals],
+            "lessons": list(self.lessons),
+            "skills": list(self.skills),
+            "refused": {str(one.key): one.reason for one in self.refused},
+            "quarantined": {str(one.key): one.reason for one in self.stored if one.quarantined},
+        }
+
+    def to_json(self) -> str:
+        """The whole report as JSON."""
+        told = {
+            **self.to_state(),
+            "episodic": [dict(one) for one in self.episodic],
+            "semantic": [dict(one) for one in self.semantic],
+            "trace": [one.to_state() for one in self.trace.events],
+        }
+        return json.dumps(told, ensure_ascii=False, sort_keys=True)
+
+
 def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:
     """The name of each event: the same for the same turn, in the order of its events."""
     return [f"{bounds(turn)[0]}{number:06}" for number, _ in enumerate(events)]
 
 
-def failure_name(turn: str, events: Sequence[TurnEvent], at: datetime) -> str:
-    """The name of a failure that a turn may go on after: between its events so far and the next."""
-    return f"{bounds(turn)[0]}{max(0, len(events) - 1):06}-{at.isoformat()}"
-
-
 def bounds(turn: str) -> tuple[str, str]:
     """Between which names the events of a turn are."""
-    begin = f"{_PREFIX}{quote(turn, safe='')}"
+    begin = f"turn/{quote(turn, safe='')}"
     return f"{begin}/", f"{begin}0"  # '0' follows '/'
 
 
@@ -138,13 +189,13 @@ def record_call(
     context: MemoryContext,
     turn: str,
     events: Sequence[TurnEvent],
-    names: Sequence[str] | None = None,
+    names: Sequence[str] = (),
 ) -> Call:
     """The call that writes the trace of a turn, unless that has ended; it is to be locked."""
     details = [{**one.detail, "reasons": list(one.reasons), "turn": turn} for one in events]
     params = {
         **_within(context, turn),
-        "events": event_names(turn, events) if names is None else list(names),
+        "events": [*names] or event_names(turn, events),
         "kinds": [one.kind for one in events],
         "namespaces": [one.namespace for one in events],
         "keys": [one.key for one in events],
@@ -200,7 +251,7 @@ def _ended(row: Row) -> EndedTurn:
     return EndedTurn(
         turn=turn,
         kind=kind,
-        began=None if began is None else datetime.fromisoformat(began),
+        began=datetime.fromisoformat(began) if began is not None else None,
         at=at,
         reason=reason,
         project_id=project,

@@ -5,30 +5,40 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 from uuid import uuid4
 
-from langmem_tiers.core.config import OrchestratorSettings
 from langmem_tiers.core.errors import (
     BudgetExceededError,
     InvalidInputError,
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import RECALL_OPTIONS, MemoryContext
+from langmem_tiers.core.memory import Destination, MemoryContext
+from langmem_tiers.core.options import RECALL_OPTIONS, OrchestratorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.remember.new import NewMemory, checked_text, label, to_write
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn import spending
-from langmem_tiers.turn.items import Route
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import TurnRecord
-from langmem_tiers.turn.report import CommitReport
 from langmem_tiers.turn.sources import as_source, built_in, checked_names, checked_stages
 from langmem_tiers.turn.spending import Budget, BudgetStatus
-from langmem_tiers.turn.trace import Kind, TurnEvent, TurnTrace
+from langmem_tiers.turn.trace import CommitReport, Kind, TurnEvent, TurnTrace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Which memory types receive an item, each with the reason, and what makes room for it."""
+
+    destinations: tuple[Destination, ...]
+    """None if it is not to be kept."""
+    evicted: tuple[str, ...] = ()
+    """Keys of memories that are deleted when the turn is committed."""
+
 
 Router = Callable[[NewMemory], Route]
 """Says which memory types receive what is memorized without naming one."""
@@ -75,8 +85,9 @@ class Turn:
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"a turn needs a MemoryCoordinator, not {type(memory).__name__}")
         checked_turn(budget=budget, layout=layout, settings=settings, sources=sources)
-        _check_function(router, "router")
-        _check_function(count_tokens, "count_tokens")
+        for what, function in {"router": router, "count_tokens": count_tokens}.items():
+            if function is not None and not callable(function):
+                raise InvalidTypeError(f"{what} is a function or None, not {short(function)}")
         self.memory = memory
         self.budget = Budget() if budget is None else budget
         self.layout = layout
@@ -278,8 +289,3 @@ def checked_filters(filters: object) -> dict[str, Any]:
         )
     checked_names(filters, RECALL_OPTIONS, "filters")
     return dict(filters)
-
-
-def _check_function(given: object, what: str) -> None:
-    if given is not None and not callable(given):
-        raise InvalidTypeError(f"{what} is a function or None, not {short(given)}")

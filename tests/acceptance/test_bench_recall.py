@@ -14,7 +14,6 @@ from benchmarks.databases import create
 from benchmarks.fit import collect, fit
 from benchmarks.fit_gate import trial
 from benchmarks.fitting import Lists, fit_chance, fit_ranking
-from benchmarks.logs import assistant_logs, chats, stand_alone_facts
 from benchmarks.recall import GENERATED, run
 from benchmarks.recall_data import History, Memory, Question, Style, generated, read
 from benchmarks.recall_metrics import METRICS, Judge, interval
@@ -132,11 +131,6 @@ def test_lines_of_histories_are_read_and_blank_memories_left_out(tmp_path: Path)
 
     assert (style.name, style.skipped) == ("own", 1)
     assert [one.key for one in style.histories[0].memories] == ["T0"]
-
-
-def test_the_same_seed_generates_the_same_histories() -> None:
-    for make in (assistant_logs, chats, stand_alone_facts):
-        assert make(7)[0] == make(7)[0] != make(8)[0]
 
 
 def test_generated_evidence_is_among_what_was_said() -> None:

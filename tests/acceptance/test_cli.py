@@ -77,7 +77,7 @@ def test_help_names_every_command_and_format_shows_no_value_for_a_flag_and_fits_
     None
 ):
     helped = run("--help").stdout
-    assert all(name in helped for name in ("setup", "import", "search", "stats", "demo"))
+    assert all(name in helped for name in ("setup", "import", "search", "stats", "worker"))
     assert all(name in run("import", "--help").stdout for name in Format)
     for command in ((), ("setup",), ("import",), ("search",), ("stats",)):
         helped = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).stdout
@@ -90,15 +90,25 @@ def test_help_names_every_command_and_format_shows_no_value_for_a_flag_and_fits_
 )
 def test_the_modules_do_what_the_command_does(arguments: tuple[str, ...], code: int) -> None:
     command = Path(sys.executable).with_name("langmem-tiers")
-    module = [sys.executable, "-m"]
-    installed, *started = (
+    installed, started = (
         subprocess.run([*named, *arguments], capture_output=True, text=True, check=False)
-        for named in ([command], [*module, "langmem_tiers"], [*module, "langmem_tiers.cli.app"])
+        for named in ([command], [sys.executable, "-m", "langmem_tiers"])
     )
 
-    for one in started:
-        assert (one.stdout, one.stderr) == (installed.stdout, installed.stderr)
-        assert one.returncode == installed.returncode == code
+    assert (started.stdout, started.stderr) == (installed.stdout, installed.stderr)
+    assert started.returncode == installed.returncode == code
+
+
+def test_without_its_extra_the_command_line_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['typer'] = None\nfrom langmem_tiers.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith('needs Typer and Rich: pip install "langmem-tiers[cli]"\n')
 
 
 def test_the_version_and_the_help_load_no_framework_and_no_driver() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,10 @@ from langchain_core.runnables import RunnableConfig
 from rich.console import Console
 from typer.testing import CliRunner
 
-from langmem_tiers import InvalidInputError, MemoryContext, Tier, TieredStore
-from langmem_tiers.cli.app import app
-from langmem_tiers.demo import Graph, State, build_agent, build_graph, show
-from langmem_tiers.demo.agent import asked, errors
-from langmem_tiers.demo.conversation import FACTS, MOOD, QUESTIONS
-from langmem_tiers.demo.days import (
+from demo.__main__ import show
+from demo.agent import asked, build_agent, errors
+from demo.conversation import FACTS, MOOD, QUESTIONS, Graph, State, build_graph
+from demo.days import (
     DAYS,
     FROM_THE_START,
     LATER,
@@ -25,7 +25,9 @@ from langmem_tiers.demo.days import (
     context_of,
     nine_days,
 )
-from langmem_tiers.demo.tasks import FAMILIES, Family, execute, tasks
+from demo.tasks import FAMILIES, Family, execute, tasks
+from langmem_tiers import InvalidInputError, MemoryContext, Tier, TieredStore
+from langmem_tiers.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,9 +42,9 @@ def turn(graph: Graph, said: str, *, user: str, thread: str = "1") -> str:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     directory = tmp_path_factory.mktemp("demo") / "kept"
-    result = CliRunner().invoke(app, ["demo", "--keep", str(directory)])
-    assert result.exit_code == 0, result.output
-    return re.sub(r"[\s│]+", " ", result.stdout), directory
+    command = [sys.executable, "-m", "demo", "--keep", str(directory)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return re.sub(r"[\s│]+", " ", done.stdout), directory
 
 
 def test_the_demo_shows_each_fact_in_the_tier_it_went_to(shown: tuple[str, Path]) -> None:

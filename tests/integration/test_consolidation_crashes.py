@@ -21,7 +21,7 @@ from langmem_tiers.core.errors import EmbeddedServerError
 from langmem_tiers.graph.checkpoints import config_of
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.graph.worker import LEASE_SECONDS
-from langmem_tiers.postgres.pool import checkpointer_pool
+from langmem_tiers.postgres.target import checkpointer_pool
 from tests.support.cycles import ENDED, TENANTS, contents, fill, restored
 from tests.support.learning import broken
 from tests.support.opening import text_index

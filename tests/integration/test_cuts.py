@@ -17,7 +17,9 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError
 from langmem_tiers.postgres import sql
 from langmem_tiers.postgres.flow import Call, Query
-from langmem_tiers.postgres.pool import AsyncDatabase, Database, Target
+from langmem_tiers.postgres.session import AsyncDatabase
+from langmem_tiers.postgres.session_sync import Database
+from langmem_tiers.postgres.target import Target
 from tests.support.invariants import broken_rows, values
 from tests.support.opening import Opened, opened_store, text_index, tier_of
 from tests.support.proxy import CuttingProxy

@@ -17,7 +17,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.core.config import PromotionSettings
+from langmem_tiers.core.options import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock

@@ -17,7 +17,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.memory import Destination
 from langmem_tiers.testing import TrigramEmbeddings
-from langmem_tiers.turn.items import Route
+from langmem_tiers.turn.turn import Route
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import broken
 from tests.support.opening import DIMS, Clock, Opener, text_index, tiered

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import RollbackError
+from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import BILLING, SHIPPING, broken

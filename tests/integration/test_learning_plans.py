@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.memory import TIERS
+from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.testing import TrigramEmbeddings

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import RollbackError
+from langmem_tiers.core.options import PromotionSettings
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
 from tests.support.opening import text_index

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.config import StoreOptions, parse_index
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseError,
@@ -77,19 +77,6 @@ def test_setup_again_changes_nothing(database_url: str) -> None:
     put_and_find(database_url)
 
 
-def test_the_schema_file_equals_the_sum_of_the_migrations(new_database: Url) -> None:
-    migrated, written = new_database(), new_database()
-    set_up(migrated)
-    execute(written, schema_script(index_of(64)))
-    assert catalog(written) == catalog(migrated)
-
-
-def schema_script(index: dict[str, Any]) -> str:
-    names = {name: name for name in SCHEMAS}
-    text = sql._fill(sql._read("schema.sql"), names)
-    return text + sql.vector_tables(StoreOptions(), parse_index(index).vector)
-
-
 def test_a_setup_without_an_index_is_completed_by_one_with_an_index(new_database: Url) -> None:
     stepwise, direct = new_database(), new_database()
     set_up(stepwise, dims=None)
@@ -127,7 +114,7 @@ def test_a_store_opened_before_another_sets_up_works_afterwards(database_url: st
 
 def test_a_migration_changed_after_it_ran_is_refused(database_url: str) -> None:
     set_up(database_url)
-    execute(database_url, "UPDATE memory.migrations SET checksum = 'other' WHERE version = 1")
+    execute(database_url, "UPDATE memory.migrations SET checksum = 'other' WHERE version = 16")
     with pytest.raises(MigrationError, match="restore the file"):
         set_up(database_url)
 
@@ -140,6 +127,31 @@ def test_a_database_newer_than_the_package_is_refused(database_url: str) -> None
     )
     with pytest.raises(MigrationError, match="upgrade langmem-tiers"):
         set_up(database_url)
+
+
+TOO_OLD = """
+CREATE SCHEMA memory;
+CREATE TABLE memory.migrations (
+    version integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
+    applied_at timestamptz NOT NULL);
+INSERT INTO memory.migrations
+SELECT n, 'of_old_' || n, 'x', now() FROM generate_series(1, 15) n;
+CREATE TABLE memory.memories (tenant text, key text, value jsonb);
+INSERT INTO memory.memories VALUES ('acme', 'a', '{}')
+"""
+
+
+def test_a_database_older_than_the_first_migration_is_refused_and_left_alone(
+    database_url: str,
+) -> None:
+    execute(database_url, TOO_OLD)
+    before = catalog(database_url), migrations_run(database_url)
+    with pytest.raises(MigrationError, match=r"version 15, older.*schema_prefix of its own"):
+        set_up(database_url)
+    assert (catalog(database_url), migrations_run(database_url)) == before
+    set_up(database_url, schema_prefix="new_")
+    put_and_find(database_url, schema_prefix="new_")
+    assert catalog(database_url) == before[0]
 
 
 FIRST_USES: dict[str, Callable[[TieredStore], object]] = {

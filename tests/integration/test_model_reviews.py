@@ -16,7 +16,7 @@ from langchain_core.outputs import ChatResult
 from pydantic import Field
 
 from langmem_tiers import ConfigurationError, StoreResult, TieredStore
-from langmem_tiers.core.config import CoordinatorSettings, PromotionSettings
+from langmem_tiers.core.options import CoordinatorSettings, PromotionSettings
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.panel import default_reviewers

@@ -24,12 +24,11 @@ from langmem_tiers import (
     Tier,
     TieredStore,
 )
-from langmem_tiers.core.config import CoordinatorSettings
-from langmem_tiers.core.memory import RECALL_OPTIONS, RecallOptions
+from langmem_tiers.core.options import RECALL_OPTIONS, CoordinatorSettings, RecallOptions
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
-from langmem_tiers.recall.recalled import recalled_text, with_recalled
+from langmem_tiers.recall.fence import recalled_text, with_recalled
 from tests.support.agents import WAYS, How, run
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.recollections import NOW, recollection

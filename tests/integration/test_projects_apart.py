@@ -19,7 +19,7 @@ from langmem_tiers import (
     TieredMemoryError,
     TieredStore,
 )
-from langmem_tiers.core.config import PromotionSettings
+from langmem_tiers.core.options import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
 from tests.support.opening import Clock, tables, text_index
 from tests.support.servers import fresh_database

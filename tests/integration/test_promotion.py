@@ -10,9 +10,9 @@ import pytest
 from langgraph.store.base import PutOp
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.options import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import (
     BILLING,

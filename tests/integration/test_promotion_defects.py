@@ -11,8 +11,8 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import ModelError, RollbackError
+from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.learn.reflexion import FailedAttempt
 from tests.support.coordinating import coordinator
 from tests.support.learning import (

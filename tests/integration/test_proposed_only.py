@@ -42,8 +42,7 @@ class Denying(Ruling):
         """Answers with no pair."""
         if schema is not Judgement:
             return super().with_structured_output(schema, **options)
-        said = {"raw": None, "parsed": Judgement(pairs=[]), "parsing_error": None}
-        return RunnableLambda(lambda _: said)
+        return RunnableLambda(lambda _: Judgement(pairs=[]))
 
 
 @pytest.fixture

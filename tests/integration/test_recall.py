@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.recall.rank import PROFILES
+from langmem_tiers.recall.profiles import PROFILES
 from tests.support.coordinating import Many, coordinator, keys, remember_many
 from tests.support.opening import Clock, text_index
 from tests.support.plans import calls_of

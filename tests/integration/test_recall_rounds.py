@@ -14,7 +14,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_tiers import InvalidInputError, MemoryCoordinator, QueryTimeoutError, TieredStore
-from langmem_tiers.core.config import CoordinatorSettings
+from langmem_tiers.core.options import CoordinatorSettings
 from tests.support.coordinating import PATIENT, Caller, calling, coordinator, keys
 from tests.support.opening import Opener, text_index
 from tests.support.plans import calls_of

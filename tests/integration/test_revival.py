@@ -155,7 +155,7 @@ def test_a_call_that_was_half_done_is_told_and_the_next_one_goes_through(
 
 
 def own_url(store: TieredStore) -> str:
-    server = store._runner._server
+    server = store._runner._host.server
     assert server is not None
     return server.url
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, RollbackError
+from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from tests.support.coordinating import coordinator

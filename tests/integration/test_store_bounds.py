@@ -19,7 +19,7 @@ from langmem_tiers import (
     TieredStore,
     TooLargeError,
 )
-from langmem_tiers.core.config import CoordinatorSettings
+from langmem_tiers.core.options import CoordinatorSettings
 from langmem_tiers.testing import StoreDriver, TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Opener, tables, text_index, tiered

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryContext
-from langmem_tiers.core.tracing import traced, untraced
+from langmem_tiers.core.tracing import traced
 from tests.support.chat_server import serving
 from tests.support.langsmith_server import OFF, ROOT, Runs, run_program, traced_to, vectors
 
@@ -117,8 +117,6 @@ def test_a_retriever_is_one_retriever_run_with_documents(done: Done, name: str) 
 def test_no_run_holds_a_vector_and_tracing_says_nothing_of_its_own(done: Done) -> None:
     assert done.printed == ""
     assert not any(vectors(run) for run in done.runs.by_id.values())
-    with untraced(), untraced():  # can be left and entered again
-        assert Verbs().ask("x", limit=1) == ["x"]
 
 
 def test_nothing_is_sent_with_tracing_off(url: str) -> None:
@@ -134,13 +132,13 @@ def test_with_tracing_off_langsmith_is_not_loaded_for_it() -> None:
     script = (
         "import sys\n"
         "from langmem_tiers import MemoryContext\n"
-        "from langmem_tiers.core.tracing import traced, untraced\n"
+        "from langmem_tiers.core.tracing import traced\n"
         "class Asked:\n"
         "    context = MemoryContext(tenant='acme')\n"
         "    @traced('tool')\n"
         "    def ask(self): return 1\n"
         "before = set(sys.modules)\n"
-        "with untraced(): assert Asked().ask() == 1\n"
+        "assert Asked().ask() == 1\n"
         "print(sorted(set(sys.modules) - before))"
     )
     env = {**os.environ, **OFF, "PYTHONPATH": os.fspath(ROOT)}

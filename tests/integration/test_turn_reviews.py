@@ -16,7 +16,7 @@ from langmem_tiers import (
     TieredStore,
     TurnMiddleware,
 )
-from langmem_tiers.core.config import CoordinatorSettings
+from langmem_tiers.core.options import CoordinatorSettings
 from tests.support.agents import How, ScriptedModel, agent_on, run, scripted
 from tests.support.graphs import ACME
 from tests.support.opening import Opened, opened_store, text_index

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from langgraph.store.base import TTLConfig
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, StoreResult, TieredStore
-from langmem_tiers.core.config import CoordinatorSettings, Distance
+from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import TIERS
+from langmem_tiers.core.options import CoordinatorSettings
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.recall.candidates import Scope, read_rows
+from langmem_tiers.recall.candidates import Searched, read_rows
 from langmem_tiers.testing import Mode
 from tests.support.opening import Clock, Opener, text_index, tiered
 from tests.support.plans import calls_of, named
@@ -121,7 +122,7 @@ class Evidence(NamedTuple):
     before: float
 
 
-def evidence(store: TieredStore, ask: Callable[[], object]) -> tuple[list[Evidence], Scope]:
+def evidence(store: TieredStore, ask: Callable[[], object]) -> tuple[list[Evidence], Searched]:
     """What Postgres answers to the recall statement that a call sends, by key."""
     call = recall_call(store, ask)
 

@@ -17,7 +17,7 @@ from benchmarks.ruling import Ruling
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.graph.checkpoints import config_of
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.postgres.pool import checkpointer_pool
+from langmem_tiers.postgres.target import checkpointer_pool
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, text_index
 

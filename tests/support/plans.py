@@ -13,7 +13,8 @@ from psycopg.adapt import PyFormat, Transformer
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Effect, Lookup, Query, Unit, run
+from langmem_tiers.postgres.flow import Call, Effect, Lookup, Query, Unit
+from langmem_tiers.postgres.session_sync import run
 from langmem_tiers.postgres.sql import Statement
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]

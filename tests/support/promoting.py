@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.config import PromotionSettings
 from langmem_tiers.core.errors import DatabaseUnavailableError, OutcomeUnknownError
+from langmem_tiers.core.options import PromotionSettings
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 

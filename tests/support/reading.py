@@ -16,10 +16,10 @@ class Reader:
     def with_structured_output(self, schema: Any, **_: Any) -> Runnable[Any, Any]:
         return RunnableLambda(lambda messages: self._answer(schema, messages))
 
-    def _answer(self, schema: Any, messages: Any) -> dict[str, Any]:
+    def _answer(self, schema: Any, messages: Any) -> Any:
         told = messages[1].content
         self.asked.append(told)
         cues = [one for one in told.splitlines() if one.startswith("<cue")]
         found = [n for n, one in enumerate(cues, 1) if any(word in one for word in self.shown)]
         numbers = found if self.numbers is None else self.numbers
-        return {"raw": None, "parsed": schema(numbers=numbers), "parsing_error": None}
+        return schema(numbers=numbers)

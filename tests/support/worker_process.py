@@ -25,7 +25,7 @@ from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.graph import consolidation_nodes
 from langmem_tiers.graph.worker import ConsolidationWorker
-from langmem_tiers.postgres.pool import checkpointer_pool
+from langmem_tiers.postgres.target import checkpointer_pool
 from tests.support.opening import Clock, text_index
 
 DAILY = ConsolidationSchedule(every=timedelta(days=1))

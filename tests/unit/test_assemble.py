@@ -17,8 +17,7 @@ from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.core.prompts import DIALOGUE_HEAD, DIALOGUE_TAIL, RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.memory.base import approximate_tokens
 from langmem_tiers.turn.fitting import Assembled, assemble
-from langmem_tiers.turn.fragment import Fragment, Section
-from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
+from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Fragment, Layout, Section, Stage
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TITLES = [

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, Tier
-from langmem_tiers.recall import knapsack
+from langmem_tiers.recall import useful as searching
 from langmem_tiers.recall.budget import choose, stable_order
-from langmem_tiers.recall.knapsack import GUARANTEE, Knapsack, pack
-from langmem_tiers.recall.usefulness import Usefulness, usefulness
+from langmem_tiers.recall.useful import GUARANTEE, Knapsack, Usefulness, pack, usefulness
 from tests.support.recollections import NOW, recollection
 
 WORDS = ["card", "declined", "retry", "refund", "bank", "the", "of", "to"]
@@ -170,7 +169,7 @@ def test_where_greed_fails_search_from_pairs_finds_the_best(
     best = pack(TRAP)
     assert (best.members, best.worth) == ((0, 1), 2.0)
     assert best.worth > 0.99 * best.at_most
-    monkeypatch.setattr(knapsack, "SEEDED", 3)
+    monkeypatch.setattr(searching, "SEEDED", 3)
     greedy = pack(TRAP)
     assert greedy.worth == 1.03
     assert greedy.worth < GUARANTEE * greedy.at_most

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.recalled import recalled_text
+from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
 from tests.support.recollections import recollection
 

@@ -27,7 +27,7 @@ from langmem_tiers.consolidate.stored import Group, Stored, move_id
 from langmem_tiers.consolidate.supersede import first_of_each
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.reading import normalised
 from tests.support.stored import NOON, stored
 
 SOON = timedelta(minutes=10)

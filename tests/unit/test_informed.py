@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.memory import Recollection, Tier
-from langmem_tiers.turn.fragment import Fragment, Section
+from langmem_tiers.turn.layout import Fragment, Section
 from langmem_tiers.turn.memories import MOST_WORDS, WEIGHT, circumstances, together
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.core.normal import normalised
+from langmem_tiers.core.reading import normalised
 
 
 @pytest.mark.parametrize(

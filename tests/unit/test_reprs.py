@@ -10,8 +10,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.fitting import Decided
-from langmem_tiers.turn.fragment import Fragment
-from langmem_tiers.turn.layout import ORCHESTRATOR
+from langmem_tiers.turn.layout import ORCHESTRATOR, Fragment
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 
+from demo.tasks import FAMILIES
 from langmem_tiers import signature
-from langmem_tiers.demo.tasks import FAMILIES
 from langmem_tiers.learn.retries import may_hold, resembles, teaches
 from langmem_tiers.learn.transience import is_transient
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -53,6 +54,7 @@ class Own(GenericFakeChatModel):
     """A model whose structured output is what it is given, and not what LangChain makes of it."""
 
     given: Any
+    raw: list[AIMessage] = []  # noqa: RUF012 - pydantic copies it
 
     def with_structured_output(self, *_: Any, **__: Any) -> Any:
         def answer(_: Any) -> Any:
@@ -60,11 +62,11 @@ class Own(GenericFakeChatModel):
                 raise self.given
             return self.given
 
-        return RunnableLambda(answer)
+        return self | RunnableLambda(answer) if self.raw else RunnableLambda(answer)
 
 
-def own(given: Any) -> Own:
-    return Own(messages=iter(()), given=given)
+def own(given: Any, *raw: AIMessage) -> Own:
+    return Own(messages=iter(raw), raw=list(raw), given=given)
 
 
 async def outcome(way: str, model: Any, *args: Any) -> Answer:
@@ -100,12 +102,12 @@ async def test_an_error_of_the_check_itself_is_not_the_models(way: str) -> None:
 
 
 async def test_an_answer_that_comes_as_a_mapping_is_read(way: str) -> None:
-    model = own({"raw": AIMessage("{}"), "parsed": {"number": "42"}, "parsing_error": None})
-    assert await outcome(way, model, QUESTION) == Answer(number=42)
+    assert await outcome(way, own({"number": "42"}), QUESTION) == Answer(number=42)
 
 
 async def test_no_answer_of_any_other_kind_is_used(way: str) -> None:
-    for given in (None, "42", {}, {"parsed": 42}, {"parsed": QUESTION[0]}):
+    given: Any
+    for given in (None, "42", {}, 42, QUESTION[0]):
         with pytest.raises(ModelError, match="no usable answer"):
             await outcome(way, own(given), QUESTION)
     bad = called("General", content="a\0b")
@@ -113,16 +115,46 @@ async def test_no_answer_of_any_other_kind_is_used(way: str) -> None:
         generaliser_of(scripted(bad, bad)).call("x", [])
 
 
-async def test_a_refusal_is_told_from_a_bad_answer(way: str) -> None:
+async def test_what_no_parser_reads_is_told_and_a_refusal_is_final(way: str) -> None:
+    model = own(KeyError("number"), AIMessage("one"), AIMessage("two"))
+    with pytest.raises(ModelError, match="none after it was told why: 'number'"):
+        await outcome(way, model, QUESTION)
     for raw in (
         AIMessage("", additional_kwargs={"refusal": "No."}),
         AIMessage([{"type": "refusal", "refusal": "No."}]),
         AIMessage("", response_metadata={"stop_reason": "refusal"}),
         AIMessage("", response_metadata={"finish_reason": "SAFETY"}),
     ):
-        given = {"raw": raw, "parsed": None, "parsing_error": ValueError("no JSON")}
-        with pytest.raises(ModelError, match="refused to answer"):
-            await outcome(way, own(given), QUESTION)
+        for parsed in (None, ValueError("no JSON")):
+            with pytest.raises(ModelError, match="refused to answer"):
+                await outcome(way, own(parsed, raw), QUESTION)
+
+
+def test_a_request_is_made_on_the_thread_that_asks() -> None:
+    """One of LangChain's own would keep a program from ending until the model has answered."""
+
+    class Threads(ToolCalling):
+        def _generate(self, *args: Any, **options: Any) -> Any:
+            assert threading.current_thread() is threading.main_thread()
+            return super()._generate(*args, **options)
+
+    model = Threads(messages=iter([called("Answer", number=42)]))
+    assert ask(model, Answer, QUESTION) == Answer(number=42)
+
+
+async def test_who_listens_to_what_runs_hears_of_the_request_as_well(way: str) -> None:
+    class Heard(BaseCallbackHandler):
+        starts = 0
+
+        def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+            self.starts += 1
+
+    async def asks(_: Any) -> Answer:
+        return await outcome(way, scripted(called("Answer", number=42)), QUESTION)
+
+    heard = Heard()
+    await RunnableLambda(asks).ainvoke(None, {"callbacks": [heard]})
+    assert heard.starts == 1
 
 
 async def test_whatever_a_provider_raises_is_a_model_error_and_an_interruption_is_not(

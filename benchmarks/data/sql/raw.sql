@@ -4,20 +4,6 @@ FROM memory.memories m
 WHERE m.tenant = %s AND m.namespace = %s AND m.key = %s
   AND (m.expires_at IS NULL OR m.expires_at > now())
 
--- name: get_and_count
-WITH found AS MATERIALIZED (
-    SELECT m.id, m.value, m.created_at, m.updated_at
-    FROM memory.memories m
-    WHERE m.tenant = %s AND m.namespace = %s AND m.key = %s
-      AND (m.expires_at IS NULL OR m.expires_at > now())
-), counted AS (
-    INSERT INTO memory.usage AS u (tenant, id, access_count, last_accessed_at)
-    SELECT %s, f.id, 1, now() FROM found f
-    ON CONFLICT (tenant, id) DO UPDATE
-    SET access_count = u.access_count + 1, last_accessed_at = excluded.last_accessed_at
-)
-SELECT id, value, created_at, updated_at FROM found
-
 -- name: count
 INSERT INTO memory.usage AS u (tenant, id, access_count, last_accessed_at)
 SELECT a.tenant, a.id, a.accesses, now()

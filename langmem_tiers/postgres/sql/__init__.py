@@ -130,11 +130,6 @@ def migrations(options: StoreOptions) -> list[Migration]:
     return found
 
 
-def bootstrap(options: StoreOptions) -> str:
-    """The script that makes room for the migrations' own record."""
-    return _fill(_read("bootstrap.sql"), _schemas(options))
-
-
 def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
     """The script that (re)creates the empty vector tables in the shape asked for, and views."""
     shape = vector or VectorOptions(dims=1)

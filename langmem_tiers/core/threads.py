@@ -1,0 +1,113 @@
+"""Calls that are waited for: on threads that hold no interpreter, until a deadline, or awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Daemons:
+    """At most so many threads, begun when there is something to do; each ends when there is not."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._begin_anew()
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Begin a call as soon as a thread is free, in a copy of the caller's context."""
+        if self._pid != os.getpid():
+            self._begin_anew()  # threads do not survive a fork
+        future: Future[T] = Future()
+        with self._lock:
+            self._waiting.append((future, partial(copy_context().run, call)))
+            if self._running == self._most:
+                return future
+            self._running += 1
+        threading.Thread(target=self._work, name="langmem-tiers", daemon=True).start()
+        return future
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._running = 0
+        self._pid = os.getpid()
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            future, call = job
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+                future.set_exception(error)
+
+    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._running -= 1
+            return None
+
+
+def done_by(
+    seconds: float | None, calls: Sequence[Callable[[], T]], daemons: Daemons
+) -> list[T | None]:
+    """What each call returned, made at once; None for one that was not done in time.
+
+    Whoever waits goes on at the deadline. What was not begun by then never is; a blocking call ends
+    in its own time, on a thread that no interpreter waits for, and an awaited one is cancelled.
+    """
+    futures = [daemons.submit(call) for call in calls]
+    try:
+        done, _ = wait(futures, timeout=seconds)
+    finally:
+        for one in futures:
+            one.cancel()
+    return [one.result() if one in done else None for one in futures]
+
+
+async def adone_by(
+    seconds: float | None, calls: Sequence[Callable[[], Awaitable[T]]], at_once: int
+) -> list[T | None]:
+    """What each call returned; None for one that was not done in time."""
+    free = asyncio.Semaphore(at_once)
+
+    async def one(call: Callable[[], Awaitable[T]]) -> T:
+        async with free:
+            return await call()
+
+    if not calls:
+        return []
+    tasks = [asyncio.create_task(one(call)) for call in calls]
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=seconds)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return [task.result() if task in done else None for task in tasks]
+
+
+async def answer_awaited(verb: Any, *given: Any) -> Any:
+    """What a function answers; one that blocks does so in a thread."""
+    if inspect.iscoroutinefunction(verb):
+        return await verb(*given)
+    answer = await asyncio.to_thread(verb, *given)
+    if isinstance(answer, Future):
+        return await asyncio.wrap_future(answer)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def answers_awaited(verb: Any, several: Iterable[tuple[Any, ...]]) -> Any:
+    """What a function answers to each of these, asked side by side."""
+    return list(await asyncio.gather(*(answer_awaited(verb, *one) for one in several)))

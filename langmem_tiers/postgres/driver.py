@@ -1,0 +1,251 @@
+"""What is said to psycopg of our types, and what its errors mean."""
+
+from __future__ import annotations
+
+import select
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from json import JSONDecoder
+from typing import Any
+
+import psycopg
+from psycopg.adapt import Buffer, Dumper, Loader
+from psycopg.pq import Format, TransactionStatus
+from psycopg.types import TypeInfo
+from psycopg.types.array import ListDumper
+from psycopg_pool import PoolTimeout
+
+from langmem_tiers.core.errors import (
+    ConflictError,
+    DatabaseError,
+    DatabaseUnavailableError,
+    NotSetUpError,
+    OutcomeUnknownError,
+    PoolExhaustedError,
+    QueryTimeoutError,
+)
+from langmem_tiers.core.vectors import PackedVector, PackedVectors
+from langmem_tiers.postgres.flow import Effect, Query
+
+_NOT_SET_UP = (
+    "this database has no langmem-tiers tables, or those of an older version: call store.setup() "
+    "once, or run `langmem-tiers setup`"
+)
+_MISSING = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.InvalidSchemaName,
+)
+_TRANSIENT = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
+"""How a server says that it ends a session; what was not committed before is undone."""
+
+
+class _VectorDumper(Dumper):
+    """Sends a packed vector as it is; the type's OID is filled in for each database."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: PackedVector) -> Buffer | None:
+        return obj.data
+
+
+class _VectorsDumper(_VectorDumper):
+    """Sends vectors as a one-dimensional array in Postgres' binary form."""
+
+    element_oid = 0
+
+    def dump(self, obj: PackedVectors) -> Buffer | None:  # type: ignore[override]
+        parts = [struct.pack(">iiIii", 1, 0, self.element_oid, len(obj), 1)]
+        for vector in obj:
+            parts += (struct.pack(">i", len(vector.data)), vector.data)
+        return b"".join(parts)
+
+
+class _Escaping:
+    """Escapes an element by replacing: a pattern calls Python for each of its quotation marks."""
+
+    def sub(self, _: bytes, element: bytes) -> bytes:
+        return element.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+
+
+class _ListDumper(ListDumper):
+    """Sends arrays as the driver does, and a value of a million quotation marks in a moment."""
+
+    # The driver's own name for what escapes, of which it calls `sub` alone; were it another, arrays
+    # would be sent as the driver sends them.
+    _re_esc = _Escaping()  # type: ignore[assignment]
+
+
+_parse = JSONDecoder().raw_decode
+
+
+class _JsonbLoader(Loader):
+    """Reads jsonb, which Postgres writes without the surrounding space that `json` looks for."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        """Parse what follows the byte that tells the format's version."""
+        return _parse(str(data[1:], "utf-8"))[0]
+
+
+class _NoVectorDumper(_VectorDumper):
+    """Stands in where the database has no vector type yet."""
+
+    def dump(self, obj: PackedVector) -> Buffer | None:  # noqa: ARG002 - nothing to send it to
+        raise NotSetUpError(_NOT_SET_UP)
+
+
+def learn_types(conn: psycopg.BaseConnection[Any]) -> None:
+    """Let a connection read and send what any of ours does."""
+    conn.adapters.register_loader("jsonb", _JsonbLoader)
+    conn.adapters.register_dumper(list, _ListDumper)
+
+
+def learn_vectors(conn: psycopg.BaseConnection[Any], info: TypeInfo | None) -> bool:
+    """Let a connection send vectors in binary; False where the database has no type for them."""
+    if info is None:
+        conn.adapters.register_dumper(PackedVector, _NoVectorDumper)
+        conn.adapters.register_dumper(PackedVectors, _NoVectorDumper)
+        return False
+    one = type("_OneVector", (_VectorDumper,), {"oid": info.oid})
+    many_oids = {"oid": info.array_oid, "element_oid": info.oid}
+    conn.adapters.register_dumper(PackedVector, one)
+    many = type("_ManyVectors", (_VectorsDumper,), many_oids)
+    conn.adapters.register_dumper(PackedVectors, many)
+    return True
+
+
+def arrivals(conn: psycopg.BaseConnection[Any]) -> select.poll:
+    """What tells at once whether anything came from the server, be it the end."""
+    found = select.poll()
+    found.register(conn.pgconn.socket, select.POLLIN)
+    return found
+
+
+def interruption(error: BaseException) -> KeyboardInterrupt | None:
+    """The Ctrl-C that broke a statement off, where the driver raised what ensued instead."""
+    behind = error.__context__
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        behind = behind.__context__
+    return behind
+
+
+def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None) -> DatabaseError:
+    """Our error for one of the driver's; raise it from the original, which stays the cause.
+
+    `effect` is what a flow asked for meanwhile, if one did.
+    """
+    if isinstance(error, PoolTimeout):
+        return PoolExhaustedError(
+            "no connection became free in time: raise pool_config['max_size'] or its 'timeout' "
+            "(seconds), or look for what holds connections so long"
+        )
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return QueryTimeoutError(
+            f"Postgres broke the statement off ({_first_line(error)}): {_more_time(effect)}"
+        )
+    if isinstance(error, _MISSING):
+        return NotSetUpError(_NOT_SET_UP)
+    if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
+        return DatabaseUnavailableError(
+            f"Postgres does not answer or dropped the connection ({_first_line(error)}): check "
+            "that it runs and that the connection string is right, then repeat the call"
+        )
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return DatabaseError(
+            f"this role lacks a right ({_first_line(error)}): setup needs CREATE on the database, "
+            "and a superuser to run `CREATE EXTENSION vector` once if it is not there"
+        )
+    return DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
+
+
+def _more_time(effect: Effect | None) -> str:
+    """What helps where Postgres broke a statement off: a recall has a time-out of its own."""
+    if isinstance(effect, Query) and any(call.name == "limit_time" for call in effect.calls):
+        return (
+            "raise query_timeout_ms in CoordinatorSettings, or narrow what is asked by tiers, "
+            "project_id or memory_types"
+        )
+    return (
+        "look for what holds the locks that it waits for, ask for less at once, or raise "
+        "statement_timeout_ms: open the store with bounds=Bounds(statement_timeout_ms=…)"
+    )
+
+
+@contextmanager
+def checkpointing() -> Iterator[None]:
+    """What a checkpointer on Postgres raises, as errors of ours."""
+    try:
+        yield
+    except _MISSING as error:
+        raise NotSetUpError(
+            "this database has no tables of the checkpointer: call its setup() once"
+        ) from error
+    except psycopg.Error as error:
+        raise translated(error) from error
+
+
+def _is_about_the_connection(error: psycopg.Error) -> bool:
+    """Connection exceptions (class 08), shutdowns (57P0x), too many connections, or no state."""
+    state = error.sqlstate
+    return state is None or state.startswith(("08", "57P")) or state == "53300"
+
+
+def is_transient(
+    error: psycopg.Error, conn: psycopg.BaseConnection[Any], *, began_before: bool
+) -> bool:
+    """Whether running the same statements again may succeed.
+
+    That is on another connection if need be, but for a transaction that had begun before.
+    """
+    if interruption(error):
+        return False
+    if conn.closed:
+        return not began_before
+    return isinstance(error, _TRANSIENT)
+
+
+def changed() -> ConflictError:
+    """The error where a transaction that is done again sees something else than before."""
+    return ConflictError("what this call had read was changed meanwhile: repeat it")
+
+
+def is_outcome_unknown(
+    error: psycopg.Error, conn: psycopg.BaseConnection[Any], *, began_before: bool
+) -> bool:
+    """Whether statements that commit were sent and nobody knows whether they did.
+
+    A server that ends a session says so, and has then committed nothing of what came in one
+    round trip. Where a COMMIT closed a longer transaction it may also say so just after it.
+    """
+    if interruption(error):
+        return False  # and whoever interrupts a write knows
+    return conn.closed and (began_before or not isinstance(error, ENDED))
+
+
+def is_half_sent(error: BaseException, conn: psycopg.BaseConnection[Any]) -> bool:
+    """Whether it was not Postgres that stopped a round trip in the middle.
+
+    It would then commit what came before.
+    """
+    return getattr(error, "sqlstate", None) is None and not conn.closed
+
+
+def outcome_unknown(error: psycopg.Error) -> OutcomeUnknownError:
+    """The error for a write whose answer was lost; raise it from the original."""
+    return OutcomeUnknownError(
+        f"the connection was lost before Postgres answered ({_first_line(error)}): what was to be "
+        "written may or may not be there; read it, then repeat the call if it is not"
+    )
+
+
+def can_roll_back(conn: psycopg.BaseConnection[Any]) -> bool:
+    """Whether a transaction is open on a connection that still works."""
+    return conn.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,199 @@
+"""Where a database is, how its connections are set up, and how its statements read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+import psycopg
+from langchain_core.embeddings import Embeddings
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import DictRow, dict_row, tuple_row
+from psycopg_pool import ConnectionPool
+
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.postgres import sql
+from langmem_tiers.postgres.embedded import EmbeddedPostgres
+from langmem_tiers.postgres.flow import Flow, Query
+from langmem_tiers.postgres.sql import Statement
+
+POOL_TIMEOUT_SECONDS = 10.0
+"""How long a caller waits for a free connection before PoolExhaustedError."""
+
+CONNECTION_SETTINGS = (
+    "SELECT set_config('plan_cache_mode', 'force_generic_plan', false), "
+    "set_config('enable_seqscan', 'off', false), set_config('timezone', 'UTC', false), "
+    "(SELECT set_config(s.name, %(timeout)s::text, false) FROM pg_settings s "
+    "WHERE s.name = 'statement_timeout' AND %(timeout)s::text <> '0' "
+    "AND s.setting::bigint NOT BETWEEN 1 AND %(timeout)s::text::bigint)"
+)
+"""Every statement is static and written for one plan: planning it again for each call costs
+more than most of them take, and a plan made while tables were empty must not last. Times come
+in UTC. No statement takes for ever; a shorter time-out of the database or the role stays.
+
+It stands here and not in queries.sql because the pool runs it on each new connection, where no
+flow runs and nothing has to be filled in."""
+
+
+TRANSACTION_LIMITS = (
+    "SELECT set_config(name, '300s', false) FROM pg_settings "
+    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+"""How long a checkpointer's transaction may stand still or, from Postgres 17 on, take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a database is and how its statements read: what both twins share."""
+
+    conninfo: str = field(repr=False)
+    statements: Mapping[str, Statement] = field(repr=False)
+    embeddings: Embeddings | None = field(default=None, repr=False)
+    vector_type: str | None = None
+    pool: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    statement_timeout_ms: int | None = None
+    revive: Callable[[], None] | None = field(default=None, repr=False)
+    """Starts a server of our own again after it died; None where the server is another's."""
+
+    @classmethod
+    def of(
+        cls,
+        options: StoreOptions,
+        conninfo: str,
+        embeddings: Embeddings | None,
+        pool: Mapping[str, Any],
+    ) -> Self:
+        """The database of a store."""
+        vector = options.index.vector if options.index else None
+        return cls(
+            conninfo=conninfo,
+            statements=sql.statements(options, vector),
+            embeddings=embeddings,
+            vector_type=vector.vector_type if vector else None,
+            pool=pool,
+            statement_timeout_ms=options.bounds.statement_timeout_ms,
+        )
+
+    def pool_options(self) -> dict[str, Any]:
+        """Arguments of the psycopg pool: the user's over our defaults."""
+        options: dict[str, Any] = {"min_size": 1, "max_size": 10, "timeout": POOL_TIMEOUT_SECONDS}
+        options.update(self.pool)
+        if options.get("max_size") is None:
+            options["max_size"] = options["min_size"]
+        return {**options, "open": False, "kwargs": self.connection_options()}
+
+    def writes(self, query: Query) -> bool:
+        """Whether a query changes what must be neither lost nor done twice."""
+        return any(self.statements[call.name].writes for call in query.calls)
+
+    def check(self) -> None:
+        """Raise ConfigurationError for what no pool can be made of."""
+        if (wrong := _wrong_in(self.conninfo)) is not None:  # no cause: it would show the password
+            raise ConfigurationError(
+                f"this is no Postgres connection string ({wrong}): use "
+                "postgresql://user:password@host/database, with what is no letter or digit of the "
+                "password percent-encoded, or host=… dbname=…; for a Postgres of the store's own, "
+                "TieredStore.embedded(path)"
+            )
+        for name in ("conninfo", "connection_class", "configure", "open"):
+            if name in self.pool:
+                raise ConfigurationError(f"pool_config[{name!r}] is the store's own: leave it out")
+        try:
+            ConnectionPool(self.conninfo, **self.pool_options())
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"pool_config does not fit psycopg_pool: {error}") from error
+
+    def connection_options(self) -> dict[str, Any]:
+        """Arguments of each connection."""
+        return {
+            "prepare_threshold": 0,
+            "application_name": "langmem-tiers",
+            "connect_timeout": 5,
+            **(self.pool.get("kwargs") or {}),
+            "autocommit": True,  # these two are what sessions are written for
+            "row_factory": tuple_row,
+        }
+
+    def connection_settings(self) -> dict[str, str]:
+        """The parameters of CONNECTION_SETTINGS."""
+        return {"timeout": str(self.statement_timeout_ms or 0)}
+
+    def embedder(self) -> Embeddings:
+        """The embedding model, which a flow only asks for if one is configured."""
+        if self.embeddings is None:
+            raise ConfigurationError("this store has no embedding model; pass index={'embed': …}")
+        return self.embeddings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Where a store runs: what it connects to, and a server of its own if it has one."""
+
+    target: Target
+    server: EmbeddedPostgres | None
+    prepare: Callable[[], Flow[None]]
+    """Makes a database on a server of our own ready."""
+
+    def start(self) -> Target:
+        """What is to be connected to; a server of our own is started."""
+        if self.server is None:
+            return self.target
+        try:
+            conninfo = self.server.start()
+        except BaseException:
+            self.server.stop()
+            raise
+        return replace(self.target, conninfo=conninfo, revive=self.server.revive)
+
+    def stop(self) -> None:
+        """Let go of a server of our own."""
+        if self.server is not None:
+            self.server.stop()
+
+
+def _wrong_in(conninfo: str) -> str | None:
+    """What is wrong in a connection string, without anything that may be a part of a password."""
+    try:
+        found = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        said = (str(error).strip().splitlines() or ["it cannot be read"])[0]
+        return _QUOTED.sub(lambda one: one[0] if one[1] == "=" else '"…"', said)
+    port = str(found.get("port") or "")
+    if not all(one.isdecimal() and int(one) <= _LAST_PORT for one in port.split(",") if one):
+        return "the port is no number from 1 to 65,535"
+    if "@" in str(found.get("host") or ""):
+        return "there is more than one @ before the host"
+    if _CREDENTIALS.search(str(found.get("dbname") or "")):
+        return "a user stands where the database does"
+    return None
+
+
+_QUOTED: Final = re.compile(r'"([^"]*)(?:"|$)')
+_CREDENTIALS: Final = re.compile(r":[^@]*@")
+_LAST_PORT: Final = 65_535
+
+
+def _limited(conn: psycopg.Connection[DictRow]) -> None:
+    conn.execute(TRANSACTION_LIMITS)
+
+
+def checkpointer_pool(conninfo: str) -> ConnectionPool[psycopg.Connection[DictRow]]:
+    """Connections as LangGraph's checkpointer wants them, looked at before each use.
+
+    Postgres ends what a process that stands still has begun, as it does with its cycle's: whoever
+    takes over writes to the same rows.
+    """
+    options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    return ConnectionPool(
+        conninfo,
+        min_size=1,
+        max_size=2,
+        open=False,
+        timeout=POOL_TIMEOUT_SECONDS,
+        check=ConnectionPool.check_connection,
+        configure=_limited,
+        kwargs={**options, "application_name": "langmem-tiers", "connect_timeout": 5},
+    )
