@@ -29,8 +29,7 @@ from langmem_tiers.recall.rerank import reranker_of
 from langmem_tiers.remember.admit import Gate, checked_detectors
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.panel import default_reviewers
-from langmem_tiers.remember.relevance import reviews_of
-from langmem_tiers.remember.review import Reviewers
+from langmem_tiers.remember.review import Reviewers, reviews_of
 from langmem_tiers.store.ops import to_tier
 from langmem_tiers.store.store import TieredStore
 

@@ -12,8 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.options import CoordinatorSettings
 from langmem_tiers.remember.review import Panel, Reviewers
-from langmem_tiers.remember.review_models import panel_of
-from langmem_tiers.remember.waiting import ReviewReport
+from langmem_tiers.remember.review_models import ReviewReport, panel_of
 
 _log = logging.getLogger(__name__)
 

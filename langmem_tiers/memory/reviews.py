@@ -12,8 +12,8 @@ from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.panels import LEFT
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.waiting import Reviewing, ReviewReport
-from langmem_tiers.remember.waiting import review_waiting as reviewed
+from langmem_tiers.remember.review_models import Reviewing, ReviewReport
+from langmem_tiers.remember.review_models import review_waiting as reviewed
 
 _log = logging.getLogger(__name__)
 

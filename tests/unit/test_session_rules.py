@@ -240,7 +240,7 @@ def test_keys_follow_from_the_notes_alone() -> None:
         ("Could you look at this?", ASKED),
         ("Send me the figures.", PASSING),
         ("We went to the park yesterday.", PASSING),
-        ("Thanks a lot!", "it is thanks or a courtesy"),
+        ("Hello!", "it is a greeting"),
     ],
 )
 def test_what_the_user_states_in_general_lasts(text: str, why: str | None) -> None:
