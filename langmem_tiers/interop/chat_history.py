@@ -14,8 +14,8 @@ from psycopg.rows import tuple_row
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.importers.langchain import message_facts
-from langmem_tiers.importers.settle import check_storable
+from langmem_tiers.importers.chats import message_facts
+from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.driver import translated

@@ -70,7 +70,7 @@ async def test_what_is_told_decided_and_intended_in_one_session_is_known_in_the_
     assert CHAIN not in last(second[1])
     assert first[1]["hooks"]["user_prompt"]["priority"] == "high"
     assert event is not None
-    assert (event.content, event.metadata["decision_type"]) == (SOLD, "decision")
+    assert (event.content, event.metadata["decision_type"]) == (SOLD, "event")
     assert working == []
     assert event.session_id == first[-1]["session"]["session_id"] == "monday"
     assert first[-1]["session_ended"] is False
