@@ -20,7 +20,7 @@ from langmem_tiers.consolidate.models import JudgedPair, Judgement, SummedUp
 from langmem_tiers.core.prompts import JUDGE_CONTRADICTS
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.learn.generalise import abstracted
-from langmem_tiers.learn.generalising import General
+from langmem_tiers.learn.models import General
 
 Says = Callable[[Question, str, str], bool]
 """Whether a question about an older text and a newer one is answered with yes."""

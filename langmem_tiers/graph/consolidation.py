@@ -51,7 +51,7 @@ from langmem_tiers.graph.extra import (
     get_runtime,
 )
 from langmem_tiers.graph.scope import Remembered, Scope, tiered
-from langmem_tiers.learn.generalising import generaliser_of
+from langmem_tiers.learn.models import generaliser_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore
 

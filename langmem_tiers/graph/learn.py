@@ -17,7 +17,7 @@ from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.messages import attempts_in, calls_in, messages_of, task_of, this_turn
 from langmem_tiers.graph.node import checked_blocking, checked_of_state, node, of_state, this_run
 from langmem_tiers.graph.scope import Remembered, Scope
-from langmem_tiers.learn.evolve import WORTH_REMEMBERING
+from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.policy import promotion_policy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.reflexion import FailedAttempt
@@ -155,6 +155,7 @@ def create_evolution_node(
     success_metrics: Found,
     judged: Judge | None = None,
     threshold: float = WORTH_REMEMBERING,
+    extract_entities: Entities | None = None,
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "evolution",
@@ -170,6 +171,7 @@ def create_evolution_node(
         judged: Whether it succeeded; likewise. What is False or None is not remembered. If not
             given, the metrics alone decide.
         threshold: The importance from which on it is stored, from 0 to 1.
+        extract_entities: Finds who and what its texts are about; see `evolve`.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
@@ -180,14 +182,14 @@ def create_evolution_node(
     if judged is not None:
         checked_of_state(judged, "judged")
     share(threshold, "threshold")
+    checked_blocking(extract_entities, "extract_entities")
 
     def evolve(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if judged is not None and not judged_of(state, judged):
             return _evolved(_NOT_JUDGED)
         happened, metrics = of_state(state, interaction), of_state(state, success_metrics)
-        result = yield from asked(
-            memory.evolve, memory.aevolve, happened, metrics, threshold=threshold
-        )
+        options: Any = {"threshold": threshold, "extract_entities": extract_entities}
+        result = yield from asked(memory.evolve, memory.aevolve, happened, metrics, **options)
         return _evolved(result)
 
     return node(name, evolve, Remembered(context, coordinator))

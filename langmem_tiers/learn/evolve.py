@@ -1,7 +1,9 @@
 """Evolution: which interactions become memories, and what those say.
 
-What an interaction is, `interaction.py` says. In the metrics as well, None is the same as leaving
-a field out.
+An interaction is a mapping that says at least one of `content` (the whole of it), `asked`, `said`,
+`done` and `outcome`, each a text or a list of texts. It may also say `context` (a text or a
+mapping), `platform`, `entities`, `novel_pattern` and `relationship_deepening`. What else it holds
+is of no account, and None is the same as leaving a field out, in the metrics as well.
 """
 
 from __future__ import annotations
@@ -10,19 +12,28 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.values import encode_value
-from langmem_tiers.learn.entities import entities_of
-from langmem_tiers.learn.interaction import PARTS, context_of, mapping_of, parts_of, text_of
 from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.remember.new import NewMemory
 
 Valence = Literal["positive", "neutral", "negative"]
+Entities = Callable[[str], Sequence[str]]
+"""Who and what a text is about."""
+
+PARTS = {
+    "content": "",
+    "asked": "Asked: ",
+    "said": "Said: ",
+    "done": "Done: ",
+    "outcome": "Outcome: ",
+}
+"""The parts of an interaction that are told, and how each begins in a summary."""
 
 # The numbers of the agent-memory specification, under "Memory Evolution & Learning".
 WORTH_REMEMBERING = 0.70
@@ -46,6 +57,35 @@ _WHOLE_SENTENCES = re.compile(rf".{{{PART_CHARACTERS // 2},}}[.!?…](?= )")
 
 _SATISFACTION = ("user_satisfaction", "satisfaction_score")
 _INCOME = ("revenue_generated", "total_revenue")
+
+_UPPER = "[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]"
+_MARKED = r"(?<![\w@#/&])[@#]\w+(?:[.-]\w+)*"
+_NAME = rf"{_UPPER}(?=[\w+#])\w*(?:[&-]\w+)*[+#]*"
+_MENTION = re.compile(rf"({_MARKED})|(?<![\w@#/.+-]){_NAME}(?: {_NAME})*")
+_OPENS = re.compile(r"(?:\A|[.!?…:;\n\"“«])\W*\Z")
+_MOST_WORDS = 5  # longer runs of capitalised words are headlines, or shouting
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a text by their form: @handles, #tags and runs of capitalised words.
+
+    A word that begins a sentence is part of a name only where it is one elsewhere in the text, or
+    is spelled like PostgreSQL.
+    """
+    found = [(one[0].split(), not one[1] and _opens(one)) for one in _MENTION.finditer(text)]
+    inside = {word for words, opens in found for word in words[opens:]}
+    names = (words[opens and not _is_named(words[0], inside) :] for words, opens in found)
+    return [" ".join(words) for words in names if 0 < len(words) <= _MOST_WORDS]
+
+
+def _is_named(word: str, inside: set[str]) -> bool:
+    return word in inside or word[1:] != word[1:].lower()
+
+
+def _opens(found: re.Match[str]) -> bool:
+    """Whether a sentence begins there."""
+    start = found.start()
+    return _OPENS.search(found.string, max(start - 3, 0), start) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +158,12 @@ def evolve(
     success_metrics: Mapping[str, Any],
     *,
     threshold: float = WORTH_REMEMBERING,
+    extract_entities: Entities = names_in,
 ) -> Evolved:
     """Make a learning of an interaction; `worth` says whether to store it, `reason` why.
 
-    No model is asked: the same interaction always becomes the same memory.
+    `extract_entities` finds its entities in its texts, where it names none itself. Without one of
+    your own no model is asked: the same interaction always becomes the same memory.
 
     Raises:
         InvalidInputError: The interaction says nothing, a metric cannot be, or the threshold is
@@ -133,7 +175,7 @@ def evolve(
         importance=importance_of(interaction, success_metrics),
         threshold=_number(threshold, "threshold", 0, 1),
         emotional_valence=valence_of(success_metrics),
-        entities=entities_of(interaction),
+        entities=entities_of(interaction, extract_entities),
         context=context_of(interaction),
         platform_source=text_of(interaction, "platform") or "unknown",
         success_metrics=dict(success_metrics),
@@ -264,4 +306,63 @@ def _mark(marks: Mapping[str, Any], name: str) -> bool | None:
         raise InvalidTypeError(
             f"{name} is True or False, not {type(given).__name__}: leave it out if it is not known"
         )
+    return given
+
+
+def entities_of(
+    interaction: Mapping[str, Any], extract_entities: Entities = names_in
+) -> tuple[str, ...]:
+    """Who and what an interaction is about, in order of appearance, each once whatever its case.
+
+    Its own `entities`, if it has that field; else what is extracted of all its texts.
+
+    Raises:
+        InvalidTypeError: `entities`, or what was extracted, is no list of texts.
+    """
+    parts, context = parts_of(interaction), context_of(interaction)
+    given = interaction.get("entities")
+    told = [*parts.values(), *([context] if isinstance(context, str) else [])]
+    found = texts_of(extract_entities("\n".join(told)) if given is None else given, "entities")
+    # Turned round, so that the first spelling of a name wins.
+    spelled = {name.casefold(): name for name in reversed(found)}
+    return tuple(spelled[name] for name in dict.fromkeys(map(str.casefold, found)))
+
+
+# ---- what it says, read and checked ---------------------------------------------------------
+
+
+def parts_of(interaction: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of an interaction by part, without the blank ones."""
+    said = mapping_of(interaction, "interaction")
+    parts = {name: text_of(said, name) for name in PARTS}
+    return {name: text for name, text in parts.items() if text}
+
+
+def text_of(said: Mapping[str, Any], name: str) -> str:
+    """A field as one text; empty if it says nothing."""
+    return "; ".join(texts_of(said.get(name), name))
+
+
+def texts_of(given: object, name: str) -> list[str]:
+    """A text or a list of texts as a list, without the blank ones."""
+    texts = [given] if isinstance(given, str) else [] if given is None else given
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise InvalidTypeError(f"{name} is a text or a list of texts, not {short(given)}")
+    return [text.strip() for text in texts if text.strip()]
+
+
+def context_of(interaction: Mapping[str, Any]) -> str | dict[str, Any]:
+    """Its circumstances, as text or a mapping."""
+    given = mapping_of(interaction, "interaction").get("context")
+    return dict(given) if isinstance(given, Mapping) else text_of(interaction, "context")
+
+
+def mapping_of(given: object, name: str) -> Mapping[str, Any]:
+    """What is a mapping.
+
+    Raises:
+        InvalidTypeError: if it is none.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(f"{name} is a mapping, not {type(given).__name__}")
     return given

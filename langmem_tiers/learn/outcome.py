@@ -1,17 +1,25 @@
-"""What was put before a run, and what came of it."""
+"""What was put before a run or held out of it, and what came of it.
+
+A memory is held out so that its effect can be told from its company's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Recollection
 from langmem_tiers.core.namespaces import elsewhere, encode
 from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.learn.evidence import Uplift
 from langmem_tiers.postgres.flow import Call, Flow, Query
+
+_BITS = 64
+_DRAWS = 1 << _BITS
 
 
 class Run(NamedTuple):
@@ -107,3 +115,30 @@ def settle_shown(
 def _whose(run: str, context: MemoryContext) -> dict[str, Any]:
     names = {"tenant": context.root, "run": run, "project": context.project_id}
     return {**names, **elsewhere(context.looks_after)}
+
+
+def held_out(run: str, place: str, share: float) -> bool:
+    """Whether a run goes without a memory that it would have been given.
+
+    `place` says which memory: its namespace and key as one text. Of the pairs of a run and a
+    memory, `share` of them, in 0…1, are held out, each independently of all others, and always
+    the same: a recall that is repeated within a run shows the same memories. What is held out at
+    one share is held out at every larger one.
+
+    Raises:
+        InvalidInputError: The share is not in 0…1.
+    """
+    if not 0 <= share <= 1:
+        raise InvalidInputError(f"The share held out is {share}: give a number in 0…1.")
+    return _draw(run, place) < share * _DRAWS
+
+
+def _draw(run: str, place: str) -> int:
+    """A number of 64 bits that looks random and depends on both names.
+
+    The first name is hashed with its length, so that no two pairs are one text.
+    """
+    first, second = (name.encode("utf-8", "surrogatepass") for name in (run, place))
+    head = len(first).to_bytes(8, "big")
+    digest = blake2b(head + first + second, digest_size=_BITS // 8, person=b"hold-out").digest()
+    return int.from_bytes(digest, "big")

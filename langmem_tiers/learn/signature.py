@@ -1,25 +1,38 @@
-"""Failure signatures: the same failure has the same one tomorrow, elsewhere, in another form."""
+"""Failure signatures: the same failure has the same one tomorrow, elsewhere, in another form.
+
+Three things are done to a text until they change nothing: the line that says what failed is found
+by its marks, what stands around its message is taken off, and all that is a value in it is masked.
+A word is a value by its form: if it is not of letters alone. No list of words is asked.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from http import HTTPStatus
+from itertools import chain, dropwhile, groupby
+from textwrap import dedent
+from typing import Final, NamedTuple
 
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.learn.failures.placeholders import comparison, template
-from langmem_tiers.learn.failures.reading import read
 from langmem_tiers.remember.new import label
 
 LONGEST: Final = 400
 """Bytes of a signature as it is stored and looked up."""
 NO_CLASS: Final = "error"
 
+_VALUE: Final = "<value>"
 _ASSERTION: Final = "AssertionError"
 _DIGITS: Final = 12
-_PASSES: Final = 20
+_PASSES: Final = 300
+_LOOKED_AT: Final = 64_000
+"""Characters looked at, at each end of a text: what fails says so first or last."""
+_LINE: Final = 2_000
+"""Characters of a message that are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,24 +89,275 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
     return Signature(tool=tool, error=error, template=said)
 
 
+class _Said(NamedTuple):
+    """The class of an error, if it is named, and what is left to read."""
+
+    error: str | None
+    text: str
+
+
 def _printed(failure: BaseException) -> str:
     """An exception as a traceback without frames; its own `__str__` may be broken."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     said = "".join(traceback.format_exception_only(failure))
-    return f"Traceback (most recent call last):\n{said}"
+    return f"{_TRACEBACK}\n{said}"
 
 
 def _settled(text: str) -> tuple[str, str]:
     """Read and masked until that changes nothing, so that a template is its own template."""
-    error = NO_CLASS
+    if len(text) > 2 * _LOOKED_AT:
+        text = f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
+    error, text = NO_CLASS, _ANSI.sub("", text).strip()
     for _ in range(_PASSES):
-        found, message = read(text)
-        error = found or error
-        said = template(message)
-        if _ASSERTION in (error, found) or said.startswith("assert "):
-            error, said = _ASSERTION, comparison(said)
-        if said == text:
+        found, said = _step(text) or _masked(text, error)
+        error, before, text = found or error, text, said.strip()
+        if text == before:
             break
-        text = said
     return error, text
+
+
+def _step(text: str) -> _Said | None:
+    """One wrapping less, if there is one."""
+    if found := _TOOL_NODE.fullmatch(text) or _PAGE.match(text):
+        return _of(found)
+    if "\n" in text:
+        is_body = text[0] in "{[" and text[-1] in "}]"
+        return _Said(None, " ".join(text.split())) if is_body else _failing_line(text)
+    made = (one.fullmatch(text) for one in _MADE)
+    steps = (one.fullmatch(text[:_LINE]) for one in _STEPS)
+    return next((_of(found) for found in chain(made, steps) if found), None)
+
+
+# ---- the line that says what failed ---------------------------------------------------------
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_CHAINED: Final = ("During handling of the above", "The above exception was the direct")
+_GUTTER: Final = re.compile(r"(?m)^(?: *[|+](?:[-+]*(?: \d+ -*)?| ))+ ?")
+_TEST: Final = re.compile(r"(?m)^_{3,} .+ _{3,}$")
+_FAILED: Final = re.compile(r"E(?:  |$)")
+_RAISED: Final = re.compile(r"(?s)(?:[\w<>]*\.)*(_?[A-Z]\w*|[a-z]*error)(?:: ?(.*))?")
+_SPANNING: Final = (
+    ("ValidationError", re.compile(r"(?m)^  (\S.*) \[type=\w+[],]")),
+    ("panic", re.compile(r"(?m)\bpanicked at (?:'(.*)', \S+$|\S+:\n(.*))")),
+    (None, re.compile(r"<\w+ of RPC that[^=]*= StatusCode\.(\w+)")),
+)
+"""What pydantic, Rust and remote calls say in several lines."""
+_CLASS: Final = r"[\w$.]+(?:Error|Exception)"
+_BARE: Final = re.compile(rf"{_CLASS}: |(?:\w*\.)+_?[A-Z]\w*: ")
+_PLACE: Final = r"[^\s:(]+\.\w+(?::\d+|:?\([^\s()]*\d[^\s()]*\))(?::\d+)*(?::in [`'][^'\n]*')?"
+_SIGNS: Final = (
+    re.compile(r"(?i).{0,200}?\berror(?: TS\d+|\[\w+\]):|panic: "),
+    re.compile(rf"(?:.{{0,120}}?[\s(])?{_CLASS}: "),
+    re.compile(rf"(?:\w+: )?{_PLACE}: (?!warning|note)"),
+    re.compile(r"(?i).{0,120}?\b(?:error|fatal|critical|err!)[\]:!|]*\s"),
+)
+"""Marks of the line that says what failed, the surest first. Of several lines with one the first
+counts, so that a closing summary ("could not compile …") does not."""
+
+
+def _failing_line(text: str) -> _Said:
+    lines = [line[:_LINE] for line in text.splitlines() if line.strip()]
+    bare = lines if _BARE.match(lines[0]) else ()
+    if raised := _tested(text) or _traced(text) or bare:
+        return _raised(raised)
+    if said := _spanning(text):
+        return said
+    marked = (line for sign in _SIGNS for line in lines if sign.match(line.strip()))
+    last = (line for line in reversed(lines) if line[0].isalnum())
+    return _Said(None, next(marked, next(last, lines[-1])))
+
+
+def _tested(text: str) -> Sequence[str]:
+    """The last exception of the first test that failed, as pytest prints it."""
+    *_, test = _TEST.split(text, 2)[:2]
+    runs = groupby(test.splitlines(), lambda line: bool(_FAILED.match(line)))
+    said = [[*run] for failed, run in runs if failed]
+    return dedent("\n".join(line[1:] for line in said[-1])).splitlines() if said else ()
+
+
+def _traced(text: str) -> Sequence[str]:
+    """What reached the top: the last exception of the first chain, the first of a group."""
+    raised: Sequence[str] = ()
+    for block in _GUTTER.sub("", text).split(_TRACEBACK)[1:] if _TRACEBACK in text else ():
+        lines = [line for line in block.splitlines() if line.strip()]
+        raised = [*dropwhile(_leads_there, lines)] or raised
+        if raised and not any(line.startswith(_CHAINED) for line in raised):
+            break
+    return raised
+
+
+def _leads_there(line: str) -> bool:
+    return line[0].isspace() or "ExceptionGroup: " in line
+
+
+def _raised(lines: Sequence[str]) -> _Said:
+    """A class and its message, where it is known that they stand here."""
+    found = _RAISED.fullmatch("\n".join(lines))
+    return _told(_known(found[1]), (found[2] or "").strip()) if found else _Said(None, lines[0])
+
+
+def _told(error: str | None, message: str) -> _Said:
+    """Of a class that is known the first line counts; else the message is read like any text."""
+    said = _spanning(message) or _Said(error, message.partition("\n")[0])
+    return _Said(error, said.text if error else message)
+
+
+def _spanning(text: str) -> _Said | None:
+    for error, pattern in _SPANNING:
+        if found := pattern.search(text):
+            return _Said(error, found[found.lastindex or 0])
+    return None
+
+
+# ---- what stands around a message -----------------------------------------------------------
+
+_CARRIERS: Final = frozenset({"Error", "Exception", "BaseException", "ToolException"})
+"""Classes that say nothing: their message is read like any text."""
+_TOOL_NODE: Final = re.compile(
+    r"(?s)(?:Error: |Error (?:invoking|executing) tool '[^'\n]*' with kwargs .*? with error:\s)"
+    r"(?P<said>.*)Please fix (?:your mistakes|the error and try again)\.?\s*"
+)
+"""What LangGraph's tool node puts around a failure."""
+_PAGE: Final = re.compile(r"(?is)<(?:!doctype|html)\b.*?<title>(?P<said>[^<]*)")
+_MOMENT: Final = (
+    r"(?:(?:[A-Z][a-z]{2},?|\d[\d/,-]*)[\sT]+){0,4}\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?"
+    r"(?:\s?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?"
+)
+"""Parts of a date, if any, and a time."""
+_QUOTED: Final = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_FIRST: Final = rf"(?P<quoted>b?{_QUOTED})?(?P<said>)"
+_OWN_CODE: Final = r"[A-Z]{1,4}\d{3,5}|E(?!RROR)[A-Z]{4,}|ERR_[A-Z_]+"
+_THREAD: Final = r"(?!Errno|WinError)[\w.:@/ -]{1,60}"
+_DOTTED: Final = r"(?:[\w$]*\.)+_?[A-Z]\w*|(?:\w+\.)+error"
+_NAME: Final = r"_?[A-Z](?=\w{0,99}[a-z])\w{1,99}|error"
+_MADE: Final = tuple(
+    re.compile(one)
+    for one in (
+        rf"\((?P<number>\d{{3,5}}), (?P<quoted>b?{_QUOTED})(?P<said>)\)",
+        r"(?P<error>Unicode\w+)\(.*, '(?P<said>[^']*)'\)",
+        rf"(?!KeyError)(?P<error>{_NAME})\((?:(?P<number>-?\d{{1,9}}), |(?=b?['\"])){_FIRST}.*\)",
+        rf"(?P<error>{_NAME})\((?P<said>.*)\)",
+    )
+)
+"""An exception as it was made, whatever its length."""
+_STEPS: Final = tuple(
+    re.compile(one)
+    for one in (
+        # classes and codes
+        rf"(?:.{{0,120}}?[\s(])?(?P<error>{_CLASS}): (?P<said>.*)",
+        rf"(?:.{{0,200}}?\berror ?\[?)?(?P<error>{_OWN_CODE}|panic)\]?: (?P<said>.*)",
+        r"(?:npm (?:ERR!|error) )?code (?P<error>E[A-Z\d]+)(?P<said>)",
+        # levels, times, names of threads, marks
+        r".{0,120}?\b(?:ERROR|CRITICAL|FATAL)\b[\]:|]*\s\s*(?P<said>\S.*)",
+        r"(?:\S+: )?(?i:(?:php )?(?:fatal )?(?:error|fatal|warning))[:!]\s*(?P<said>\S.*)",
+        rf"\[?{_MOMENT}\]?[:|,]*\s+(?P<said>\S.*)",
+        rf"(?:(?:[\w.-]+ )?[\w./-]+(?=\[\d))?\[{_THREAD}\]:?\s+(?P<said>\S.*)",
+        r"\w+=.*?\bmsg=\"?(?P<said>.*)",
+        r"[^\w\s'\"`«“<\[({#-]+\s+(?P<said>\S.*)",
+        # names of classes, places, programs
+        rf"\(?(?P<error>{_DOTTED}|(?:[A-Z][a-z\d]+){{2,9}})(?:: |\) |$)(?P<said>.*)",
+        rf"(?:{_PLACE}:?|line \d+:|\d+:) +(?P<said>\S.*)",
+        r"(?!curl: )(?:[a-z./~\\][^\s:]*|[A-Z]:[\\/][^\s:]*|<value>): (?P<said>\S+ .+)",
+        # what only one form of a failure says
+        r"Command .* exit status (?P<number>-?\d+)(?P<said>)\.?",
+        r"Command .* timed out after (?P<said>.*)",
+        r"\S+ codec can't \w+ .*: (?P<said>[^:]*)",
+        r"(?P<said>.*?)[.?]? ?(?:Did you mean.*| \([^()]*\bline (?:\d+|<value>)\))",
+    )
+)
+"""Of a text the first that fits says what is left of it, and the class of the error."""
+
+
+def _of(found: re.Match[str]) -> _Said:
+    parts = found.groupdict("")
+    said = parts["said"] or _unquoted(parts.get("quoted", ""))
+    if parts.get("number") and not said.startswith("["):
+        said = f"[Errno {parts['number']}] {said}"
+    return _told(_known(parts.get("error", "").rpartition(".")[2]), said)
+
+
+def _known(error: str) -> str | None:
+    return error if error.isidentifier() and error not in _CARRIERS else None
+
+
+def _unquoted(said: str) -> str:
+    """Text as it was before it was printed in quotes."""
+    plain = {"n": "\n", "r": "\r", "t": "\t"}
+    return re.sub(r"\\(.)", lambda one: plain.get(one[1], one[1]), said.lstrip("b")[1:-1])
+
+
+# ---- what is accidental ---------------------------------------------------------------------
+
+_PHRASES: Final = "|".join(sorted({re.escape(one.phrase) for one in HTTPStatus}, reverse=True))
+_CODE: Final = r"\b{}(?:['\"]: ?['\"]([A-Za-z]+(?:_[A-Za-z]+)+|[A-Z]{{3,}})['\"]|: ([A-Z]\w+))"
+_CODES: Final = [
+    re.compile(_CODE.format(one)) for one in ("code", "status", "kind", "type", "error")
+]
+_TOLD: Final = re.compile(rf"['\"](?:message|error|detail|msg|error_\w+|title)['\"]: ?({_QUOTED})")
+_UNIT: Final = r"(?:[kKMGTmnµ]?i?[bBs]|bytes?|sec\w*|min\w*|hours?|days?)\b"
+_ACCIDENTS: Final = re.compile(
+    rf"""
+    (?P<keep>
+        <value> | \[(?:Errno|WinError)\ -?\d+\] | \(os\ error\ \d+\)
+      | \((?:[A-Z][A-Za-z]+|[45]\d\d)\)
+      | '?\b[1-5]\d\d\ (?:{_PHRASES}|(?:Client|Server)\ Error)\b
+      | (?i:\bSQLSTATE\W{{0,2}}\w{{5}}\b) | \bORA-\d{{5}}\b | \b[A-Z]{{1,4}}\d{{3,5}}\b
+      | (?i:\b(?:exit|code|status|errno|signal|http(?:/[\d.]+)?|error|returned|curl:)
+        [\ :=(]{{1,2}}(?:(?:with|status|code)\ ){{0,2}}-?\d{{1,3}}\b(?![.:]\d))
+    )
+  | (?P<blob> \{{(?:{_QUOTED} | [^{{}}] | \{{[^{{}}]*+\}})*+\}} | \{{.*\}} )
+  | (?P<value>
+        (?<!\w)`[^`']*'(?!\w)
+      | (?<!\w)(?P<quote>['"`])(?:\\.|[^\\])*?(?:(?P=quote)(?!\w)|$)
+      | “[^”]*” | \u2018[^\u2019]*\u2019 | «[^»]*»
+      | \[(?:{_QUOTED} | [^\[\]] | \[[^\[\]]*+\])*+\] | <(?:[^<>]|<[^<>]*+>)*+>
+      | \((?=['"\d-])[^()]*\) | \b(?!\w*Error\()[\w.]{{1,100}}\((?:[^()] | \([^()]*+\))*+\)
+      | \b(?:Bearer|Basic)\ [^\s:,;]+ | \b{_MOMENT} | \b\d[\w.,:]*\ {_UNIT}
+    )
+  | (?P<word> [^\s'"`,;()\[\]{{}}<>«»“”]+ )
+    """,
+    re.VERBOSE,
+)
+_KEPT: Final = re.compile(r"[A-Z]+(?:_[A-Z]+)*|\w*(?:Error|Exception|Timeout)|\W+")
+_HUMP: Final = re.compile(r"[a-z][A-Z]")
+_RUN: Final = re.compile(r"<value>(?:[\s,;/|+&-]{0,4}(?:\(<value>\)|<value>))+")
+_LAST: Final = re.compile(r"(?<=\S): <value>(?: -> <value>)?$")
+_SPACE: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
+_ASSERTED: Final = re.compile(
+    r"(assert )?(?:[^:]*: )?.*? ([=!]=|[<>]=?|(?(1)(?:not )?in|=)|(?(1)is(?: not)?|=)) .*"
+)
+"""Of an assertion the operator counts alone: the operands can be anything."""
+
+
+def _masked(message: str, error: str) -> _Said:
+    """The message in one line, with a placeholder for all that is accidental in it."""
+    line = _ACCIDENTS.sub(_placeholder, _SPACE.sub(" ", message[:_LINE]).strip())
+    line = _LAST.sub("", _RUN.sub(_VALUE, line)).strip(' .:,;-"')
+    if error != _ASSERTION and not line.startswith("assert "):
+        return _Said(None, line)
+    return _Said(_ASSERTION, _ASSERTED.sub(r"\1<value> \2 <value>", line))
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    if found["keep"]:
+        return found[0]
+    if found["blob"]:
+        return _body(found[0])
+    return _word(found[0]) if found["word"] else _VALUE
+
+
+def _word(text: str) -> str:
+    """Kept are letters alone, but those with humps; names of causes, and signs."""
+    word = text.rstrip(".:!?…")
+    plain = word.isalpha() and not _HUMP.search(word)
+    return text if plain or _KEPT.fullmatch(word) or not word else _VALUE + text[len(word) :]
+
+
+def _body(text: str) -> str:
+    """What JSON, or a dictionary as Python prints it, says of a failure: its code, or a message."""
+    for code in filter(None, (one.search(text) for one in _CODES)):
+        return (code[1] or code[2]).upper()
+    told = _TOLD.search(text)
+    return _masked(_unquoted(told[1]), NO_CLASS).text if told else _VALUE

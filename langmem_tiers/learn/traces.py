@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from langmem_tiers.core.memory import MemoryContext, Moment, Source, Tier
+from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Source, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates
@@ -134,3 +134,26 @@ def _are_names(given: Iterable[object]) -> bool:
 def _told(call: ToolCall) -> str:
     step = Step(call.tool, tuple(sorted(call.arguments)))
     return str(step) if call.succeeded else f"{step} (failed)"
+
+
+def stored_values(
+    keys: Sequence[str],
+    context: MemoryContext,
+    moment: Moment,
+    tiers: Sequence[Tier] = TIERS,
+) -> Flow[Mapping[str, Mapping[str, Any]]]:
+    """The values of the context's own memories with these keys, if they live, by key."""
+    if not keys:
+        return {}
+    places = [(encode(context.namespace(tier)), key) for tier in tiers for key in keys]
+    params = {
+        "tenants": [place.tenant for place, _ in places],
+        "namespaces": [place.namespace for place, _ in places],
+        "keys": [key for _, key in places],
+    }
+    (rows,) = yield Query((Call("get_many", params),), commit=True)
+    return {
+        key: value
+        for _, _, key, value, _, _, _, expires_at, _, _ in rows
+        if expires_at is None or expires_at > moment.alive_at
+    }

@@ -32,10 +32,8 @@ from langmem_tiers.recall.rerank import Reranker, reranker_of
 from langmem_tiers.remember.admit import Gate, checked_detectors
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.panel import default_reviewers
-from langmem_tiers.remember.relevance import reviews_of
-from langmem_tiers.remember.review import Panel, Reviewers
-from langmem_tiers.remember.review_models import panel_of
-from langmem_tiers.remember.waiting import ReviewReport
+from langmem_tiers.remember.review import Panel, Reviewers, reviews_of
+from langmem_tiers.remember.review_models import ReviewReport, panel_of
 from langmem_tiers.store.store import TieredStore
 
 _log = logging.getLogger(__name__)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.learn.evolve import WORTH_REMEMBERING
+from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow
@@ -18,6 +19,7 @@ def evolve(
     success_metrics: Mapping[str, Any],
     *,
     threshold: float = WORTH_REMEMBERING,
+    extract_entities: Entities | None = None,
 ) -> Flow[StoreResult]:
     """Remember an interaction as a learning of long_term, if it was worth it.
 
@@ -31,6 +33,8 @@ def evolve(
         success_metrics: What came of it: `engagement_rate`, `revenue_generated`, `success`,
             `sentiment`, …. All of them are stored.
         threshold: The importance from which on it is stored, from 0 to 1.
+        extract_entities: Finds who and what its texts are about, where it has no `entities`; if
+            not given, they are the @handles, #tags and runs of capitalised words.
 
     Returns:
         Whether it was stored, and why or why not.
@@ -38,7 +42,11 @@ def evolve(
     Raises:
         InvalidInputError: for an interaction that says nothing, or a metric that cannot be.
     """
-    return memory.learning.evolve(interaction, success_metrics, memory.context, threshold)
+    if extract_entities is not None and not callable(extract_entities):
+        raise InvalidTypeError("extract_entities is a function of a text, or None")
+    return memory.learning.evolve(
+        interaction, success_metrics, memory.context, threshold, extract_entities
+    )
 
 
 def learn_skills(

@@ -11,8 +11,8 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections, StoreResult
 from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.learn.lessons import Concern
+from langmem_tiers.learn.models import reflector_of
 from langmem_tiers.learn.outcome import OutcomeReport, Run
-from langmem_tiers.learn.reflecting import reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.memory.base import Memory

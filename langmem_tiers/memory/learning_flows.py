@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -15,18 +16,17 @@ from langmem_tiers.learn import explain as explaining
 from langmem_tiers.learn import lessons as teaching
 from langmem_tiers.learn import outcome, promote, rollback, traces, worth
 from langmem_tiers.learn.evidence import HoldoutCounts, Uplift, uplifts
-from langmem_tiers.learn.evolve import evolve
+from langmem_tiers.learn.evolve import Entities, evolve
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
-from langmem_tiers.learn.holdout import held_out
 from langmem_tiers.learn.lessons import record_lessons
-from langmem_tiers.learn.outcome import Exposure, LearningStats, OutcomeReport, Run
+from langmem_tiers.learn.outcome import Exposure, LearningStats, OutcomeReport, Run, held_out
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.reflexion import FailedAttempt, Reflector
 from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learn.skills import Trace, skill_candidates
-from langmem_tiers.learn.stored import stored_values
+from langmem_tiers.learn.traces import stored_values
 from langmem_tiers.learn.worth import Promoting
 from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent
@@ -126,12 +126,15 @@ class LearningFlows:
         success_metrics: Mapping[str, Any],
         context: MemoryContext,
         threshold: float,
+        extract_entities: Entities | None,
     ) -> Flow[StoreResult]:
         """Store what an interaction teaches, if it was worth it."""
-        evolved = yield from apart(
-            partial(evolve, interaction, success_metrics, threshold=threshold),
-            extent((interaction, success_metrics)),
-        )
+        judge = partial(evolve, interaction, success_metrics, threshold=threshold)
+        if extract_entities is None:
+            evolved = yield from apart(judge, extent((interaction, success_metrics)))
+        else:  # it may ask a model
+            judge = partial(judge, extract_entities=extract_entities)
+            evolved = yield Ask(judge, partial(asyncio.to_thread, judge))
         if not evolved.worth:
             return StoreResult(stored=False, reason=evolved.reason)
         memory = evolved.to_memory(interaction, context)

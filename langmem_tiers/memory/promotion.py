@@ -9,7 +9,7 @@ from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
-from langmem_tiers.learn.generalising import generaliser_of
+from langmem_tiers.learn.models import generaliser_of
 from langmem_tiers.learn.policy import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.rollback import Demotion

@@ -16,9 +16,9 @@ from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember import quarantine
 from langmem_tiers.remember.new import checked_text, parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling
-from langmem_tiers.remember.room import Held
-from langmem_tiers.remember.waiting import Reviewing, ReviewReport
-from langmem_tiers.remember.waiting import review_waiting as reviewed
+from langmem_tiers.remember.review_models import Reviewing, ReviewReport
+from langmem_tiers.remember.review_models import review_waiting as reviewed
+from langmem_tiers.remember.room import Located
 
 _log = logging.getLogger(__name__)
 
@@ -202,9 +202,9 @@ def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, R
     return quarantine.decisions(memory.context, moments)
 
 
-def _meant(memory: Memory, key: str) -> Flow[Held]:
+def _meant(memory: Memory, key: str) -> Flow[Located]:
     context = memory.context
     one = yield from memory.flows.known(
         memory_key(key), context, NotQuarantinedError, everywhere=context.project_id is None
     )
-    return Held(Place(one.tenant, one.namespace), one.key, one.id)
+    return Located(Place(one.tenant, one.namespace), one.key, one.id)

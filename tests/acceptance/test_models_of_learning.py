@@ -12,8 +12,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from langmem_tiers.core.errors import ModelError
-from langmem_tiers.learn.generalising import generaliser_of
-from langmem_tiers.learn.reflecting import reflector_of
+from langmem_tiers.learn.models import generaliser_of, reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
 from tests.support.wayward_chat import SILENCE, Reply, Wayward, calls, fails, says, wayward
 

@@ -45,7 +45,7 @@ SHOWN = {
         "in two weeks: 18 rose; proposed: {'merge': 14, 'supersede': 20}",
     ),
     "05_a_turn": (
-        "trivial: thanks or a courtesy",
+        "trivial: a greeting",
         "recalled: False",
         "quarantined by now: 0",
         "## Frontal Cortex",

@@ -95,7 +95,7 @@ def test_a_cue_that_a_prompt_names_raises_it_and_the_prompt_itself_does_not(
 def test_a_trivial_prompt_stores_nothing_and_one_that_intends_nothing_is_working_memory_alone(
     store: TieredStore, hooks: MemoryHooks, url: str
 ) -> None:
-    for said in ("Hi there", "Thanks!", "ok"):
+    for said in ("Hi there", "Hello!", "ok"):
         done = hooks.on_user_prompt_submit(said)
         assert not done.working.stored
         assert "trivial" in done.working.reason

@@ -20,7 +20,7 @@ from langmem_tiers.learn.evidence import (
     difference_interval,
     uplifts,
 )
-from langmem_tiers.learn.holdout import held_out
+from langmem_tiers.learn.outcome import held_out
 
 COUNTS = st.integers(0, 60)
 RATES = st.floats(0, 1)

@@ -140,14 +140,14 @@ def test_a_failing_test_has_the_signature_of_its_exception_whatever_runs_it(
         ('Exception in thread "main" java.io.IOException: Stream closed\n\tat a.B.c(B.java:3)',
          "IOException: Stream closed"),
         ("bash: line 3: frobnicate: command not found", "error: command not found"),
-        ("sh: 1: gofmt: not found", "error: command not found"),
+        ("sh: 1: gofmt: not found", "error: not found"),
         ("npm ERR! code ENOENT\nnpm ERR! syscall open\nnpm ERR! ENOENT no such file, open '/x'",
-         "ENOENT: no such file, open <value>"),
+         "ENOENT"),
         ('{"error": {"message": "No such model", "code": 404}}', "error: No such model"),
         ("Error: ToolException('the index is locked')\n Please fix your mistakes.",
          "error: the index is locked"),
         ("pydantic_core.ValidationError: 2 validation errors for A\nb\n  Field required [type=x]",
-         "ValidationError: validation error: Field required"),
+         "ValidationError: Field required"),
         ("", "error"),
         ("all went well", "error: all went well"),
     ],
@@ -287,22 +287,20 @@ def test_a_value_has_one_placeholder_whatever_its_shape(value: str, form: str) -
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("found 1 row", "found 3 rows"),
-        ("Tool search timed out after 5s", "Tool fetch timed out after 1 minute"),
-        ("a 1.0.0 requires b>=2, but you have b 1.2.3",
-         "c 3.1.0rc1 requires d>=1, but you have d 0.1.2"),
-        ("DATABASE_URL is not set", "API_KEY is not set"),
-        ("Object of type set is not JSON serializable",
-         "Object of type date is not JSON serializable"),
+        ("found 1 row", "found 3 row"),
+        ("Tool 'search' timed out after 5s", "Tool 'fetch' timed out after 1 minute"),
+        ("cannot read a_file of get_it()", "cannot read /b of x.y.setIt"),
         ("[2024-01-02 03:04:05] [12] [ERROR] disk lost", "Jan  2 03:04:05 web-1 app[9]: disk lost"),
         ('level=error ts=2024-01-02T03:04:05Z msg="disk lost"', "main: FATAL: disk lost"),
         ("tool call failed: KeyError: 'a'", "KeyError: 'b'"),
-        ("DETAIL: an error\nthe disk is gone", "the disk is gone\nHINT: unknown"),
+        ("DETAIL: slow\nerror: the disk is gone", "error: the disk is gone\nHINT: unknown"),
+        ("error[E0001]: a\nerror: could not compile `b` due to 1 previous error",
+         "error[E0001]: a\nerror: could not compile `c` due to 2 previous errors"),
         ("usage: error.py [-h]\nerror.py: error: argument --a: invalid choice: 'x' (choose from 1)",
          "usage: b.py [-c]\nb.py: error: argument --c: invalid choice: 'z' (choose from 'v', 2)"),
     ],
 )  # fmt: skip
-def test_what_the_words_around_it_show_to_be_accidental_goes(one: str, other: str) -> None:
+def test_what_is_accidental_by_its_form_goes(one: str, other: str) -> None:
     assert error_of(one) == error_of(other)
 
 
@@ -311,12 +309,12 @@ def test_what_the_words_around_it_show_to_be_accidental_goes(one: str, other: st
     [
         ('{"error": {"code": "out_of_stock", "message": "3 left"}}', "error: OUT_OF_STOCK"),
         ('{"error": {"type": "bad_request", "message": "no text", "code": null}}',
-         "error: BAD_REQUEST no text"),
+         "error: BAD_REQUEST"),
         ("<html><head><title>502 Bad Gateway</title></head></html>", "error: 502 Bad Gateway"),
         ('<_Call of RPC that ended:\n status = StatusCode.UNAVAILABLE\n details = "no peer"\n>',
-         "_Call: UNAVAILABLE no peer"),
+         "error: UNAVAILABLE"),
         ("ConnectionError: gone (Caused by NewConnectionError('a: [Errno 111] refused'))",
-         "ConnectionError: gone (Caused by NewConnectionError([Errno 111] <value>))"),
+         "ConnectionError: gone (Caused by NewConnectionError<value>)"),
         ("a.rb:3:in `b': undefined method `c' for nil", "error: undefined method <value> for nil"),
         ("NoSuchBucket: it does not exist", "NoSuchBucket: it does not exist"),
     ],

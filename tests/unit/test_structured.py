@@ -16,8 +16,7 @@ from pydantic import BaseModel
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
 from langmem_tiers.core.structured import HEAD, TAIL, aask, ask, trimmed
-from langmem_tiers.learn.generalising import generaliser_of
-from langmem_tiers.learn.reflecting import reflector_of
+from langmem_tiers.learn.models import generaliser_of, reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.recall.fence import quoted
 

@@ -1,1 +1,0 @@
-"""Reading what failed: texts of errors in many forms, and what is accidental in them."""
