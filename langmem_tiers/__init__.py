@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.policy import (
         ArchivalPolicy,
         ConsolidationPolicy,
+        ConsolidationSchedule,
         MergePolicy,
         RisePolicy,
         SupersedePolicy,
     )
     from langmem_tiers.consolidate.report import ConsolidationReport
     from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
-    from langmem_tiers.consolidate.schedule import ConsolidationSchedule
     from langmem_tiers.consolidate.session import SessionReport
     from langmem_tiers.consolidate.truth import History, Restoration, Retraction
     from langmem_tiers.core.bounds import Bounds
@@ -351,7 +351,7 @@ _MODULES = {
     "ConflictError": "core.errors",
     "ConsolidationPolicy": "consolidate.policy",
     "ConsolidationReport": "consolidate.report",
-    "ConsolidationSchedule": "consolidate.schedule",
+    "ConsolidationSchedule": "consolidate.policy",
     "ConsolidationWorker": "graph.worker",
     "CoordinatorSettings": "core.options",
     "DailySpend": "state.state",
