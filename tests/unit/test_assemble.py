@@ -133,6 +133,7 @@ def test_the_text_never_exceeds_the_budget_whatever_the_counter(
 
     assert not found.text or count(found.text) <= budget
     assert found.tokens == (count(found.text) if found.text else 0)
+    assert put_together(sections, budget, count, layout) == found
 
 
 @settings(max_examples=100, deadline=None)
