@@ -25,6 +25,7 @@ from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.room import (
     Evicted,
+    by_tenant,
     evicted_calls,
     incoming,
     making_room,
@@ -201,7 +202,12 @@ def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> F
     """
     pairs = [(one, place, key) for one in writes for place, key in one.sources]
     changing = {(one.place, one.key) for one in writes if one.sources or one.value is None}
-    _check_changing(pairs, changing)
+    for one, place, key in pairs:
+        if (place, key) in changing and (place, key) not in one.echoes:
+            raise InvalidInputError(
+                f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
+                "its own"
+            )
     origins = {
         **keys_of([one for one, _, _ in pairs]),
         "source_namespaces": [place.namespace for _, place, _ in pairs],
@@ -252,11 +258,6 @@ def _said_again(one: Write, there: _Standing | None) -> Write:
     return replace(one, held=reasons, stays=True, awaits_review=there.awaits)
 
 
-def _yields(one: Write) -> bool:
-    """Whether its key was given, and it is not trusted enough to replace whatever has it."""
-    return one.named and one.value is not None and one.trust < SPOKEN_FOR
-
-
 def _refusal(one: Write, there: _Standing) -> str | None:
     """Why a write does not replace what stands under its key; None if it does."""
     if one.value is None or there.state == QUARANTINED:
@@ -273,7 +274,7 @@ def _refusal(one: Write, there: _Standing) -> str | None:
             f"replaces: the memory {one.key!r} is {stands}, and what is quarantined does not "
             f"replace it; {one.held}"
         )
-    if _yields(one) and there.trust > one.trust:
+    if one.named and one.trust < SPOKEN_FOR and there.trust > one.trust:
         return (
             f"replaces: the memory {one.key!r} is trusted more ({there.trust:g}) than what would "
             f"replace it ({one.trust:g}): store it under another key"
@@ -283,7 +284,6 @@ def _refusal(one: Write, there: _Standing) -> str | None:
 
 def quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
     """The calls that quarantine what was just put and is held, once a tenant."""
-    held = [one for one in puts if one.held and not one.stays]
     return [
         Call(
             "quarantine",
@@ -297,15 +297,13 @@ def quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
                 "now": now,
             },
         )
-        for tenant in sorted({one.place.tenant for one in held})
-        for mine in [[one for one in held if one.place.tenant == tenant]]
+        for tenant, mine in by_tenant(one for one in puts if one.held and not one.stays)
     ]
 
 
 def awaiting_calls(puts: Sequence[Write]) -> list[Call]:
     """The calls that say of what was just put that it awaits a review by models, once a tenant."""
     detail = json.dumps({"reasons": ["models are to review it"]})
-    awaiting = [one for one in puts if one.awaits_review]
     return [
         Call(
             "await_review",
@@ -316,8 +314,7 @@ def awaiting_calls(puts: Sequence[Write]) -> list[Call]:
                 "detail": detail,
             },
         )
-        for tenant in sorted({one.place.tenant for one in awaiting})
-        for mine in [[one for one in awaiting if one.place.tenant == tenant]]
+        for tenant, mine in by_tenant(one for one in puts if one.awaits_review)
     ]
 
 
@@ -325,9 +322,7 @@ def derive_calls(
     puts: Sequence[Write], now: datetime, event_of: Callable[[Write], str] = lambda _: str(uuid4())
 ) -> Iterator[Call]:
     """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
-    derived = [one for one in puts if one.sources]
-    for tenant in sorted({one.place.tenant for one in derived}):
-        mine = [one for one in derived if one.place.tenant == tenant]
+    for tenant, mine in by_tenant(one for one in puts if one.sources):
         events = {(one.place, one.key): event_of(one) for one in mine}
         pairs = [(one, place, key) for one in mine for place, key in one.sources]
         params = {
@@ -340,17 +335,6 @@ def derive_calls(
         }
         yield Call("derive", params)
         yield Call("doubt", {"tenant": tenant, "ids": [], "events": [*events.values()]})
-
-
-def _check_changing(
-    pairs: Sequence[tuple[Write, Place, str]], changing: Container[tuple[Place, str]]
-) -> None:
-    for one, place, key in pairs:
-        if (place, key) in changing and (place, key) not in one.echoes:
-            raise InvalidInputError(
-                f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
-                "its own"
-            )
 
 
 def _check(one: _Origin) -> None:
