@@ -12,8 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.models import judge_of, summariser_of
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
+from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -26,10 +25,10 @@ from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph.consolidation_nodes import (
     ConsolidationState,
+    CycleRun,
     Does,
     Input,
     Output,
-    Run,
     apply,
     begin,
     progress,
@@ -119,20 +118,8 @@ def create_consolidation_graph(
     if store is not None:
         tiered(store)
     _check_nodes(interrupt_before)
-    run = partial(Run, Remembered(context), chosen, _steps(chosen, model))
-    graph = StateGraph(
-        ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
-    )
-    for does in _NODES:
-        asks = model is not None and does.__name__ == _ASKS
-        graph.add_node(does.__name__, _node(does, run), retry_policy=None if asks else _RETRY)
-    graph.add_edge(START, "begin")
-    graph.add_conditional_edges("begin", _after_begin, ["select", "report"])
-    graph.add_conditional_edges("select", _after_select, ["propose", "report"])
-    graph.add_edge("propose", "review")
-    graph.add_conditional_edges("review", _after_review, ["apply", "select"])
-    graph.add_edge("apply", "select")
-    graph.add_edge("report", END)
+    run = partial(CycleRun, Remembered(context), chosen, _steps(chosen, model))
+    graph = _wired(run, asks=model is not None)
     compiled = graph.compile(
         checkpointer=checkpointer,
         store=store,
@@ -140,6 +127,24 @@ def create_consolidation_graph(
         name=name,
     )
     return compiled.with_config(recursion_limit=_MOST_STEPS)
+
+
+def _wired(run: Callable[..., CycleRun], *, asks: bool) -> StateGraph[Any, Any, Any, Any]:
+    """The nodes of a cycle and the ways between them; `asks` if it asks a model."""
+    graph = StateGraph(
+        ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
+    )
+    for does in _NODES:
+        retry = None if asks and does.__name__ == _ASKS else _RETRY
+        graph.add_node(does.__name__, _node(does, run), retry_policy=retry)
+    graph.add_edge(START, "begin")
+    graph.add_conditional_edges("begin", _after_begin, ["select", "report"])
+    graph.add_conditional_edges("select", _after_select, ["propose", "report"])
+    graph.add_edge("propose", "review")
+    graph.add_conditional_edges("review", _after_review, ["apply", "select"])
+    graph.add_edge("apply", "select")
+    graph.add_edge("report", END)
+    return graph
 
 
 def consolidation_due(
@@ -219,24 +224,22 @@ def _check_nodes(names: Sequence[str]) -> None:
 
 
 def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str, Step]:
-    archive = None
+    asked_of: Any = {}
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
 
-        archive = Archive(ArchiveFiles())
-    asked_of: Any = {}
+        asked_of["archive_step"] = Archive(ArchiveFiles())
     if model is not None:
         checked_model(model)
-        asked_of = {
+        asked_of |= {
             "generaliser": generaliser_of(model),
             "judge": judge_of(model),
             "summariser": summariser_of(model),
         }
-    found = steps(policy, archive_step=archive, **asked_of)
-    return {one.name: one for one in found}
+    return {one.name: one for one in steps(policy, **asked_of)}
 
 
-def _node(does: Does, run: Callable[..., Run]) -> Runnable[Any, Any]:
+def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
     """A node that is a flow, in both worlds; it says what it did to whoever streams `custom`."""
 
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:

@@ -17,9 +17,8 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
+from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
 from langmem_tiers.core.errors import (
     DatabaseError,
     InvalidInputError,

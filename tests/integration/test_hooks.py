@@ -216,7 +216,7 @@ async def test_a_session_that_stops_keeps_events_and_concepts_and_clears_its_not
         facts = [there(await call.memory("get", key)) for key in stop.report.semantic]
 
     assert (event.content, event.memory_type) == (said[0], "episodic")
-    assert event.metadata == {"decision_type": "decision", "promoted_from": "working"}
+    assert event.metadata == {"decision_type": "event", "promoted_from": "working"}
     assert event.session_id == "chat"
     assert event.occurred_at == clock.now - timedelta(minutes=4)
     assert {(one.content, one.metadata["category"]) for one in facts} >= {

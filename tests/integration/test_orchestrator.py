@@ -17,7 +17,6 @@ import pytest
 from langmem_tiers import (
     Budget,
     BudgetExceededError,
-    ConfigurationError,
     Destination,
     InvalidInputError,
     MemoryOrchestrator,
@@ -33,7 +32,7 @@ from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.graphs import add
 from tests.support.opening import Clock, Opener, tables, text_index
 from tests.support.plans import calls_of
-from tests.support.turning import Seeing, Turn, turning
+from tests.support.turning import Turn, turning
 
 Open = Callable[..., AbstractAsyncContextManager[Caller]]
 TYPO = {"limitt": 3}
@@ -243,11 +242,6 @@ async def test_a_persona_remembers_no_intention_as_if_it_had_happened(call: Call
     assert (shown, keys(wanted.memories)) == (["fact"], [])
 
 
-async def test_a_layout_whose_source_is_missing_is_refused(call: Caller) -> None:
-    with pytest.raises(ConfigurationError, match=r"give sources=\{'persona': …\}"):
-        MemoryOrchestrator(call.memory, layout=PERSONA)
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -317,12 +311,6 @@ def test_a_context_for_which_there_is_no_room_says_so(
     assert "the budget is too small for any" in caplog.text
 
 
-@pytest.mark.parametrize("source", [3, object(), "text"])
-async def test_what_cannot_answer_is_no_source(call: Caller, source: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="a source is anything with remember"):
-        MemoryOrchestrator(call.memory, sources={"mine": source})
-
-
 async def test_default_filters_hold_for_every_recall_and_a_calls_own_go_over_them(
     call: Caller,
 ) -> None:
@@ -337,33 +325,7 @@ async def test_default_filters_hold_for_every_recall_and_a_calls_own_go_over_the
     assert (keys(first.memories), keys(second.memories)) == (["ann"], ["ben"])
 
 
-async def test_an_unknown_filter_is_refused_before_anything_is_asked(call: Caller) -> None:
-    source = Seeing("identity")
-
-    async with turning(call, sources={"identity": source}) as turn:
-        with pytest.raises(TypeError, match="colour"):
-            await turn("assemble_context", "keys", filters={"colour": "red"})
-
-    assert source.seen == []
-
-
 # Budgets
-
-
-async def test_all_contexts_of_a_turn_together_stay_within_its_tokens(call: Caller) -> None:
-    for n in range(30):
-        await call("store", f"Key {n} rotates on day {n} of the month", memory_type="semantic")
-
-    async with turning(call, budget=Budget(tokens=400)) as turn:
-        contexts = [await turn("assemble_context", f"key {n}") for n in range(2)]
-        status = turn.turn.get_budget_status()
-
-    count = call.memory.count_tokens
-    assert sum(count(one.text) for one in contexts if one.text) <= 400
-    assert (status.tokens_used, status.tokens_left) == (
-        sum(one.tokens for one in contexts),
-        400 - status.tokens_used,
-    )
 
 
 async def test_contexts_that_are_assembled_at_once_share_the_tokens_of_the_turn(
@@ -376,16 +338,6 @@ async def test_contexts_that_are_assembled_at_once_share_the_tokens_of_the_turn(
             contexts = await asyncio.gather(*(turn.aassemble_context(f"key {n}") for n in range(4)))
 
     assert sum(call.memory.count_tokens(one.text) for one in contexts if one.text) <= 400
-
-
-async def test_a_call_gets_no_more_than_its_own_budget(call: Caller) -> None:
-    for n in range(30):
-        await call("store", f"Key {n} rotates on day {n} of the month", memory_type="semantic")
-
-    async with turning(call) as turn:
-        context = await turn("assemble_context", "key", 200)
-
-    assert 0 < context.tokens <= 200
 
 
 async def test_what_a_turn_has_no_budget_for_is_refused_and_noted(
@@ -405,12 +357,6 @@ async def test_what_a_turn_has_no_budget_for_is_refused_and_noted(
             await turn("assemble_context", "keys")
         assert turn.turn.get_budget_status().seconds_left == 0
         await turn("commit")  # which is never too late
-
-
-async def test_a_turn_without_tokens_left_assembles_nothing(call: Caller) -> None:
-    async with turning(call, budget=Budget(tokens=0)) as turn:
-        with pytest.raises(BudgetExceededError, match="used its 0 tokens"):
-            await turn("assemble_context", "keys")
 
 
 # Memorizing, tracking and committing
@@ -449,21 +395,6 @@ async def test_notes_and_messages_that_are_shown_in_any_case_do_not_count_as_acc
     assert (await call("stats")).accesses == 0
 
 
-async def test_every_verb_has_an_async_twin(call: Caller) -> None:
-    async with MemoryOrchestrator(call.memory) as turn:
-        await turn.aassemble_context("keys")
-        traced = await turn.atrack_tool_invocation("look", {"at": "keys"}, "here", duration=0.5)
-        await turn.amemorize("The key is here", {"at": "home"})
-        await call.memory.state.aset_goal("key", "Find the key")
-        await turn.anote_progress("key", 1.0, "found")
-        status = await turn.aget_budget_status()
-        report = await turn.acommit()
-
-    assert status.events_used == 4
-    assert traced.key in [one.key for one in report.stored]
-    assert (await turn.ahistory(report.turn)).events == report.trace.events
-
-
 async def test_a_commit_is_all_or_nothing(call: Caller, url: str) -> None:
     async with turning(call, turn_id="t1") as turn:
         await turn("memorize", "The vault is in the basement.")
@@ -477,30 +408,6 @@ async def test_a_commit_is_all_or_nothing(call: Caller, url: str) -> None:
     assert [one.kind for one in (await turn("history", "t1")).events][-1] == "abandoned"
 
 
-async def test_a_turn_left_without_a_commit_leaves_its_trace_and_counted_accesses_alone(
-    call: Caller, url: str
-) -> None:
-    await call("store", "Keys rotate on Mondays", memory_type="semantic", key="fact")
-    before = tables(url)
-
-    async def fail() -> None:
-        async with turning(call, turn_id="t1") as turn:
-            await turn("assemble_context", "keys")
-            await turn("memorize", "The vault was emptied yesterday.")
-            turn.turn.track_tool_invocation("look", error="no")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        await fail()
-
-    after = tables(url)
-    assert {name: rows for name, rows in after.items() if rows != before[name]}.keys() == {"events"}
-    trace = await Turn(MemoryOrchestrator(call.memory), call.mode)("history", "t1")
-    assert [one.kind for one in trace.events] == ["assembled", "memorized", "tracked", "abandoned"]
-    assert trace.events[-1].reasons == ("left by ZeroDivisionError",)
-    assert (await call("stats")).accesses == 1
-
-
 async def test_a_turn_that_was_left_cannot_be_committed(call: Caller) -> None:
     async with turning(call) as turn:
         await turn("memorize", "The vault was emptied yesterday.")
@@ -511,25 +418,6 @@ async def test_a_turn_that_was_left_cannot_be_committed(call: Caller) -> None:
     again = MemoryOrchestrator(call.memory).begin(state)
     with pytest.raises(InvalidInputError, match="what it wanted written is gone"):
         await Turn(again, call.mode)("commit")
-
-
-async def test_a_commit_done_again_by_its_state_writes_nothing_more(call: Caller, url: str) -> None:
-    async with turning(call) as turn:
-        await add_wrongly_then_rightly(turn)
-        await turn("memorize", "The API key is rotated on Mondays.")
-        state = json.loads(json.dumps(turn.turn.to_state()))
-        report = await turn("commit")
-    once = tables(url)
-
-    again = await Turn(MemoryOrchestrator(call.memory).begin(state), call.mode)("commit")
-
-    assert tables(url) == once
-    assert (again.stored, again.lessons, again.skills) == (
-        report.stored,
-        report.lessons,
-        report.skills,
-    )
-    assert await turn("commit") is report
 
 
 async def test_tool_calls_become_signatures_lessons_and_after_three_turns_a_skill(
@@ -666,20 +554,6 @@ async def test_verbs_need_a_turn_that_goes_on(call: Caller) -> None:
         await turn("commit")
         with pytest.raises(InvalidInputError, match="was committed: begin another"):
             await turn("memorize", "late")
-
-
-async def test_what_cannot_be_kept_is_refused_at_once_and_costs_nothing(call: Caller) -> None:
-    refused: dict[str, list[tuple[Any, ...]]] = {
-        "memorize": [("",), (3,), ({"content": "x", "colour": "red"},), ("x", "metadata")],
-        "track_tool_invocation": [("",), ("look", [1])],
-        "note_progress": [("", 0.5, "why"), ("goal", 1.5, "why"), ("goal", 0.5, "")],
-    }
-    async with turning(call) as turn:
-        for verb, several in refused.items():
-            for arguments in several:
-                with pytest.raises(InvalidInputError):
-                    getattr(turn.turn, verb)(*arguments)
-        assert turn.turn.get_budget_status().events_used == 0
 
 
 class Promising:

@@ -200,20 +200,6 @@ async def test_no_name_of_an_agent_reaches_what_is_of_a_session_or_of_another_ag
         assert await agent(opened, agent_id=name, session_id="s2")("snapshot") == nothing
 
 
-async def test_who_is_not_named_has_a_state_too(opened: StoreDriver) -> None:
-    nobody = Agent(coordinator(tiered(opened)).state, opened.mode)
-    named = agent(opened, agent_id="_", project_id="_", session_id="_")
-    found = await everything(nobody)
-    assert (len(found.messages), len(found.tasks)) == (1, 1)
-    assert (await named("snapshot")).tasks == ()
-    assert (await named("snapshot")).messages == ()
-
-
-async def test_a_name_that_is_too_long_is_refused(opened: StoreDriver) -> None:
-    with pytest.raises(InvalidInputError, match="400 at most"):
-        await agent(opened, agent_id="a" * 400)("get_active_tasks")
-
-
 # Tasks
 
 
@@ -271,13 +257,6 @@ async def test_a_goal_advances_with_reasons_and_keeps_its_progress_when_it_is_sa
     assert await coder("get_goals") == [goal]
 
 
-async def test_a_delta_of_an_id_counts_once(coder: Agent) -> None:
-    await coder("set_goal", "ship", "Ship the release")
-    for _ in range(3):
-        goal = await coder("advance_goal", "ship", 0.5, "tests pass", delta_id="ci-7")
-        assert (goal.progress, len(goal.deltas)) == (0.5, 1)
-
-
 # Mood and spend
 
 
@@ -307,16 +286,6 @@ async def test_a_day_is_a_day_in_utc_whatever_zone_the_clock_is_in(
     assert spend == await coder("get_daily_spend")
 
 
-async def test_a_transaction_of_an_id_counts_once_in_24_hours(coder: Agent, clock: Clock) -> None:
-    clock.now = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
-    spend = await coder("add_spend", 5, transaction_id="t1")
-    assert await coder("add_spend", 5, transaction_id="t1") == spend
-    clock.advance(minutes=2)  # the day after, and still the same transaction
-    assert (await coder("add_spend", 5, transaction_id="t1")).transaction_count == 0
-    clock.advance(days=1)
-    assert (await coder("add_spend", 5, transaction_id="t1")).transaction_count == 1
-
-
 # Time, and everybody at once
 
 
@@ -330,14 +299,6 @@ async def test_a_refused_change_holds_nobody_up(open_store: Opener, url: str, co
         await elsewhere("set_goal", "ship", "Ship the release")
         await elsewhere("start_task", "writing", task_id="nobody")
     assert (await coder("advance_goal", "ship", 0.1, "now there is one")).progress == 0.1
-
-
-async def test_what_is_going_on_survives_the_process(
-    open_store: Opener, url: str, coder: Agent
-) -> None:
-    here = await everything(coder)
-    async with open_store(url=url, index=text_index()) as other:
-        assert await agent(other)("snapshot") == here
 
 
 async def test_what_has_expired_is_swept_and_what_lasts_stays(

@@ -83,13 +83,6 @@ def test_a_goal_that_has_nothing_to_do_with_the_question_pushes_out_no_answer(
         assert shown(memory, prompt, GOAL, sources=goals)[0].text == fact(one)
 
 
-def test_a_vague_question_finds_what_the_goals_are_about(memory: MemoryCoordinator) -> None:
-    for one in TURNING:
-        goals = {"goals": {"active_goals": [f"Look after the {one}"]}}
-        best = [each.text for each in shown(memory, "What should be done next?", sources=goals)]
-        assert fact(one) in best[:3]
-
-
 def test_the_same_turn_shows_the_same_text_and_counts_each_memory_once(
     memory: MemoryCoordinator,
 ) -> None:
@@ -135,17 +128,6 @@ def test_an_intention_is_no_fact(memory: MemoryCoordinator) -> None:
     assert found.memories
 
 
-def test_a_message_that_was_just_stored_is_not_shown_to_itself(memory: MemoryCoordinator) -> None:
-    said = "The museum opens at nine."
-    memory.store(said, memory_type="working", key="museum")
-
-    with MemoryOrchestrator(memory) as turn:
-        found = turn.assemble_context(said)
-
-    assert said not in found.text
-    assert "left out: it is the prompt itself" in {one.reason for one in found.decisions}
-
-
 def test_messages_that_the_model_sees_inform_the_turn_and_are_not_shown(
     memory: MemoryCoordinator,
 ) -> None:
@@ -161,19 +143,3 @@ def test_messages_that_the_model_sees_inform_the_turn_and_are_not_shown(
     assert said not in found.text
     (raised,) = [each for each in found.fragments if each.text == fact(one)]
     assert " conversation" in raised.rationale
-
-
-def test_what_the_conversation_shows_is_not_shown_again_as_a_memory(
-    memory: MemoryCoordinator,
-) -> None:
-    said = "Ann counted the bicycles yesterday."
-    memory.store(said, memory_type="episodic", key="said")
-
-    with MemoryOrchestrator(memory) as turn:
-        found = turn.assemble_context("Who counted?", messages=[said, "Well done."])
-        alone = turn.assemble_context("Who counted?", messages=["Well done."])
-
-    assert found.text.count(said) == 1
-    (left_out,) = [one for one in found.decisions if one.fragment.key == "said"]
-    assert left_out.reason == "left out: it stands under ## Conversation History already"
-    assert "said" in [one.key for one in alone.fragments]

@@ -92,23 +92,6 @@ def test_storing_again_keeps_the_turn(memory: MemoryCoordinator, url: str) -> No
     assert (turns(url)["d"] or 0) > 3
 
 
-def test_storing_again_in_another_session_takes_a_turn_there(store: TieredStore, url: str) -> None:
-    memory = coordinator(store)
-    memory.store_many(said("a", "b", session_id="x"))
-    memory.store_many(said("c", session_id="y"))
-    memory.store_many(said("b", session_id="y"))
-    assert turns(url) == {"a": 1, "b": 2, "c": 1}
-
-
-def test_a_move_to_another_tier_keeps_the_turn_and_the_count(
-    store: TieredStore, memory: MemoryCoordinator, url: str
-) -> None:
-    memory.store_many(said("a", "b", tier="short_term"))
-    assert store.move(("acme", "billing", "chat"), "b", "working")
-    memory.store_many(said("c", tier="short_term"))
-    assert turns(url) == {"a": 1, "b": 2, "c": 3}
-
-
 def test_concurrent_writers_of_one_session_never_share_a_turn(url: str) -> None:
     with (
         TieredStore(url, index=text_index()) as one,

@@ -150,15 +150,6 @@ async def test_search_memories_optionally_updates_working_memory_with_its_result
     assert list(after.values()) == sorted(after.values(), reverse=True)  # sort_by_relevance
 
 
-async def test_searches_feed_the_buffer(world: World) -> None:
-    buffer = WorkingMemoryBuffer(world.memory)
-    found = await world.memory.aget_context("green tea", limit=1)
-    assert keys(buffer.add_search_results(found)) == ["tea"]
-    assert keys(buffer.add_search_results([rare("rare", 1.0)])) == ["rare", "tea"]
-    with pytest.raises(InvalidTypeError, match="what get_context returns"):
-        buffer.add_search_results(["green tea"])  # type: ignore[list-item]
-
-
 async def test_a_prompt_gets_the_most_relevant_fenced_and_within_the_counters_budget(
     world: World,
 ) -> None:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.review import reviewed
-from langmem_tiers.consolidate.steps import Decision, Proposal
+from langmem_tiers.consolidate.steps import Decision, Proposal, reviewed
 
 
 def decision(source: int, target: int | None) -> Decision:
