@@ -31,7 +31,7 @@ from langmem_tiers.memory.hook_data import (
     given,
     told_of,
 )
-from langmem_tiers.memory.lookup import get
+from langmem_tiers.memory.recalling import get
 from langmem_tiers.memory.remembering import store_many
 from langmem_tiers.memory.short_term import close_task, get_active_tasks
 from langmem_tiers.postgres.flow import Flow, both, unit
