@@ -21,9 +21,9 @@ from langmem_tiers.core.prompts import (
 )
 from langmem_tiers.core.reading import ends_of, listed, stem, words
 from langmem_tiers.remember.candidate import Candidate
+from langmem_tiers.remember.gate import triviality
 from langmem_tiers.remember.instructs import instructions_in
 from langmem_tiers.remember.review import BEST, INJECTION, Reviewer, Reviewers
-from langmem_tiers.remember.trivial import triviality
 
 _PLAIN: Final = 6.5
 """What a text gets that says something: the panel refuses no plain fact, even where a reviewer of

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from benchmarks.gate_corpus import Half, Sample, held_out, tuned
 from langmem_tiers import InvalidInputError
 from langmem_tiers.remember.candidate import Candidate, Known
-from langmem_tiers.remember.gate import Decision, GatePolicy, Verdict, judge
+from langmem_tiers.remember.gate import Decision, GatePolicy, Verdict, judge, route
 from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.review import Reviewer, Reviewers
 from langmem_tiers.remember.room import Occupant, evictions, worth
-from langmem_tiers.remember.route import route
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

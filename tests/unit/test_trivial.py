@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.gate_corpus import held_out, tuned
-from langmem_tiers.remember.trivial import triviality
+from langmem_tiers.remember.gate import triviality
 
 
 @pytest.mark.parametrize(
