@@ -15,7 +15,6 @@ from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn.policy import Decision, decide
-from langmem_tiers.learn.sharing import said_for_all, shared_fields
 from langmem_tiers.learn.worth import (
     Near,
     Promoting,
@@ -26,7 +25,9 @@ from langmem_tiers.learn.worth import (
     evidence_of,
     near,
     near_of,
+    said_for_all,
     same_text,
+    shared_fields,
 )
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.remember.new import FIELD, write_of

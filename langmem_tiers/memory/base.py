@@ -19,7 +19,6 @@ from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.policy import promotion_policy
 from langmem_tiers.memory.asking import DEFAULT_LIMIT, Asking
 from langmem_tiers.memory.flows import MemoryFlows
-from langmem_tiers.memory.learning_flows import LearningFlows
 from langmem_tiers.memory.panels import UnderWay, later_panel, storage_panel
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
@@ -129,7 +128,6 @@ class Memory:
                 afterwards=review_storage == "background",
             ),
         )
-        self.learning = LearningFlows(store.flows, self.flows)
         self.asking = Asking(
             self.types,
             limit=settings.max_context_items if settings else DEFAULT_LIMIT,

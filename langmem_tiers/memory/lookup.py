@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from langmem_tiers.core.memory import Recollection, Tier
-from langmem_tiers.learn.outcome import LearningStats
+from langmem_tiers.learn.outcome import LearningStats, uplift_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.ops import to_tier
@@ -42,4 +44,7 @@ def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
 
 def stats(memory: Memory) -> Flow[LearningStats]:
     """What the tenant has stored, and what memories that were held out do to runs."""
-    return memory.learning.stats(memory.context)
+    stored = yield from memory.flows.stats(memory.context)
+    uplift = yield from uplift_of(memory.context.root)
+    known = {one.name: getattr(stored, one.name) for one in fields(stored)}
+    return LearningStats(**known, uplift=uplift)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from langmem_tiers.core.memory import Recollections, Tier
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.learning import showing
+from langmem_tiers.memory.feedback import recalled_for, showing
 from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.recall.profiles import ProfileFunction
 
@@ -110,7 +110,7 @@ def get_context(
         embedding=embedding,
         review=review,
     )
-    flow = memory.learning.recall([ask], memory.context, showing(run_id, holdout))
+    flow = recalled_for(memory, [ask], showing(run_id, holdout))
     return then(flow, lambda found: Recollections(found[0]))
 
 
@@ -125,5 +125,5 @@ def get_context_batch(
 ) -> Flow[list[Recollections]]:
     """Recall for many queries in one round trip, two with a `run_id`; see `get_context`."""
     asks = memory.asking.asks(queries, memory.context, **options)
-    flow = memory.learning.recall(asks, memory.context, showing(run_id, holdout))
+    flow = recalled_for(memory, asks, showing(run_id, holdout))
     return then(flow, lambda found: [Recollections(one) for one in found])

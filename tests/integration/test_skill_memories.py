@@ -23,6 +23,7 @@ from langmem_tiers import (
 from langmem_tiers.learn import traces
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.skills import ToolCall, Trace, skill_candidates
+from langmem_tiers.memory.learning import learn_skills
 from langmem_tiers.postgres.flow import Flow, Query, Together
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
@@ -222,7 +223,7 @@ def test_what_was_read_before_another_run_wrote_does_not_stand(
 ) -> None:
     for name in "12":
         memory.learn_skills(trace(name))
-    slow = memory.learning.learn_skills(trace("3"), ACME, 3)
+    slow = learn_skills(memory, trace("3"), min_support=3)
     ready.run(overtaken(slow, lambda: memory.learn_skills(trace("4"))))
 
     assert skills(ready) == {"search open answer": (4, 1.0)}

@@ -11,8 +11,7 @@ import psycopg
 
 from demo.tasks import FAMILIES
 from langmem_tiers import signature
-from langmem_tiers.learn.retries import may_hold, resembles, teaches
-from langmem_tiers.learn.transience import is_transient
+from langmem_tiers.learn.retries import is_transient, may_hold, resembles, teaches
 
 DIRECTORY = "/home/ada/code/acme/services/api"
 Pair = tuple[dict[str, Any], dict[str, Any]]
