@@ -176,7 +176,7 @@ def _saying(general: str, names: Sequence[str]) -> Generaliser:
     return Generaliser(call, acall)
 
 
-def _finding(source: worth.Source, one: Mapping[str, Any]) -> Finding:
+def _finding(source: worth.Promotable, one: Mapping[str, Any]) -> Finding:
     """That what is near to a memory does not go along with it."""
     return Finding(
         namespace=source.namespace,
@@ -188,7 +188,7 @@ def _finding(source: worth.Source, one: Mapping[str, Any]) -> Finding:
 
 
 def _decision(
-    one: worth.Source | rollback.Promoted, reason: str, detail: dict[str, Any]
+    one: worth.Promotable | rollback.Promoted, reason: str, detail: dict[str, Any]
 ) -> Decision:
     return Decision(
         id=one.id,

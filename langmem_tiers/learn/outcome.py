@@ -20,7 +20,6 @@ from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate
 
 _BITS = 64
-_DRAWS = 1 << _BITS
 
 
 class Run(NamedTuple):
@@ -91,41 +90,32 @@ def noted(
 
 
 def settle(
-    run: str, context: MemoryContext, *, success: bool, now: datetime
+    run: str,
+    context: MemoryContext,
+    *,
+    success: bool,
+    now: datetime,
+    shown: Sequence[Recollection] | None = None,
 ) -> Flow[OutcomeReport]:
     """Credit what was shown to a run, or to any attempt of it, and is not credited yet.
 
     It is what was shown to a run of the context's project, and what that keeps; all of it, if the
-    context names none.
+    context names none. Or it is the memories given, whether or not they were noted before.
     """
-    params = {**_whose(run, context), "succeeded": success, "now": now}
-    _, (row,) = yield Query((Call("lock_run", params), Call("settle", params)), commit=True)
-    return OutcomeReport(success=success, credited=row[0], held_out=row[1])
-
-
-def settle_shown(
-    run: str,
-    context: MemoryContext,
-    shown: Sequence[Recollection],
-    *,
-    success: bool,
-    now: datetime,
-) -> Flow[OutcomeReport]:
-    """Credit these memories with what came of a run, whether or not it was noted before."""
-    params = {
-        **_whose(run, context),
-        "namespaces": [encode(one.namespace).namespace for one in shown],
-        "keys": [one.key for one in shown],
+    params: dict[str, Any] = {
+        "tenant": context.root,
+        "run": run,
+        "project": context.project_id,
+        **elsewhere(context.looks_after),
         "succeeded": success,
         "now": now,
     }
-    _, (row,) = yield Query((Call("lock_run", params), Call("settle_shown", params)), commit=True)
+    if shown is not None:
+        params["namespaces"] = [encode(one.namespace).namespace for one in shown]
+        params["keys"] = [one.key for one in shown]
+    credit = Call("settle" if shown is None else "settle_shown", params)
+    _, (row,) = yield Query((Call("lock_run", params), credit), commit=True)
     return OutcomeReport(success=success, credited=row[0], held_out=row[1])
-
-
-def _whose(run: str, context: MemoryContext) -> dict[str, Any]:
-    names = {"tenant": context.root, "run": run, "project": context.project_id}
-    return {**names, **elsewhere(context.looks_after)}
 
 
 def held_out(run: str, place: str, share: float) -> bool:
@@ -141,18 +131,10 @@ def held_out(run: str, place: str, share: float) -> bool:
     """
     if not 0 <= share <= 1:
         raise InvalidInputError(f"The share held out is {share}: give a number in 0…1.")
-    return _draw(run, place) < share * _DRAWS
-
-
-def _draw(run: str, place: str) -> int:
-    """A number of 64 bits that looks random and depends on both names.
-
-    The first name is hashed with its length, so that no two pairs are one text.
-    """
     first, second = (name.encode("utf-8", "surrogatepass") for name in (run, place))
-    head = len(first).to_bytes(8, "big")
-    digest = blake2b(head + first + second, digest_size=_BITS // 8, person=b"hold-out").digest()
-    return int.from_bytes(digest, "big")
+    named = len(first).to_bytes(8, "big") + first + second  # so that no two pairs are one text
+    digest = blake2b(named, digest_size=_BITS // 8, person=b"hold-out").digest()
+    return int.from_bytes(digest, "big") < share * (1 << _BITS)
 
 
 def uplift_of(tenant: str) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:

@@ -200,7 +200,7 @@ or of the tool alone: our own choice, so far apart that nothing below turns it r
 MATCH = 0.5
 """What it counts that a lesson has the words of what is about to be done, rare words more: our own
 choice, above what success can count, which says nothing of this task (measured in
-docs/learning-benchmarks.md)."""
+docs/learning.md)."""
 SUCCESS = 0.3
 """What proven success counts, as in the profile of that name."""
 

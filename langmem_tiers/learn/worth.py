@@ -19,7 +19,7 @@ from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart
 
 
-class Source(NamedTuple):
+class Promotable(NamedTuple):
     """A memory that may be promoted, with what speaks for and against it.
 
     A row of promotion_evidence; the columns are in this order.
@@ -104,31 +104,31 @@ def candidates(how: Promoting, after: int, limit: int) -> Call:
     return Call("promotion_candidates", params)
 
 
-def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Source]]:
+def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Promotable]]:
     """What speaks for and against these memories."""
     params = {"tenant": tenant, "ids": list(ids)}
     (rows,) = yield Query((Call("promotion_evidence", params),), commit=True)
-    return [Source(*row) for row in rows]
+    return [Promotable(*row) for row in rows]
 
 
-def alike_of(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
+def alike_of(source: Promotable, how: Promoting) -> Iterator[Mapping[str, Any]]:
     """Those of its neighbours in working memory that say the same and are trusted alike."""
     for one in _neighbours(source, how):
         if trust_of(one) == source.trust and _says_the_same(source, one):
             yield one
 
 
-def near_of(source: Source, how: Promoting) -> tuple[Near, ...]:
+def near_of(source: Promotable, how: Promoting) -> tuple[Near, ...]:
     """Those that are as near and say something else, by their keys alone; nearest first."""
     return tuple(Near(one["key"], 1.0 - one["distance"]) for one in unlike(source, how))
 
 
-def unlike(source: Source, how: Promoting) -> list[Mapping[str, Any]]:
+def unlike(source: Promotable, how: Promoting) -> list[Mapping[str, Any]]:
     """Those of its neighbours in working memory that say something else, maybe the opposite."""
     return [one for one in _neighbours(source, how) if not _says_the_same(source, one)]
 
 
-def _neighbours(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
+def _neighbours(source: Promotable, how: Promoting) -> Iterator[Mapping[str, Any]]:
     """What is near to a memory, of its type and not expired."""
     for one in source.near:
         alive = (
@@ -139,7 +139,7 @@ def _neighbours(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
             yield one
 
 
-def _says_the_same(source: Source, one: Mapping[str, Any]) -> bool:
+def _says_the_same(source: Promotable, one: Mapping[str, Any]) -> bool:
     said = one["content"]
     return said is not None and same_text(said, content_of(source.value))
 
@@ -154,7 +154,7 @@ def near(distance: float, how: Promoting) -> bool:
     return 1.0 - distance >= how.policy.near_duplicate
 
 
-def evidence_of(source: Source, alike: Sequence[Mapping[str, Any]]) -> Evidence:
+def evidence_of(source: Promotable, alike: Sequence[Mapping[str, Any]]) -> Evidence:
     """A memory's own accesses; outcomes and projects of all that says the same and goes along."""
     own = [source.value.get("project_id"), *(one["project_id"] for one in alike)]
     return Evidence(

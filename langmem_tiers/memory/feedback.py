@@ -25,7 +25,6 @@ from langmem_tiers.learn.outcome import (
     Showing,
     noted,
     settle,
-    settle_shown,
 )
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Ask, Flow, then, unit
@@ -112,10 +111,7 @@ def record_outcome(
             f"success is True or False, not {short(success)}: say how the run went"
         )
     now = memory.tiered_store.flows.now
-    if shown is not None:
-        of = run or str(uuid4())
-        return settle_shown(of, memory.context, shown, success=success, now=now)
-    return settle(str(run), memory.context, success=success, now=now)
+    return settle(run or str(uuid4()), memory.context, success=success, now=now, shown=shown)
 
 
 def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
