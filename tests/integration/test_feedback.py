@@ -156,21 +156,6 @@ async def test_feedback_credits_what_its_trace_was_shown_and_nothing_else_once(
     assert counted == {"vault": (int(score), 1 - int(score)), "keys": (0, 0)}
 
 
-def test_feedback_on_a_run_within_a_trace_counts_for_the_trace(
-    ready: TieredStore, langsmith: LangSmith
-) -> None:
-    remember(ready)
-    with langsmith.tracing():
-        turn(ready, "turn")
-    root, child = langsmith.run_id("turn"), langsmith.run_id("get_context", under="turn")
-    langsmith.say(1, child, within=root)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    assert child != root
-    assert [one.credited for one in record_feedback(memory, langsmith.said(child))] == [1]
-    assert counts(ready)["vault"] == (1, 0)
-
-
 def test_after_an_interrupt_feedback_belongs_to_the_trace_that_recalled(
     ready: TieredStore, langsmith: LangSmith
 ) -> None:
@@ -214,21 +199,6 @@ def test_of_much_feedback_on_a_trace_the_first_that_says_anything_counts(
 
     assert [(one.success, one.credited) for one in reports] == [(False, 1)]
     assert counts(ready)["vault"] == (0, 1)
-
-
-def test_the_caller_may_say_what_feedback_means(ready: TieredStore, langsmith: LangSmith) -> None:
-    remember(ready)
-    with langsmith.tracing():
-        turn(ready, "turn")
-    root = langsmith.run_id("turn")
-    langsmith.say(0.7, root)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    def strict(one: Feedback) -> bool | None:
-        return one.key == "user_score" and float(one.score or 0) > 0.9
-
-    (report,) = record_feedback(memory, langsmith.said(root), succeeded=strict)
-    assert (report.success, report.credited) == (False, 1)
 
 
 def test_what_cannot_be_told_is_refused_before_anything_is_credited(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
@@ -87,18 +87,6 @@ def test_lessons_of_a_tool_about_to_run_come_first_those_of_such_a_call_before_o
         assert [one["key"] for one in state["recalled"]] == best
 
 
-def test_a_failure_that_was_overcome_is_no_concern_any_more(ready: TieredStore) -> None:
-    learned(ready)
-    graph = chain(ready, create_recall_node(limit=0))
-
-    state = graph.invoke({"messages": failed_then_worked()}, context=ACME)
-    assert state["recalled"] == []
-    again = [*failed_then_worked(), *tried(3, "2,000", BROKEN, failed=True)]
-    assert graph.invoke({"messages": again}, context=ACME)["recalled"] != []
-    later = [*again, HumanMessage("And now?")]
-    assert graph.invoke({"messages": later}, context=ACME)["recalled"] == []
-
-
 # Reflexions
 
 
@@ -142,16 +130,6 @@ def test_what_works_in_another_turn_is_no_lesson_of_a_failure_before_it(
     assert list(map(len, lessons)) == [0, 0, 0, 0]
     assert memories(ready, "reflexion") == []
     assert len(memories(ready, "episodic")) == 1
-
-
-def test_what_a_user_deletes_is_not_learned_again_in_the_next_turn(ready: TieredStore) -> None:
-    graph = chain(ready, create_reflexion_node(), checkpointer=InMemorySaver())
-    (key,) = graph.invoke({"messages": failed_then_worked()}, THREAD, context=ACME)["reflexions"]
-    MemoryCoordinator(ready, context=ACME).delete_memory(key)
-
-    state = graph.invoke({"messages": [asks("Thanks")]}, THREAD, context=ACME)
-    assert state["reflexions"] == []
-    assert memories(ready, "reflexion") == []
 
 
 def test_an_evaluator_says_with_a_function_of_the_state_what_failed(ready: TieredStore) -> None:

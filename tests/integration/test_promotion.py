@@ -67,19 +67,6 @@ async def test_the_original_is_kept_marked_and_out_of_recall(ours: Team) -> None
     ]
 
 
-async def test_all_that_is_proven_is_promoted_and_a_second_run_changes_nothing(ours: Team) -> None:
-    first, second = await ours.proven(), await ours.proven(OTHER_LESSON)
-    await ours.learn(ours.billing, task_id="unproven", improved_approach="Something else entirely")
-    moves = await ours.billing("promote")
-    assert {one.key for one in moves if one.promoted} == {first, second}
-    before = await ours.rows()
-    assert not [one for one in await ours.shipping("promote") if one.promoted]
-    again = await ours.billing("promote_to_long_term", first)
-    assert not again.promoted
-    assert "lives on" in again.reason
-    assert await ours.rows() == before
-
-
 @pytest.mark.parametrize(
     ("what", "seen", "days"),
     [
@@ -177,19 +164,6 @@ async def test_what_has_expired_in_long_term_is_not_lived_on_in(
     assert (move.successor, move.reinforced) == (general, False)
     await asyncio.to_thread(ours.store.sweep_ttl)
     assert await ours.states() == {key: "consolidated", general: None}
-
-
-async def test_a_successor_that_was_moved_out_of_long_term_is_not_written_over(ours: Team) -> None:
-    first = await ours.promoted()
-    await asyncio.to_thread(ours.store.move, ("acme",), first.successor, "working")
-    second = await ours.learn(ours.shipping)
-    await tried(ours.shipping, second, successes=1)
-    ours.clock.advance(hours=1)
-    before = await ours.rows()
-    for key in (second, first.successor):
-        stays = await ours.shipping("promote_to_long_term", key, policy=EASY)
-        assert not stays.promoted
-    assert await ours.rows() == before
 
 
 # Deletion

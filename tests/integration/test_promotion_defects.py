@@ -140,35 +140,6 @@ async def test_a_lesson_that_expires_while_a_model_is_asked_is_not_reinforced(ou
 # Moves by hand, and the way back
 
 
-async def test_the_last_copy_is_not_rolled_back(ours: Team) -> None:
-    same = await ours.learn(ours.shipping)
-    move = await ours.promoted()
-    assert set(move.sources) == {move.key, same}
-    await ours.billing("delete_memory", move.key)
-    assert await ours.billing("explain", move.successor)
-    await ours.shipping("delete_memory", same)
-    before = await ours.rows()
-    with pytest.raises(RollbackError, match="last copy"):
-        await ours.billing("rollback", move.move)
-    assert await ours.rows() == before
-    assert await ours.context_keys(ours.shipping) == [move.successor]
-
-
-@pytest.mark.parametrize("tier", ["working", "short_term"])
-async def test_a_lesson_moved_out_of_long_term_gives_its_sources_back(
-    ours: Team, tier: str
-) -> None:
-    same = await ours.learn(ours.shipping)
-    move = await ours.promoted()
-    assert await asyncio.to_thread(ours.store.move, ("acme",), move.successor, tier)
-    assert await ours.states() == {move.key: None, same: None, move.successor: None}
-    assert (await ours.rows())["lineage"] == []
-    assert move.key in await ours.context_keys(ours.billing)
-    assert same in await ours.context_keys(ours.shipping)
-    assert await ours.billing("rollback", move.move)
-    assert await ours.states() == {move.key: None, same: None}
-
-
 async def test_an_attempt_lives_on_in_its_lesson_in_every_tier(ours: Team) -> None:
     attempt = FailedAttempt(
         task_id="read",
@@ -207,17 +178,6 @@ async def test_what_is_put_over_a_promoted_memory_is_recalled_and_promoted_anew(
     assert await ours.states() == {key: None, move.successor: None}
     with pytest.raises(RollbackError, match="last copy"):
         await ours.billing("rollback", move.move)
-
-
-async def test_what_is_put_over_the_source_of_a_demoted_memory_is_not_hidden_by_a_rollback(
-    ours: Team,
-) -> None:
-    move = await ours.promoted()
-    await tried(ours.billing, move.successor, failures=20)
-    (down,) = [one for one in await ours.billing("demote") if one.demoted]
-    await put(ours, move.key, {"content": "Quinces keep until spring"})
-    assert await ours.billing("rollback", down.move)
-    assert await ours.states() == {move.key: None, move.successor: None}
 
 
 # Near-duplicates

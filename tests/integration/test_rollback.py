@@ -39,46 +39,6 @@ async def test_a_promotion_that_is_rolled_back_leaves_the_very_rows_there_were(o
     assert [(one.kind, one.undone_at) for one in undone] == [("promoted", ours.clock.now)]
 
 
-async def test_what_the_successor_earned_goes_back_to_its_source(ours: Team) -> None:
-    move = await ours.promoted()
-    ours.clock.advance(hours=1)
-    await tried(ours.shipping, move.successor, successes=2, failures=1)
-    await ours.shipping("get_context", "KeyError parse invoice", run_id="open")
-    assert await ours.billing("rollback", move.move)
-    found = await ours.billing("explain", move.key)
-    assert (found.access_count, found.success_count, found.failure_count) == (10, 8, 1)
-    assert SHIPPING in found.projects
-    assert (await ours.billing("record_outcome", success=True, run_id="open")).credited == 1
-    found = await ours.billing("explain", move.key)
-    assert (found.success_count, found.failure_count) == (9, 1)
-
-
-async def test_a_run_that_was_shown_both_gives_its_source_no_second_credit(ours: Team) -> None:
-    key = await ours.proven()
-    await ours.billing("get_lessons", "KeyError: 'amount'", tools="python", run_id="both")
-    await ours.billing("record_outcome", success=True, run_id="both")
-    move = await ours.billing("promote_to_long_term", key)
-    await ours.billing("get_lessons", "KeyError: 'amount'", tools="python", run_id="both")
-    await ours.billing("record_outcome", success=True, run_id="both")
-    assert (await ours.billing("get", move.successor)).success_count == 8
-    await ours.billing("rollback", move.move)
-    assert (await ours.billing("explain", key)).success_count == 7
-
-
-async def test_a_reinforcement_that_is_rolled_back_leaves_what_was_earned_since(ours: Team) -> None:
-    first = await ours.promoted()
-    second = await ours.learn(ours.shipping)
-    await tried(ours.shipping, second, successes=6)
-    ours.clock.advance(days=8)
-    move = await ours.shipping("promote_to_long_term", second)
-    assert move.reinforced
-    await tried(ours.billing, first.successor, failures=2)
-    await ours.shipping("rollback", move.move)
-    found = await ours.billing("explain", first.successor)
-    assert (found.access_count, found.success_count, found.failure_count) == (8, 6, 2)
-    assert await ours.context_keys(ours.shipping) == sorted([second, first.successor])
-
-
 # Refusals, of which none writes anything
 
 
@@ -131,23 +91,6 @@ async def test_what_fails_is_demoted_and_its_sources_are_current_again(ours: Tea
     assert await ours.billing("demote") == []
 
 
-async def test_the_sources_of_what_was_demoted_and_what_says_the_same_are_not_promoted_again(
-    ours: Team,
-) -> None:
-    first = await ours.promoted()
-    await demoted(ours, first.successor)
-    assert await ours.billing("promote") == []
-    second = await ours.learn(ours.shipping)
-    await tried(ours.shipping, second, successes=6)
-    ours.clock.advance(days=8)
-    before = await ours.rows()
-    for call, key in ((ours.billing, first.key), (ours.shipping, second)):
-        stays = await call("promote_to_long_term", key)
-        assert not stays.promoted
-        assert "demoted" in stays.reason
-    assert await ours.rows() == before
-
-
 async def test_the_latest_outcomes_decide(ours: Team) -> None:
     policy = PromotionPolicy(demote_after=3, demote_within=4)
     first = await ours.promoted()
@@ -158,19 +101,6 @@ async def test_the_latest_outcomes_decide(ours: Team) -> None:
             assert not [one for one in await ours.billing("demote", policy=policy) if one.demoted]
     assert [one.demoted for one in await ours.billing("demote")] == [False]
     assert [one.demoted for one in await ours.billing("demote", policy=policy)] == [True]
-
-
-async def test_a_demotion_that_is_rolled_back_stands_until_later_outcomes(ours: Team) -> None:
-    first = await ours.promoted()
-    ours.clock.advance(minutes=1)
-    await tried(ours.shipping, first.successor, failures=10)
-    before = await ours.rows("events")
-    (one,) = await ours.billing("demote")
-    assert await ours.billing("rollback", one.move)
-    assert await ours.rows("events") == before
-    assert await ours.billing("demote") == []
-    await demoted(ours, first.successor)
-    assert (await ours.states())[first.successor] == "demoted"
 
 
 # Many workers

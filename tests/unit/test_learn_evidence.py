@@ -90,18 +90,6 @@ def test_the_posterior_agrees_with_brute_force() -> None:
         assert beta_lower(successes, 0, 0.95) == pytest.approx(0.05 ** (1 / (successes + 1)))
 
 
-def test_a_million_outcomes_are_no_trouble() -> None:
-    """There, the posterior is normal to four digits."""
-    successes, failures = 800_000, 200_000
-    rate = 0.8005
-    z = (rate - 0.8) / math.sqrt(0.8 * 0.2 / 1_000_000)
-
-    assert chance_at_most(successes, failures, rate) == pytest.approx(
-        0.5 * math.erfc(-z / math.sqrt(2)), abs=1e-3
-    )
-    assert beta_lower(successes, failures, 0.95) == pytest.approx(0.8 - 1.645 * 0.0004, abs=1e-5)
-
-
 # ---- two rates ------------------------------------------------------------------------------
 
 

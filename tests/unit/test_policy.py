@@ -26,7 +26,6 @@ from tests.support.chances import ever, ever_demoted, promotes
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COUNTS = st.integers(0, 80)
-POLICIES = st.sampled_from([SPECIFIED, BETA])
 
 
 def seen(
@@ -84,17 +83,6 @@ def test_thirteen_of_thirteen_are_the_fewest_that_prove_a_rate() -> None:
     assert next(one for one in range(30) if promoted(seen(one, 0), BETA)) == 13
     assert next(one for one in range(30) if promoted(seen(one, 0), surer)) == 17
     assert promoted(seen(1, 0))
-
-
-@given(policy=POLICIES, successes=COUNTS, failures=COUNTS)
-def test_no_success_costs_a_promotion_and_no_failure_earns_one(
-    policy: PromotionPolicy, successes: int, failures: int
-) -> None:
-    now = promoted(seen(successes, failures), policy)
-
-    # The first failure ends ignorance, which is no reason to promote either.
-    assert promoted(seen(successes + 1, failures), policy) >= now
-    assert promoted(seen(successes, failures + 1), policy) <= now
 
 
 def test_of_what_is_sure_five_in_a_hundred_at_most_are_not_worth_it_however_often_one_looks() -> (

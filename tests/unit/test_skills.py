@@ -118,9 +118,6 @@ def test_the_name_of_a_tool_is_told_in_words() -> None:
         assert one.content.startswith(f"To {words}: 1. ")
 
 
-AWKWARD = st.text(st.sampled_from('ab(), >"\\'), min_size=1, max_size=6)
-
-
 def test_bounds_and_traces_that_mean_nothing_are_refused() -> None:
     bounds: Any
     for bounds, error in (
