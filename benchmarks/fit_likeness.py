@@ -1,8 +1,8 @@
 """Fits the weights by which the gate tells what reads like an attack: `remember/likeness.tsv`.
 
 Run it with `python -m benchmarks.fit_likeness`; it takes a few minutes and prints, for each of six
-authors, what the gate's rules make of their texts alone, and with a fit on the others' texts. With
-`--write` it then writes the fit on all of them.
+authors, what the gate makes of their texts with a fit on the others' texts. With `--write` it then
+writes the fit on all of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 from unittest.mock import patch
@@ -23,21 +23,39 @@ from rich.table import Table
 
 import langmem_tiers
 from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample, hands
-from langmem_tiers.remember import likeness
-from langmem_tiers.remember.injection_words import Voice
-from langmem_tiers.remember.instructs import instructions_in, voice_of
-from langmem_tiers.remember.likeness import BIAS, features, passages, read, written
+from langmem_tiers.core.reading import words
+from langmem_tiers.remember import instructs
+from langmem_tiers.remember.instructs import (
+    BIAS,
+    Voice,
+    conceals,
+    features,
+    hidden_in,
+    instructions_in,
+    passages,
+    plain,
+    voice_of,
+    written,
+)
 
 Floats = NDArray[np.float64]
 
-SOFTNESS: Final = 400.0
+SOFTNESS: Final = 100.0
 """What the losses of all texts weigh against the weights' squares: scikit-learn's C."""
 _TWICE: Final = 2
 """Texts in which a feature stands that is fitted; what one alone has says nothing of others."""
-_STEPS: Final = 1_000
+_STEPS: Final = 500
+_DISGUISED: Final = ("encoded", "encoder")
+"""Kinds of attacks that are written in a code."""
+_SHORT: Final = 2
+"""Letters of a word that stands in a code by chance."""
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
-_SLIGHT: Final = 0.5
-"""What weighs less ships not."""
+_DEARER: Final = 2.0
+"""What an attack that passes costs, where a note that is held back costs 1."""
+_WARY: Final = 1.0
+"""What is added to every score, so that few attacks pass at 0 which the fit has not seen."""
+_MOST: Final = 16_000
+"""Weights that ship: those that weigh most, either way."""
 
 
 class Text(NamedTuple):
@@ -71,7 +89,7 @@ def documents() -> Iterator[Text]:
     root = Path(langmem_tiers.__file__).parents[1]
     said: list[str] = []
     for page in sorted([*root.glob("docs/*.md"), *root.glob("*.md")]):
-        said += page.read_text("utf-8").split("\n\n")
+        said += [] if page.name in _SHOWING else page.read_text("utf-8").split("\n\n")
     for module in sorted(root.glob("langmem_tiers/**/*.py")):
         tree = ast.parse(module.read_text("utf-8"))
         several = [one for one in ast.walk(tree) if isinstance(one, _DOCUMENTED)]
@@ -80,30 +98,48 @@ def documents() -> Iterator[Text]:
         yield Text(author="own", attack=False, kind="document", voice="outside", text=one)
 
 
+_SHOWING: Final = frozenset(("gate.md", "review.md", "turn.md", "README.md"))
+"""Pages that show attacks."""
 _DOCUMENTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 
 def fit(several: Iterable[Text]) -> dict[str, float]:
-    """The weights; each three sentences of a note are a note as well."""
+    """The weights; each three sentences of a note are a note as well.
+
+    What is disguised teaches by what it says behind that, as the gate undoes it before it reads.
+    """
+    corpus = list(several)
+    known = {word for one in corpus if not _disguised(one) for word in words(one.text)}
     rows: list[frozenset[str]] = []
     attacks: list[bool] = []
-    for one in several:
-        parts = {one.span or one.text} if one.attack else {one.text, *passages(one.text)}
+    for one in corpus:
+        text = _undone(one.text, known) if _disguised(one) else plain(one.text)
+        parts = {plain(one.span) or text} if one.attack else {text, *passages(text)}
         rows += [features(part, one.voice) for part in sorted(parts)]
         attacks += [one.attack] * len(parts)
     counted = Counter(feature for row in rows for feature in row)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
     found = _fitted(_Matrix.of(rows, names), np.array(attacks, float))
-    return {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
+    return {BIAS: float(found[-1]) + _WARY, **dict(zip(names, map(float, found), strict=False))}
+
+
+def _disguised(one: Text) -> bool:
+    return one.attack and (one.kind in _DISGUISED or conceals(one.text) is not None)
+
+
+def _undone(text: str, known: Collection[str]) -> str:
+    """What a disguised text says: the reading that has most words which others use."""
+
+    def readable(reading: str) -> int:
+        return sum(1 if word in known else -1 for word in words(reading) if len(word) > _SHORT)
+
+    return max((plain(text), *hidden_in(text)), key=readable)
 
 
 def shipped(weights: Mapping[str, float]) -> dict[str, float]:
     """What of the weights ships, in two digits."""
-    return {
-        name: round(weight, 2)
-        for name, weight in weights.items()
-        if abs(weight) >= _SLIGHT or name == BIAS
-    }
+    names = sorted(weights, key=lambda name: (name != BIAS, -abs(weights[name]), name))
+    return {name: round(weights[name], 2) for name in names[: _MOST + 1]}
 
 
 class _Matrix(NamedTuple):
@@ -140,17 +176,14 @@ class _Matrix(NamedTuple):
 
 
 def _fitted(matrix: _Matrix, attacks: Floats) -> Floats:
-    """The weights of least loss: Nesterov's accelerated steps, whose length the matrix allows."""
-    norm, steep = np.ones(matrix.shape[1]), 1.0
-    for _ in range(20):
-        norm = matrix.back(matrix.times(norm))
-        steep = float(np.linalg.norm(norm))
-        norm /= steep
-    stride = 1 / (steep / 4 + 1 / SOFTNESS)
+    """The weights of least loss: Nesterov's steps, for each weight as long as its column allows."""
+    cost = np.where(attacks > 0, _DEARER, 1.0)
+    steep = matrix.back(cost * matrix.times(np.ones(matrix.shape[1]))) / 4
+    stride = 1 / (steep + 1 / SOFTNESS)
     weights = ahead = np.zeros(matrix.shape[1])
     for step in range(_STEPS):
         wrong = 1 / (1 + np.exp(-matrix.times(ahead))) - attacks
-        slope = matrix.back(wrong)
+        slope = matrix.back(cost * wrong)
         slope[:-1] += ahead[:-1] / SOFTNESS
         moved = ahead - stride * slope
         ahead = moved + step / (step + 3) * (moved - weights)
@@ -161,19 +194,10 @@ def _fitted(matrix: _Matrix, attacks: Floats) -> Floats:
 def found_with(weights: Mapping[str, float], several: Sequence[Sample]) -> list[bool]:
     """Whether the gate finds that each instructs, were these the weights that ship."""
     instructions_in.cache_clear()
-    with patch.object(likeness, "shipped", lambda: weights):
+    with patch.object(instructs, "shipped", lambda: weights):
         found = [bool(instructions_in(one.text, one.source)) for one in several]
     instructions_in.cache_clear()
     return found
-
-
-RULES_ALONE: Final[Mapping[str, float]] = {BIAS: 0.0}
-"""Weights that know no word, so that nothing is judged by its likeness."""
-
-
-def current() -> dict[str, float]:
-    """The weights that ship."""
-    return dict(read(_WHERE.read_text("utf-8").splitlines()))
 
 
 def main() -> None:
@@ -181,7 +205,7 @@ def main() -> None:
     console = Console(width=100)
     corpus, own = texts(), list(documents())
     columns = ("plain attacks pass", "oblique", "notes held back")
-    table = Table("author", *columns, title="by rules alone; with a fit on the others' texts")
+    table = Table("author", *columns, title="with a fit on the others' texts")
     for half in track(hands(), "Leaving out each author"):
         weights = shipped(fit([one for one in corpus if one.author != half.name] + own))
         table.add_row(half.name, *_rates(half, weights))
@@ -196,8 +220,7 @@ def _rates(half: Half, weights: Mapping[str, float]) -> Iterator[str]:
     plain = [one for one in half.attacks if OBLIQUE not in one.kind]
     oblique = [one for one in half.attacks if OBLIQUE in one.kind]
     for several, wrong in ((plain, False), (oblique, False), (half.benign, True)):
-        both = [found_with(some, several).count(wrong) for some in (RULES_ALONE, weights)]
-        yield f"{both[0]}; {both[1]} of {len(several)}"
+        yield f"{found_with(weights, several).count(wrong)} of {len(several)}"
 
 
 if __name__ == "__main__":

@@ -15,14 +15,20 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from langmem_tiers.consolidate.judge import Judge, Pair, Question
-from langmem_tiers.consolidate.models import JudgedPair, Judgement, SummedUp
+from langmem_tiers.consolidate.models import (
+    Judge,
+    JudgedPair,
+    Judgement,
+    Pair,
+    PairQuestion,
+    SummedUp,
+)
 from langmem_tiers.core.prompts import JUDGE_CONTRADICTS
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.learn.generalise import abstracted
 from langmem_tiers.learn.models import General
 
-Says = Callable[[Question, str, str], bool]
+Says = Callable[[PairQuestion, str, str], bool]
 """Whether a question about an older text and a newer one is answered with yes."""
 
 _MEMORY = re.compile(
@@ -33,7 +39,7 @@ _PAIRS = re.compile(r"<pairs>\n(.*)\n</pairs>\Z", re.DOTALL)
 _GENERAL = re.compile(r"<memory>\n(.*)\n</memory>\n<names>\n(.*)\n</names>\Z", re.DOTALL)
 
 
-def counted(question: Question, older: str, newer: str) -> bool:
+def counted(question: PairQuestion, older: str, newer: str) -> bool:
     """The same is what is equal; what differs in one word, or denies it, contradicts."""
     one, other = (normalised(text).split() for text in (older, newer))
     if question == "same" or one == other:
@@ -43,11 +49,11 @@ def counted(question: Question, older: str, newer: str) -> bool:
     return denied or (len(one) == len(other) and differ == 1)
 
 
-def _ruled(question: Question, pairs: Sequence[Pair]) -> list[bool]:
+def _ruled(question: PairQuestion, pairs: Sequence[Pair]) -> list[bool]:
     return [counted(question, one.content, other.content) for one, other in pairs]
 
 
-async def _aruled(question: Question, pairs: Sequence[Pair]) -> list[bool]:
+async def _aruled(question: PairQuestion, pairs: Sequence[Pair]) -> list[bool]:
     return _ruled(question, pairs)
 
 
@@ -82,7 +88,7 @@ def _judgement(says: Says, asked: str, shown: str) -> Judgement:
     items = {int(one[1]): one[4] for one in _MEMORY.finditer(shown)}
     (listed,) = _PAIRS.findall(shown)
     numbers = [(int(one), int(other)) for one, other in re.findall(r"(\d+), (\d+)", listed)]
-    question: Question = "contradicts" if JUDGE_CONTRADICTS in asked else "same"
+    question: PairQuestion = "contradicts" if JUDGE_CONTRADICTS in asked else "same"
     yes = [
         JudgedPair(older=one, newer=other)
         for one, other in numbers

@@ -14,7 +14,7 @@ from benchmarks.data import statements
 from benchmarks.ruling import Says
 from benchmarks.year import Truth, Year
 from benchmarks.year_replay import Story
-from langmem_tiers.consolidate.judge import Question
+from langmem_tiers.consolidate.models import PairQuestion
 from langmem_tiers.core.reading import normalised
 
 Pairs = set[tuple[str, str]]
@@ -170,7 +170,7 @@ def knowing(year: Year) -> Says:
         groups[content].add(truth.duplicates.get(key, key))
     ended = {(text[one], text[by]) for one, by in truth.contradictions.items()}
 
-    def says(question: Question, older: str, newer: str) -> bool:
+    def says(question: PairQuestion, older: str, newer: str) -> bool:
         if question == "contradicts":
             return (older, newer) in ended
         equal = normalised(older) == normalised(newer)

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.policy import (
         ArchivalPolicy,
         ConsolidationPolicy,
+        ConsolidationSchedule,
         MergePolicy,
         RisePolicy,
         SupersedePolicy,
     )
     from langmem_tiers.consolidate.report import ConsolidationReport
     from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
-    from langmem_tiers.consolidate.schedule import ConsolidationSchedule
     from langmem_tiers.consolidate.session import SessionReport
     from langmem_tiers.consolidate.truth import History, Restoration, Retraction
     from langmem_tiers.core.bounds import Bounds
@@ -105,7 +105,12 @@ if TYPE_CHECKING:
     from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
     from langmem_tiers.learn.rollback import Demotion
     from langmem_tiers.learn.signature import Signature, signature
-    from langmem_tiers.memory.buffer import WorkingMemoryBuffer
+    from langmem_tiers.memory.buffer import (
+        BufferedMemory,
+        PromptMemories,
+        PromptMemory,
+        WorkingMemoryBuffer,
+    )
     from langmem_tiers.memory.coordinator import MemoryCoordinator
     from langmem_tiers.memory.hook_data import PromptSubmit, SessionStart, SessionStop
     from langmem_tiers.memory.hooks import MemoryHooks
@@ -117,11 +122,10 @@ if TYPE_CHECKING:
     from langmem_tiers.remember.panel import default_reviewers
     from langmem_tiers.remember.quarantine import Quarantined, Released
     from langmem_tiers.remember.review import Reviewer, Reviewers
+    from langmem_tiers.remember.review_models import ReviewReport
     from langmem_tiers.remember.trust import TrustPolicy
-    from langmem_tiers.remember.waiting import ReviewReport
     from langmem_tiers.remind.intentions import Intention, Reminder
     from langmem_tiers.remind.triggers import At, BeforeTool, If, When
-    from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, PromptMemory
     from langmem_tiers.state.state import (
         DailySpend,
         EmotionalState,
@@ -340,14 +344,14 @@ _MODULES = {
     "Budget": "turn.spending",
     "BudgetExceededError": "core.errors",
     "BudgetStatus": "turn.spending",
-    "BufferedMemory": "state.buffer",
+    "BufferedMemory": "memory.buffer",
     "CheckpointError": "core.errors",
     "CommitReport": "turn.trace",
     "ConfigurationError": "core.errors",
     "ConflictError": "core.errors",
     "ConsolidationPolicy": "consolidate.policy",
     "ConsolidationReport": "consolidate.report",
-    "ConsolidationSchedule": "consolidate.schedule",
+    "ConsolidationSchedule": "consolidate.policy",
     "ConsolidationWorker": "graph.worker",
     "CoordinatorSettings": "core.options",
     "DailySpend": "state.state",
@@ -407,8 +411,8 @@ _MODULES = {
     "ProgressDelta": "state.state",
     "Promotion": "learn.promote",
     "PromotionPolicy": "learn.policy",
-    "PromptMemories": "state.buffer",
-    "PromptMemory": "state.buffer",
+    "PromptMemories": "memory.buffer",
+    "PromptMemory": "memory.buffer",
     "PromptSubmit": "memory.hook_data",
     "Quarantined": "remember.quarantine",
     "QueryTimeoutError": "core.errors",
@@ -421,7 +425,7 @@ _MODULES = {
     "Restoration": "consolidate.truth",
     "RestoreReport": "consolidate.restore",
     "Retraction": "consolidate.truth",
-    "ReviewReport": "remember.waiting",
+    "ReviewReport": "remember.review_models",
     "ReviewResult": "core.memory",
     "Reviewer": "remember.review",
     "Reviewers": "remember.review",

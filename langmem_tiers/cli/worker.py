@@ -23,8 +23,11 @@ from langmem_tiers.cli.options import (
     note,
     opened_to_read,
 )
-from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
-from langmem_tiers.consolidate.schedule import ConsolidationSchedule
+from langmem_tiers.consolidate.policy import (
+    ArchivalPolicy,
+    ConsolidationPolicy,
+    ConsolidationSchedule,
+)
 from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, worded
 
 if TYPE_CHECKING:

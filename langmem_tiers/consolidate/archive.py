@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from langmem_tiers.consolidate import lease
+from langmem_tiers.consolidate import lease, stored
 from langmem_tiers.consolidate.policy import ArchivalPolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
+from langmem_tiers.consolidate.steps import Cycle, Decision, Proposal, StepApplied, decision
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew
 from langmem_tiers.store.write import lock_call
 
 BATCH = 500
 """Memories in a file, where a caller archives by itself."""
 DONE = "old, hardly read and unimportant"
-CHANGED = "changed meanwhile"
+CHANGED_SINCE = "changed meanwhile"
 STAYS = "read, rated or tied to others meanwhile"
 WAITS = "as old, and more than this cycle may take"
 
@@ -92,21 +93,13 @@ class Written(NamedTuple):
 
 
 class Files(Protocol):
-    """Where archives are; each verb can also be awaited."""
+    """Where archives are."""
 
     def write(self, directory: str, name: str, content: Content) -> Written:
         """Write a file, and read it back."""
         ...
 
-    async def awrite(self, directory: str, name: str, content: Content) -> Written:
-        """Write a file, and read it back."""
-        ...
-
     def read(self, url: str, checksum: str, tenant: str) -> Content:
-        """What a file holds, if it is exactly what was written."""
-        ...
-
-    async def aread(self, url: str, checksum: str, tenant: str) -> Content:
         """What a file holds, if it is exactly what was written."""
         ...
 
@@ -155,22 +148,24 @@ class Archive:
         They are the least valuable, and with all that the cycle archived before no more than the
         policy's share of the tenant.
         """
-        share = _policy(cycle).max_share
-        params = {**_meant(cycle), "after": after, "limit": limit, "share": share}
-        (rows,) = yield Query((Call("archive_least", params),), commit=True)
-        return [row[0] for row in rows]
+        params = {**_meant(cycle), "share": _policy(cycle).max_share}
+        return stored.select(cycle, "archive_least", after, limit, **params)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Archive those that the policy still means."""
         if not ids:
             return Proposal(decisions=[], kept={})
         wanted = set(ids)
-        rows = yield from _candidates(cycle, min(ids) - 1, max(ids), _MOST_IDS)
-        decisions = [_decision(*row) for row in rows if row[0] in wanted]
-        kept = len(wanted) - len(decisions)
+        within = {"after": min(ids) - 1, "until": max(ids), "limit": _MOST_IDS}
+        (rows,) = yield Query(
+            (Call("archive_candidates", {**_meant(cycle), **within}),), commit=True
+        )
+        meant = [_Meant(*row) for row in rows if row[0] in wanted]
+        kept = len(wanted) - len(meant)
+        decisions = [decision(one, DONE) for one in meant]
         return Proposal(decisions=decisions, kept={STAYS: kept} if kept else {})
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
         """Write a file, then remove what is in it and has not changed meanwhile.
 
         Raises:
@@ -179,8 +174,8 @@ class Archive:
         """
         one = yield from self.store_away(cycle, decisions)
         done, left = one.memories, one.left
-        return Applied(
-            done={DONE: done} if done else {}, left={CHANGED: left} if left else {}, moves=[]
+        return StepApplied(
+            done={DONE: done} if done else {}, left={CHANGED_SINCE: left} if left else {}, moves=[]
         )
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
@@ -204,20 +199,15 @@ class Archive:
         done = len(before)
         archives = {row[1] for row in before}
         if memories:
-            written = yield self._write(cycle, memories)
-            removed = yield from anew(partial(_remove, cycle, memories, written))
+            name = f"{cycle.cycle}-{memories[0].id}"
+            content = Content(cycle.tenant, memories)
+            write = partial(self._files.write, _policy(cycle).url, name, content)
+            written: Written = yield from apart(write, sys.maxsize)
+            removed = yield from _remove(cycle, memories, written)
             done += removed
             archives |= {written.archive} if removed else set()
         return ArchiveReport(
             memories=done, left=len(versions) - done, archives=tuple(sorted(archives))
-        )
-
-    def _write(self, cycle: Cycle, memories: list[ArchivedMemory]) -> Ask:
-        directory, name = _policy(cycle).url, f"{cycle.cycle}-{memories[0].id}"
-        content = Content(cycle.tenant, memories)
-        return Ask(
-            partial(self._files.write, directory, name, content),
-            partial(self._files.awrite, directory, name, content),
         )
 
 
@@ -233,7 +223,7 @@ def archive_all(
         more = (yield from step.waiting(cycle)) - len(ids)
         return ArchiveReport(memories=len(ids), left=0, archives=(), dry_run=True, waiting=more)
     reports: list[ArchiveReport] = []
-    for batch in _batches(ids):
+    for batch in (ids[start : start + BATCH] for start in range(0, len(ids), BATCH)):
         proposal = yield from step.propose(cycle, batch)
         reports.append((yield from step.store_away(cycle, proposal["decisions"])))
         advance(len(batch))
@@ -252,43 +242,25 @@ def _all_ids(step: Archive, cycle: Cycle) -> Flow[list[int]]:
     return ids
 
 
-def _batches(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
+class _Meant(NamedTuple):
+    """What the policy means; a row of archive_candidates, the columns are in this order."""
 
-
-def _candidates(cycle: Cycle, after: int, until: int, limit: int) -> Flow[Rows]:
-    params = {**_meant(cycle), "after": after, "until": until, "limit": limit}
-    (rows,) = yield Query((Call("archive_candidates", params),), commit=True)
-    found: Rows = rows
-    return found
+    id: int
+    namespace: str
+    key: str
+    updated_at: datetime
 
 
 def _meant(cycle: Cycle) -> dict[str, Any]:
     """What the policy means, as the statements take it."""
     policy = _policy(cycle)
     return {
-        "tenant": cycle.tenant,
+        **cycle.params,
         "before": cycle.moment.now - timedelta(days=policy.older_than_days),
-        "now": cycle.moment.now,
         "agent_id": policy.agent_id,
         "accesses": policy.max_access_count,
         "importance": policy.max_importance,
     }
-
-
-def _decision(memory: int, namespace: str, key: str, updated_at: datetime) -> Decision:
-    return Decision(
-        id=memory,
-        namespace=namespace,
-        key=key,
-        version=updated_at.astimezone(UTC).isoformat(),
-        reason=DONE,
-        target=None,
-        target_namespace=None,
-        target_key=None,
-        target_version=None,
-        detail={},
-    )
 
 
 def _is_as_judged(one: ArchivedMemory, version: str, policy: ArchivalPolicy) -> bool:
@@ -297,6 +269,7 @@ def _is_as_judged(one: ArchivedMemory, version: str, policy: ArchivalPolicy) -> 
     return one.version == version and one.state is None and read_rarely
 
 
+@begun_anew
 def _remove(cycle: Cycle, memories: Sequence[ArchivedMemory], written: Written) -> Flow[int]:
     """Remove what is in a file and has not changed since; how many memories."""
     mine: dict[str, Any] = {"tenant": cycle.tenant, "ids": [one.id for one in memories]}

@@ -1,29 +1,87 @@
-"""What a cycle is made of, in the order in which it happens; expiry and decay."""
+"""What a cycle is made of, in the order in which it happens; rising, expiry and decay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
-from langmem_tiers.consolidate.judge import Judge
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.merge import Merge
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
+from langmem_tiers.consolidate.models import Judge, Summariser
+from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
 from langmem_tiers.consolidate.promotion import Demote, Promote
-from langmem_tiers.consolidate.rise import Rise
 from langmem_tiers.consolidate.session import SessionEnd
-from langmem_tiers.consolidate.session_rules import Summariser
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal, Step
-from langmem_tiers.consolidate.stored import Unnoted, counted, decision, hold, read
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    Decision,
+    Proposal,
+    Step,
+    StepApplied,
+    Unnoted,
+    counted,
+    decision,
+)
+from langmem_tiers.consolidate.stored import hold, move_all, move_id, read, select
 from langmem_tiers.consolidate.supersede import Supersede
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
-from langmem_tiers.postgres.flow import Call, Flow, Query, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew
 from langmem_tiers.store.write import Write, delete_expired_calls
 
+STAYS = "it has not reached what rises"
 EXPIRED = "its time to live is over"
 UNREAD = f"{EXPIRED}, and nobody had read it"
 READ_SINCE = "it was read or written meanwhile"
+FADES = "it was not accessed for a day or more"
+ACCESSED = "it was accessed or deleted meanwhile"
+LEAST = timedelta(days=1)
+"""Younger strengths are left: in a day they lose 2 %."""
+
+
+class Rise(Unnoted):
+    """Moves what belongs to the project from short_term to working; ended sessions as well."""
+
+    name = "rise"
+
+    def __init__(self, policy: RisePolicy) -> None:
+        """Hold what the rule goes by."""
+        self._policy = policy
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """What may rise."""
+        # The minutes that a memory lives of which nobody said how long it should.
+        lives = cycle.options.tier_ttl.get(Tier.SHORT_TERM), cycle.options.session_ttl
+        params = {
+            "ended": sorted(cycle.ended),
+            "accesses": self._policy.min_access_count,
+            "importance": self._policy.min_importance,
+            "lives": [one for one in lives if one is not None],
+        }
+        return select(cycle, "select_rising", after, limit, **params)
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """What the rule says of each."""
+        decisions, kept = [], []
+        for one in (yield from read(cycle, ids)):
+            ended = one.namespace in cycle.ended
+            reason = rises(self._policy, one.importance, one.access_count, ended=ended)
+            if reason is None:
+                kept.append(STAYS)
+            else:
+                decisions.append(decision(one, reason))
+        return Proposal(decisions=decisions, kept=counted(kept))
+
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+        """Move those that are as they were judged; what has just expired rises too."""
+        ttl = {"ttl": cycle.options.tier_ttl.get(Tier.WORKING)}
+        return move_all(
+            cycle._replace(moment=cycle.moment._replace(omit_expired=False)),
+            decisions,
+            lambda one: move_id(cycle, self.name, one["id"]),
+            lambda holding, one: holding.against(one, (Tier.SHORT_TERM,)),
+            lambda _, params: [Call("record_rises", params | ttl)],
+        )
 
 
 class Expire(Unnoted):
@@ -33,14 +91,7 @@ class Expire(Unnoted):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What has expired."""
-        params = {
-            "tenant": cycle.tenant,
-            "after": after,
-            "now": cycle.moment.now,
-            "limit": limit,
-        }
-        (rows,) = yield Query((Call("select_expired", params),), commit=True)
-        return [row[0] for row in rows]
+        return select(cycle, "select_expired", after, limit)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of it goes; what nobody had read is counted apart."""
@@ -48,11 +99,9 @@ class Expire(Unnoted):
         decided = [decision(one, EXPIRED if one.access_count else UNREAD) for one in stored]
         return Proposal(decisions=decided, kept={})
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+    @begun_anew
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
         """Remove what is still expired. What is gone by now is done."""
-        return anew(lambda: self._apply(cycle, decisions))
-
-    def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         yield from hold(cycle, decisions)
         gone = [
             Write(place=Place(cycle.tenant, one["namespace"]), key=one["key"], value=None)
@@ -61,16 +110,7 @@ class Expire(Unnoted):
         params = {"tenant": cycle.tenant, "ids": [one["id"] for one in decisions]}
         removal = delete_expired_calls(gone, cycle.moment.now)
         *_, rows = yield Query((*removal, Call("stored_memories", params)), commit=True)
-        alive = {row[0] for row in rows}
-        done = (one["reason"] for one in decisions if one["id"] not in alive)
-        left = (READ_SINCE for one in decisions if one["id"] in alive)
-        return Applied(done=counted(done), left=counted(left), moves=[])
-
-
-FADES = "it was not accessed for a day or more"
-ACCESSED = "it was accessed or deleted meanwhile"
-LEAST = timedelta(days=1)
-"""Younger strengths are left: in a day they lose 2 %."""
+        return _done_but(decisions, {row[0] for row in rows}, READ_SINCE)
 
 
 class Decay(Unnoted):
@@ -80,38 +120,31 @@ class Decay(Unnoted):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """Memories whose strength is as of a day ago, or longer."""
-        params = {
-            "tenant": cycle.tenant,
-            "after": after,
-            "before": cycle.moment.now - LEAST,
-            "limit": limit,
-        }
-        (rows,) = yield Query((Call("select_fading", params),), commit=True)
-        return [row[0] for row in rows]
+        return select(cycle, "select_fading", after, limit, before=cycle.moment.now - LEAST)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of them fade."""
         stored = yield from read(cycle, ids)
         return Proposal(decisions=[decision(one, FADES) for one in stored], kept={})
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+    @begun_anew
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
         """Bring those up to date that are not yet."""
-        return anew(lambda: self._apply(cycle, decisions))
-
-    def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
         (guarded,) = yield Query((guard(cycle),))
         check_guard(guarded, cycle.tenant)
-        params = {
-            "tenant": cycle.tenant,
-            "ids": [one["id"] for one in decisions],
-            "before": cycle.moment.now - LEAST,
-            "now": cycle.moment.now,
-        }
+        ids = {one["id"] for one in decisions}
+        params = {**cycle.params, "ids": [*ids], "before": cycle.moment.now - LEAST}
         (rows,) = yield Query((Call("fade", params),), commit=True)
-        faded = {row[0] for row in rows}
-        done = (one["reason"] for one in decisions if one["id"] in faded)
-        left = (ACCESSED for one in decisions if one["id"] not in faded)
-        return Applied(done=counted(done), left=counted(left), moves=[])
+        return _done_but(decisions, ids - {row[0] for row in rows}, ACCESSED)
+
+
+def _done_but(decisions: Sequence[Decision], left: set[int], why: str) -> StepApplied:
+    """That all was carried out but what was left."""
+    return StepApplied(
+        done=counted(one["reason"] for one in decisions if one["id"] not in left),
+        left=counted(why for one in decisions if one["id"] in left),
+        moves=[],
+    )
 
 
 def steps(
@@ -127,29 +160,17 @@ def steps(
     this order. Without a `judge`, what says the same and what contradicts is proposed only.
     `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
     """
-    return tuple(_steps(policy, generaliser, judge, archive_step, summariser))
-
-
-def _steps(
-    policy: ConsolidationPolicy,
-    generaliser: Generaliser,
-    judge: Judge | None,
-    archive_step: Step | None,
-    summariser: Summariser | None,
-) -> Iterator[Step]:
-    if policy.rise is not None:
-        yield SessionEnd(policy.rise, summariser)
-        yield Rise(policy.rise)
-    if policy.expiry:
-        yield Expire()
-    if policy.merge is not None:
-        yield Merge(policy.merge, judge)
-    if policy.supersede is not None:
-        yield Supersede(policy.supersede, judge)
-    if policy.promotion is not None:
-        yield Demote(policy.promotion)
-        yield Promote(policy.promotion, generaliser)
-    if policy.decay:
-        yield Decay()
-    if policy.archive is not None and archive_step is not None:
-        yield archive_step
+    rise, merge, supersede = policy.rise, policy.merge, policy.supersede
+    promotion = policy.promotion
+    wanted: tuple[Step | None, ...] = (
+        None if rise is None else SessionEnd(rise, summariser),
+        None if rise is None else Rise(rise),
+        Expire() if policy.expiry else None,
+        None if merge is None else Merge(merge, judge),
+        None if supersede is None else Supersede(supersede, judge),
+        None if promotion is None else Demote(promotion),
+        None if promotion is None else Promote(promotion, generaliser),
+        Decay() if policy.decay else None,
+        None if policy.archive is None else archive_step,
+    )
+    return tuple(one for one in wanted if one is not None)

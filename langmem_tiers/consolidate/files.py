@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import io
 import json
@@ -94,10 +93,6 @@ class ArchiveFiles:
             _write_checked(files, final, data, content)
         return Written(archive, str(files.unstrip_protocol(final)), checksum)
 
-    async def awrite(self, directory: str, name: str, content: Content) -> Written:
-        """Write a file, and read it back; see `write`."""
-        return await asyncio.to_thread(self.write, directory, name, content)
-
     def read(self, url: str, checksum: str, tenant: str) -> Content:
         """What a file holds, if it is exactly what was written.
 
@@ -113,10 +108,6 @@ class ArchiveFiles:
                 "damaged or replaced. Nothing was restored; bring the file back from a backup"
             )
         return _unpacked(data, url, tenant)
-
-    async def aread(self, url: str, checksum: str, tenant: str) -> Content:
-        """What a file holds, if it is exactly what was written; see `read`."""
-        return await asyncio.to_thread(self.read, url, checksum, tenant)
 
 
 def _write_checked(files: Any, final: str, data: bytes, content: Content) -> None:

@@ -50,8 +50,7 @@ def tenants() -> Flow[list[str]]:
 
 def guard(cycle: Cycle) -> Call:
     """The call that asks whether a cycle may write; its answer holds until the transaction ends."""
-    params = {"tenant": cycle.tenant, "fence": cycle.fence, "now": cycle.moment.now}
-    return Call("guard_lease", params)
+    return Call("guard_lease", {**cycle.params, "fence": cycle.fence})
 
 
 def check_guard(rows: Sequence[Row], tenant: str) -> None:

@@ -6,29 +6,35 @@ proposed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
 from langmem_tiers.consolidate import stored
-from langmem_tiers.consolidate.duplicates import Cluster, Tellings, joined
-from langmem_tiers.consolidate.judge import Judge, Pair, judged
+from langmem_tiers.consolidate.models import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Proposal
-from langmem_tiers.consolidate.stored import (
-    CURRENT_TIERS,
-    Group,
-    Holding,
-    Stored,
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    Decision,
+    Finding,
+    Proposal,
+    StepApplied,
     counted,
     decision,
-    finding,
-    hold,
-    move_id,
-    sort_out,
-    undone,
 )
-from langmem_tiers.postgres.flow import Call, Flow, Query, anew, apart
+from langmem_tiers.consolidate.stored import CURRENT_TIERS, Group, Holding, Stored
+from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.values import source_of, trust_of
+from langmem_tiers.postgres.flow import Call, Flow, apart
+
+HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
+"""Types of what happened: the same a day later has happened twice."""
+NEAR = 0.5
+"""How near two memories are that may speak of one thing."""
+DOUBTED = 3
+"""The nearest of each memory that are put to somebody."""
+_ANOTHER_TIME = timedelta(days=1)
 
 SAME = "it says the same as an older one"
 ALONE = "nothing says the same"
@@ -39,6 +45,132 @@ LIVED_ON = "it lived on in another one before"
 MAYBE_SAME = "it may say the same as an older one"
 PROPOSED = "another one may say the same: proposed"
 LATE = "it was left when the others were merged"
+
+
+class Same(NamedTuple):
+    """Memories that say the same, by id."""
+
+    survivor: int
+    """The oldest of them, in which the others live on."""
+    others: tuple[int, ...]
+    """In the order in which they were recorded."""
+
+
+class Tellings:
+    """Memories of one home and type, by their texts and by the order in which they were true."""
+
+    def __init__(self, group: Group) -> None:
+        self.items = sorted(group.memories.values(), key=lambda one: one.order)
+        self.text = {one.id: normalised(one.content) for one in self.items}
+        self._first = {self.text[one.id]: one for one in reversed(self.items)}
+        self._last = {self.text[one.id]: one for one in self.items}
+        self._near: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        for (one, other), how in group.near.items():
+            self._near[one][other] = self._near[other][one] = how
+
+    def repeated(self, within: timedelta, apart: Iterable[int] = ()) -> list[Same]:
+        """What was said twice in a row, what begins with the oldest first.
+
+        Equal texts (`normalised`) of one speaker and source, trusted alike, so far apart at most,
+        where nothing near came and went in between. Those that are `apart` are left out.
+        """
+        oldest: defaultdict[object, list[Stored]] = defaultdict(list)
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        left_out = set(apart)
+        for one in sorted(self.items, key=lambda one: one.recorded):
+            if one.id in left_out:
+                continue
+            known = oldest[self.text[one.id], one.told_by]
+            soon = (other for other in known if abs(one.told_at - other.told_at) <= within)
+            first = next((other for other in soon if not self.between(other, one)), None)
+            if first is None:
+                known.append(one)
+            else:
+                found[first.id].append(one.id)
+        return [Same(one, tuple(others)) for one, others in found.items()]
+
+    def similar(self, least: float, sure: Iterable[Same] = ()) -> list[Pair]:
+        """What may say the same, as near as that: of each the nearest, the older one first.
+
+        Of several equal texts each stands beside the oldest alone, and what is `sure` to be the
+        same is one. What two speakers said, is not trusted alike, or happened twice, does not say
+        the same.
+        """
+        home = {one: each.survivor for each in sure for one in each.others}
+        by_id = {one.id: one for one in self.items}
+        found: set[Pair] = set()
+        for id_, others in self._near.items():
+            nearest = sorted((-how, other) for other, how in others.items() if how >= least)
+            pairs = (
+                self._pair(by_id[home.get(id_, id_)], by_id[home.get(other, other)])
+                for _, other in nearest
+            )
+            alike = dict.fromkeys(pair for pair in pairs if _alike(*pair))
+            found.update(list(alike)[:DOUBTED])
+        return sorted(found, key=lambda pair: (pair[0].id, pair[1].id))
+
+    def _pair(self, one: Stored, other: Stored) -> Pair:
+        """The older one first; beside an equal text, the oldest of it."""
+        older, newer = sorted((one, other), key=lambda each: each.order)
+        equal = self.text[older.id] == self.text[newer.id]
+        return (self._first[self.text[older.id]] if equal else older), newer
+
+    def between(self, one: Stored, other: Stored) -> list[Stored]:
+        """What is near to either of two, and was told after the first and before the last alone.
+
+        It may have ended what the first says; merged into that, the last would be lost.
+        """
+        first, last = sorted((one, other), key=lambda each: each.order)
+        near = {
+            id_
+            for each in (first, last)
+            for id_, how in self._near[each.id].items()
+            if how >= NEAR and self._within(self.text[id_], first, last)
+        }
+        return [each for each in self.items if each.id in near]
+
+    def _within(self, text: str, first: Stored, last: Stored) -> bool:
+        return first.order < self._first[text].order and self._last[text].order < last.order
+
+
+def _alike(one: Stored, other: Stored) -> bool:
+    """Whether either could stand for the other, if they say the same."""
+    as_trusted = [(trust_of(each.value), source_of(each.value)) for each in (one, other)]
+    if one.id == other.id or as_trusted[0] != as_trusted[1]:
+        return False
+    speakers = {one.speaker, other.speaker} - {None}
+    return len(speakers) < 2 and not _two_happenings(one, other)  # noqa: PLR2004 - two speakers
+
+
+def _two_happenings(one: Stored, other: Stored) -> bool:
+    """Whether two memories tell what happened at different times."""
+    if one.memory_type not in HAPPENINGS or not one.occurred_at or not other.occurred_at:
+        return False
+    return abs(one.occurred_at - other.occurred_at) >= _ANOTHER_TIME
+
+
+def joined(items: Iterable[Stored], found: Sequence[Same], alike: Iterable[Pair]) -> list[Same]:
+    """What is the same, with further pairs that are: each lives on in the oldest.
+
+    Pairs of other memories than these are left out.
+    """
+    age = {one.id: number for number, one in enumerate(sorted(items, key=lambda i: i.recorded))}
+    home = {one: each.survivor for each in found for one in each.others}
+
+    def root(one: int) -> int:
+        while one in home:
+            one = home[one]
+        return one
+
+    for one, other in (pair for pair in alike if pair[0].id in age):
+        older, newer = sorted((root(one.id), root(other.id)), key=age.__getitem__)
+        if older != newer:
+            home[newer] = older
+    others: dict[int, list[int]] = {}
+    for source in sorted(home, key=age.__getitem__):
+        others.setdefault(root(source), []).append(source)
+    oldest = sorted(others, key=age.__getitem__)
+    return [Same(survivor, tuple(others[survivor])) for survivor in oldest]
 
 
 class Merge:
@@ -53,14 +185,15 @@ class Merge:
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What changed since the last cycle."""
-        return stored.select(cycle, self.name, after, limit)
+        step = {"step": self.name, "memory_types": None}
+        return stored.select(cycle, "select_changed", after, limit, **step)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What of these, and of what is near to them, says the same."""
         thorough = self._judge is not None
         groups = yield from stored.groups(cycle, ids, same_tier=True, thorough=thorough)
         involved = {one for group in groups for one in group.memories}
-        before = yield from undone(cycle, "merged", involved)
+        before = yield from stored.undone(cycle, "merged", involved)
         fate = dict.fromkeys((one for one in ids if one in involved), ALONE)
         seen = yield from apart(
             lambda: [_Seen.of(group, self._policy, before) for group in groups],
@@ -70,11 +203,11 @@ class Merge:
         decisions: list[Decision] = []
         findings: list[Finding] = []
         for one in seen:
-            one.say(fate)
+            _tell(fate, one.stays)
             if self._judge is None:
                 findings += one.findings(fate, cycle.policy.supersede)
-            for cluster in joined(one.told.items, one.sure, alike):
-                decisions += _merged(one.group, cluster, fate, before)
+            for same in joined(one.told.items, one.sure, alike):
+                decisions += _merged(one.group, same, fate, before)
         decisions.sort(key=lambda one: one["id"])
         return Proposal(decisions=decisions, kept=counted(fate.values()), findings=findings)
 
@@ -83,46 +216,41 @@ class Merge:
         doubts = [(pair, one) for one in seen for pair in one.doubts]
         alike = yield from judged(self._judge, "same", [pair for pair, _ in doubts])
         yes = {*alike}
-        turns = {pair: one.turns(pair) for pair, one in doubts if pair in yes}
+        turns = {
+            pair: [(pair[0], between) for between in one.told.between(*pair)]
+            for pair, one in doubts
+            if pair in yes
+        }
         asked = dict.fromkeys(turn for several in turns.values() for turn in several)
         turned = yield from judged(self._judge, "contradicts", list(asked))
         return [pair for pair in alike if not {*turns[pair]} & {*turned}]
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
         """Merge those that are as they were judged: one move for each that others live on in."""
-        return anew(lambda: self._apply(cycle, decisions))
-
-    def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
-        moves = self._moves(cycle, decisions)
-        holding = yield from hold(cycle, decisions, moves.values())
-        found = sort_out(
-            decisions,
-            lambda one: one["id"] in (holding.moves.get(moves[one["target"]]) or ()),
-            lambda one: _against(holding, one, moves),
-        )
-        params = {
-            "tenant": cycle.tenant,
-            "sources": [one["id"] for one in found.todo],
-            "targets": [one["target"] for one in found.todo],
-            "events": [moves[one["target"]] for one in found.todo],
-            "reasons": [one["reason"] for one in found.todo],
-            "now": cycle.moment.now,
-        }
-        calls = [Call("record_merges", params)] if found.todo else []
-        yield Query(tuple(calls), commit=True)
-        return found.applied(lambda one: moves[one["target"]])
-
-    def _moves(self, cycle: Cycle, decisions: Sequence[Decision]) -> dict[int | None, str]:
-        """One for each memory that others live on in, named after the first of them."""
         first: dict[int | None, int] = {}
         for one in decisions:
             first[one["target"]] = min(one["id"], first.get(one["target"], one["id"]))
-        return {target: move_id(cycle, self.name, one, target) for target, one in first.items()}
+
+        def named(one: Decision) -> str:
+            return stored.move_id(cycle, self.name, first[one["target"]], one["target"])
+
+        def against(holding: Holding, one: Decision) -> str | None:
+            why = holding.against(one, CURRENT_TIERS) or holding.target_against(one, (None,))
+            if why is None and named(one) in holding.moves:
+                return LATE
+            return LIVED_ON if why is None and holding.memories[one["id"]].lived_on else why
+
+        return stored.move_all(
+            cycle,
+            decisions,
+            named,
+            against,
+            lambda _, params: [Call("record_merges", {**params, "sources": params["ids"]})],
+        )
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Everything has been looked at."""
-        yield from stored.note_seen(cycle, self.name)
-        return {}
+        return stored.note_seen(cycle, self.name)
 
 
 class _Seen(NamedTuple):
@@ -130,7 +258,7 @@ class _Seen(NamedTuple):
 
     group: Group
     told: Tellings
-    sure: Sequence[Cluster]
+    sure: Sequence[Same]
     """What was said twice in a row."""
     doubts: Sequence[Pair]
     """What else may say the same, the older one first."""
@@ -140,22 +268,17 @@ class _Seen(NamedTuple):
     @classmethod
     def of(cls, group: Group, policy: MergePolicy, before: Collection[tuple[int, int]]) -> _Seen:
         """Look at a group. What somebody took apart is not said twice in a row."""
-        told = Tellings(group.items(), group.near)
+        told = Tellings(group)
         sure = told.repeated(timedelta(minutes=policy.within_minutes), {one for one, _ in before})
         doubts: list[Pair] = []
         stays: dict[int, str] = {}
         for older, newer in told.similar(policy.near_duplicate, sure):
-            against = _apart(group.memories[newer.id], group.memories[older.id], before)
+            against = _apart(newer, older, before)
             if against is None:
                 doubts.append((older, newer))
             elif told.text[older.id] == told.text[newer.id]:
                 stays[newer.id] = against
         return cls(group, told, sure, doubts, stays)
-
-    def say(self, fate: dict[int, str]) -> None:
-        """Why what says the same stays."""
-        for one, why in self.stays.items():
-            _say(fate, one, why)
 
     def findings(self, fate: dict[int, str], ending: SupersedePolicy | None) -> Iterator[Finding]:
         """What somebody is to look at; both stay as they are.
@@ -166,13 +289,8 @@ class _Seen(NamedTuple):
         for older, newer in self.doubts:
             if older.memory_type in types and self.told.text[older.id] != self.told.text[newer.id]:
                 continue
-            _say(fate, older.id, PROPOSED)
-            _say(fate, newer.id, PROPOSED)
-            yield finding(self.group.memories[newer.id], MAYBE_SAME, self.group.memories[older.id])
-
-    def turns(self, pair: Pair) -> list[Pair]:
-        """What may have ended the older of a pair before the newer was told."""
-        return [(pair[0], one) for one in self.told.between(*pair)]
+            _tell(fate, {older.id: PROPOSED, newer.id: PROPOSED})
+            yield stored.finding(newer, MAYBE_SAME, older)
 
 
 def _apart(one: Stored, other: Stored, before: Collection[tuple[int, int]]) -> str | None:
@@ -183,33 +301,22 @@ def _apart(one: Stored, other: Stored, before: Collection[tuple[int, int]]) -> s
 
 
 def _merged(
-    group: Group, cluster: Cluster, fate: dict[int, str], before: Collection[tuple[int, int]]
+    group: Group, same: Same, fate: dict[int, str], before: Collection[tuple[int, int]]
 ) -> Iterator[Decision]:
-    """What lives on in the oldest of a cluster, and why anything does not."""
-    if fate.keys().isdisjoint((cluster.survivor, *cluster.others)):
+    """What lives on in the oldest that says the same, and why anything does not."""
+    if fate.keys().isdisjoint((same.survivor, *same.others)):
         return  # they were looked at when they changed
-    target = group.memories[cluster.survivor]
-    _say(fate, target.id, OLDEST)
-    for source in (group.memories[one] for one in cluster.others):
+    target = group.memories[same.survivor]
+    _tell(fate, {target.id: OLDEST})
+    for source in (group.memories[one] for one in same.others):
         against = _apart(source, target, before)
         if against is None:
             fate.pop(source.id, None)
             yield decision(source, SAME, target)
         else:
-            _say(fate, source.id, against)
+            _tell(fate, {source.id: against})
 
 
-def _say(fate: dict[int, str], one: int, why: str) -> None:
-    """Why a memory stays, if it is one of those that are judged."""
-    if one in fate:
-        fate[one] = why
-
-
-def _against(holding: Holding, one: Decision, moves: Mapping[int | None, str]) -> str | None:
-    """Why a merge is not carried out."""
-    against = holding.against(one, CURRENT_TIERS) or holding.target_against(one, (None,))
-    if against is None and moves[one["target"]] in holding.moves:
-        return LATE
-    if against is None and holding.memories[one["id"]].lived_on:
-        return LIVED_ON
-    return against
+def _tell(fate: dict[int, str], why: Mapping[int, str]) -> None:
+    """Why memories stay, of those that are judged."""
+    fate |= {one: reason for one, reason in why.items() if one in fate}

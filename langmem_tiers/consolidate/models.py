@@ -1,18 +1,16 @@
-"""Chat models that are named: what says the same or contradicts, what happened in a session."""
+"""Models that a caller names: what says the same or contradicts, what happened in a session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import UTC
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.consolidate.judge import Judge, Pair, Question
-from langmem_tiers.consolidate.session_rules import Concept, Summariser, Summary, Told
-from langmem_tiers.consolidate.steps import Item
+from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.prompts import (
     CONCEPT,
@@ -35,7 +33,8 @@ from langmem_tiers.core.prompts import (
     SWAPPED,
     UNKNOWN_SPEAKER,
 )
-from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.core.structured import trimmed, ways_to_ask
+from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.new import checked_text
 
@@ -44,7 +43,35 @@ LONGEST: Final = 4_000
 it is not asked."""
 _AT_ONCE: Final = 24_000
 """Characters of what a model is shown in one request, or one pair or note of them."""
-_QUESTIONS: Final[dict[Question, str]] = {"same": JUDGE_SAME, "contradicts": JUDGE_CONTRADICTS}
+
+PairQuestion = Literal["same", "contradicts"]
+"""Whether two memories say the same; whether the second, the newer one, contradicts the first."""
+Pair = tuple[Stored, Stored]
+_QUESTIONS: Final[dict[PairQuestion, str]] = {
+    "same": JUDGE_SAME,
+    "contradicts": JUDGE_CONTRADICTS,
+}
+
+
+class Judge(NamedTuple):
+    """Answers a question for each of several pairs of memories, in their order.
+
+    Both raise ModelError where the model gives nothing usable. Nobody judges in its place then:
+    the step fails, and can be done again.
+    """
+
+    call: Callable[[PairQuestion, Sequence[Pair]], Sequence[bool]]
+    acall: Callable[[PairQuestion, Sequence[Pair]], Awaitable[Sequence[bool]]]
+
+
+def judged(judge: Judge | None, question: PairQuestion, pairs: Sequence[Pair]) -> Flow[list[Pair]]:
+    """The pairs of which the answer is yes; none without a judge."""
+    if judge is None or not pairs:
+        return []
+    answers: Sequence[bool] = yield Ask(
+        lambda: judge.call(question, pairs), lambda: judge.acall(question, pairs)
+    )
+    return [pair for pair, yes in zip(pairs, answers, strict=True) if yes]
 
 
 class JudgedPair(BaseModel):
@@ -75,27 +102,13 @@ def judge_of(model: BaseChatModel) -> Judge:
         (alike,) = judge_of(model).call("same", [(older, newer)])
         ```
     """
-    checked_model(model)
-
-    def call(question: Question, pairs: Sequence[Pair]) -> list[bool]:
-        said: set[Pair] = set()
-        for one in _batches(question, pairs):
-            said |= one.named(ask(model, Judgement, one.messages(), one.named))
-        return [pair in said for pair in pairs]
-
-    async def acall(question: Question, pairs: Sequence[Pair]) -> list[bool]:
-        said: set[Pair] = set()
-        for one in _batches(question, pairs):
-            said |= one.named(await aask(model, Judgement, one.messages(), one.named))
-        return [pair in said for pair in pairs]
-
-    return Judge(call, acall)
+    return Judge(*ways_to_ask(model, Judgement, _batches, _answers))
 
 
 class _Pairs(NamedTuple):
     """One question about several pairs, each of an older memory and a newer one."""
 
-    question: Question
+    question: PairQuestion
     pairs: Sequence[Pair]
 
     def messages(self) -> list[BaseMessage]:
@@ -110,7 +123,7 @@ class _Pairs(NamedTuple):
             HumanMessage(shown),
         ]
 
-    def named(self, answer: Judgement) -> set[Pair]:
+    def read(self, answer: Judgement) -> set[Pair]:
         """The pairs that an answer names.
 
         Raises:
@@ -129,12 +142,12 @@ class _Pairs(NamedTuple):
             found.update(one for one in (pair, turned) if one is not None)
         return found
 
-    def _numbers(self) -> dict[Item, int]:
+    def _numbers(self) -> dict[Stored, int]:
         items = dict.fromkeys(one for pair in self.pairs for one in pair)
         return {one: number for number, one in enumerate(items, 1)}
 
 
-def _batches(question: Question, pairs: Sequence[Pair]) -> Iterator[_Pairs]:
+def _batches(question: PairQuestion, pairs: Sequence[Pair]) -> Iterator[_Pairs]:
     """As few requests as can hold all that is asked."""
     some: list[Pair] = []
     size = 0
@@ -151,13 +164,53 @@ def _batches(question: Question, pairs: Sequence[Pair]) -> Iterator[_Pairs]:
         yield _Pairs(question, some)
 
 
-def _shown(number: int, one: Item) -> str:
+def _answers(
+    several: list[set[Pair]],
+    /,
+    question: PairQuestion,  # noqa: ARG001 - what was asked
+    pairs: Sequence[Pair],
+) -> list[bool]:
+    said = set().union(*several)
+    return [pair in said for pair in pairs]
+
+
+def _shown(number: int, one: Stored) -> str:
     return JUDGE_MEMORY.format(
         number=number,
         since=f"{one.since:%Y-%m-%d %H:%M}",
         speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
         content=quoted(one.content),
     )
+
+
+class Concept(NamedTuple):
+    """What a model learned from notes."""
+
+    content: str
+    notes: tuple[int, ...]
+    """The places of those it comes from, from 0."""
+
+
+class Summary(NamedTuple):
+    """What a model says of a session."""
+
+    content: str
+    concepts: tuple[Concept, ...]
+
+
+class ToldNote(NamedTuple):
+    """A note as it is told: who said what when."""
+
+    at: datetime
+    speaker: str | None
+    content: str
+
+
+class Summariser(NamedTuple):
+    """Says what happened in a session and what was learned; both raise ModelError if it cannot."""
+
+    call: Callable[[Sequence[ToldNote]], Summary]
+    acall: Callable[[Sequence[ToldNote]], Awaitable[Summary]]
 
 
 class Learned(BaseModel):
@@ -187,22 +240,7 @@ def summariser_of(model: BaseChatModel) -> Summariser:
         summary = summariser_of(model).call(notes)
         ```
     """
-    checked_model(model)
-
-    def call(notes: Sequence[Told]) -> Summary:
-        return _together(
-            [one.said(ask(model, SummedUp, one.messages(), one.said)) for one in _parts(notes)]
-        )
-
-    async def acall(notes: Sequence[Told]) -> Summary:
-        return _together(
-            [
-                one.said(await aask(model, SummedUp, one.messages(), one.said))
-                for one in _parts(notes)
-            ]
-        )
-
-    return Summariser(call, acall)
+    return Summariser(*ways_to_ask(model, SummedUp, _parts, _together))
 
 
 class _Notes(NamedTuple):
@@ -210,14 +248,14 @@ class _Notes(NamedTuple):
 
     after: int
     """How many come before them."""
-    notes: Sequence[Told]
+    notes: Sequence[ToldNote]
 
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
         shown = "\n".join(_noted(number, one) for number, one in enumerate(self.notes, 1))
         return [SystemMessage(SUMMARISE), HumanMessage(shown)]
 
-    def said(self, answer: SummedUp) -> Summary:
+    def read(self, answer: SummedUp) -> Summary:
         """What an answer says.
 
         Raises:
@@ -237,7 +275,7 @@ class _Notes(NamedTuple):
         return Concept(content, tuple(places))
 
 
-def _parts(notes: Sequence[Told]) -> Iterator[_Notes]:
+def _parts(notes: Sequence[ToldNote]) -> Iterator[_Notes]:
     """As few requests as can hold all notes."""
     begin = size = 0
     for place, one in enumerate(notes):
@@ -250,7 +288,7 @@ def _parts(notes: Sequence[Told]) -> Iterator[_Notes]:
         yield _Notes(begin, notes[begin:])
 
 
-def _noted(number: int, one: Told) -> str:
+def _noted(number: int, one: ToldNote) -> str:
     return SUMMARISE_NOTE.format(
         number=number,
         time=f"{one.at.astimezone(UTC):%Y-%m-%d %H:%M}",
@@ -259,6 +297,6 @@ def _noted(number: int, one: Told) -> str:
     )
 
 
-def _together(several: Sequence[Summary]) -> Summary:
+def _together(several: list[Summary], /, notes: Sequence[ToldNote]) -> Summary:  # noqa: ARG001 - what was told
     concepts = tuple(concept for one in several for concept in one.concepts)
     return Summary("\n".join(one.content for one in several), concepts)

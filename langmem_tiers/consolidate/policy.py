@@ -1,8 +1,15 @@
-"""What a cycle of consolidation does, each part of it a policy that can be switched off."""
+"""What a cycle of consolidation does, each part of it a policy that can be switched off, and when.
+
+What rises, and when a cycle is due, are pure rules over these.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
@@ -28,6 +35,21 @@ class RisePolicy:
         """Check what a caller may have set."""
         _number(self.min_importance, "min_importance", 1)
         _count(self.min_access_count, "min_access_count")
+
+
+def rises(
+    policy: RisePolicy, importance: float | None, access_count: int, *, ended: bool = False
+) -> str | None:
+    """Why a memory moves to working, in words that many share; None if it stays.
+
+    The first of these that holds: it is important, it was read often, its session has ended. An
+    importance that nobody told is never enough.
+    """
+    if importance is not None and importance >= policy.min_importance:
+        return f"importance >= {policy.min_importance:g}"
+    if access_count >= policy.min_access_count:
+        return f"accesses >= {policy.min_access_count}"
+    return "its session ended" if ended else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +93,9 @@ class SupersedePolicy:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        if not _are_names(self.memory_types):
-            raise ConfigurationError(
-                f"memory_types is a tuple of names, not {short(self.memory_types)}"
-            )
+        types: object = self.memory_types
+        if not (isinstance(types, tuple) and all(isinstance(one, str) for one in types)):
+            raise ConfigurationError(f"memory_types is a tuple of names, not {short(types)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +126,9 @@ class ArchivalPolicy:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        if not _is_text(self.url):
-            raise ConfigurationError(f"url names a directory for archives, not {short(self.url)}")
+        url: object = self.url
+        if not (isinstance(url, str) and url.strip()):
+            raise ConfigurationError(f"url names a directory for archives, not {short(url)}")
         _number(self.older_than_days, "older_than_days", _MAX_DAYS)
         _count(self.max_access_count, "max_access_count")
         _number(self.max_importance, "max_importance", 1)
@@ -155,6 +177,78 @@ class ConsolidationPolicy:
                 raise InvalidTypeError(f"{name} is a {kind.__name__} or None, not {short(given)}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationSchedule:
+    """When to consolidate: whichever of these comes first.
+
+    Cycles that were missed are caught up by one.
+
+    Raises:
+        ConfigurationError: for a value that cannot work, and where nothing is given.
+
+    Example:
+        ```python
+        from datetime import timedelta
+
+        from langmem_tiers import ConsolidationSchedule
+
+        schedule = ConsolidationSchedule(every=timedelta(hours=6), every_turns=20)
+        ```
+    """
+
+    every: timedelta | None = None
+    """The time from the beginning of one cycle to that of the next."""
+    every_turns: int | None = None
+    """Messages of a human on this thread since the last cycle, of those that it still keeps."""
+    on_session_end: bool = False
+    """Whether the end of a session is a reason; the state's `session_ended` says so."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        every: object = self.every
+        turns = self.every_turns
+        if every is None and turns is None and not self.on_session_end:
+            raise ConfigurationError(
+                "nothing is ever due: give every=timedelta(…), every_turns=…, or on_session_end"
+            )
+        if every is not None and not (isinstance(every, timedelta) and every > timedelta(0)):
+            raise ConfigurationError(f"every is a timedelta above zero, not {short(every)}")
+        if turns is not None and not _is_whole(turns, 1, sys.maxsize):
+            raise ConfigurationError(
+                f"every_turns is a whole number of at least 1, not {short(turns)}"
+            )
+
+
+def due(
+    schedule: ConsolidationSchedule,
+    last: Mapping[str, Any] | None,
+    *,
+    now: datetime,
+    turns: int = 0,
+    session_ended: bool = False,
+) -> str | None:
+    """Why a cycle is due, None if none is.
+
+    `last` is the report of the last cycle, of which `started_at` (ISO 8601) is read; None if there
+    was none yet, in which case whatever goes by time is due at once. `turns` are those since then.
+    """
+    if schedule.on_session_end and session_ended:
+        return "the session ended"
+    if schedule.every_turns is not None and turns >= schedule.every_turns:
+        return f"{turns} turns since the last cycle"
+    if schedule.every is not None and not until(schedule.every, last, now):
+        return "the time has come"
+    return None
+
+
+def until(every: timedelta, last: Mapping[str, Any] | None, now: datetime) -> timedelta:
+    """How long until the next cycle; zero if it is due, or overdue."""
+    if last is None:
+        return timedelta(0)
+    started = datetime.fromisoformat(last["started_at"])
+    return max(timedelta(0), started + every - now)
+
+
 def _number(value: object, name: str, high: float) -> None:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= high
     if not fits:
@@ -162,15 +256,11 @@ def _number(value: object, name: str, high: float) -> None:
 
 
 def _count(value: object, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_COUNT:
+    if not _is_whole(value, 0, _MAX_COUNT):
         raise ConfigurationError(
             f"{name} is a whole number from 0 to {_MAX_COUNT:,}, not {short(value)}"
         )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _are_names(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+def _is_whole(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

@@ -8,8 +8,18 @@ from functools import partial
 from typing import Any
 
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Proposal
-from langmem_tiers.consolidate.stored import Unnoted, counted, hold, move_id, sort_out, version
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    Decision,
+    Finding,
+    Proposal,
+    StepApplied,
+    Unnoted,
+    counted,
+    decision,
+    version,
+)
+from langmem_tiers.consolidate.stored import move_all, move_id
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.learn import promote, rollback, worth
@@ -17,7 +27,7 @@ from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.worth import Guard, Promoting
-from langmem_tiers.postgres.flow import Call, Flow, Query, anew, apart, extent
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent
 
 PROVEN = "it has proven itself"
 UNPROVEN = "it is not proven yet"
@@ -64,14 +74,14 @@ class Promote(Unnoted):
                 continue
             names = promote.private_names(worthy, cycle.tenant)
             detail = {"general": general, "names": names}
-            decisions.append(_decision(source, PROVEN, detail))
+            decisions.append(decision(source, PROVEN, detail=detail))
             unlike = yield from apart(partial(worth.unlike, source, how), much)
             findings += (_finding(source, one) for one in unlike)
         return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
         """Promote them one by one. One that went along with another is done."""
-        moves = {one["id"]: move_id(cycle, self.name, one["id"], None) for one in decisions}
+        moves = {one["id"]: move_id(cycle, self.name, one["id"]) for one in decisions}
         known = yield from _known(cycle, list(moves.values()))
         along = {one for sources in known.values() for one in sources}
         done: list[str] = []
@@ -84,7 +94,7 @@ class Promote(Unnoted):
             fits = one["id"] in along
             (done if fits else left).append(one["reason"] if fits else NOT_NOW)
         written = [one for one in moves.values() if one in known]
-        return Applied(done=counted(done), left=counted(left), moves=written)
+        return StepApplied(done=counted(done), left=counted(left), moves=written)
 
     def _promote(self, cycle: Cycle, one: Decision) -> Flow[None]:
         sources = yield from worth.evidence(cycle.tenant, [one["id"]])
@@ -101,7 +111,7 @@ class Promote(Unnoted):
             cycle.options,
             cycle.moment,
             lambda: cycle.moment,
-            lambda one: move_id(cycle, self.name, one, None),
+            lambda one: move_id(cycle, self.name, one),
             Guard(guard(cycle), lambda rows: check_guard(rows, cycle.tenant)),
         )
 
@@ -126,33 +136,31 @@ class Demote(Unnoted):
         found = yield from rollback.promoted(cycle.tenant, self._policy, after, limit)
         judged = [(one, rollback.judged(one, self._policy)) for one in found if one.id in set(ids)]
         decisions = [
-            _decision(one, TURNED, {"reasons": list(map(str, decision.reasons))})
-            for one, decision in judged
-            if decision.demote
+            decision(one, TURNED, detail={"reasons": list(map(str, verdict.reasons))})
+            for one, verdict in judged
+            if verdict.demote
         ]
-        kept = (HOLDS for _, decision in judged if not decision.demote)
+        kept = (HOLDS for _, verdict in judged if not verdict.demote)
         return Proposal(decisions=decisions, kept=counted(kept))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
         """Demote those that are as they were judged."""
-        return anew(lambda: self._apply(cycle, decisions))
 
-    def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
-        moves = {one["id"]: move_id(cycle, self.name, one["id"], None) for one in decisions}
-        holding = yield from hold(cycle, decisions, moves.values())
-        found = sort_out(
+        def named(one: Decision) -> str:
+            return move_id(cycle, self.name, one["id"])
+
+        return move_all(
+            cycle,
             decisions,
-            lambda one: moves[one["id"]] in holding.moves,
-            lambda one: holding.against(one, (Tier.LONG_TERM,)),
+            named,
+            lambda holding, one: holding.against(one, (Tier.LONG_TERM,)),
+            lambda todo, _: [
+                rollback.demotion(
+                    cycle.tenant, one["id"], named(one), one["detail"]["reasons"], cycle.moment
+                )
+                for one in todo
+            ],
         )
-        calls = tuple(
-            rollback.demotion(
-                cycle.tenant, one["id"], moves[one["id"]], one["detail"]["reasons"], cycle.moment
-            )
-            for one in found.todo
-        )
-        yield Query(calls, commit=True)
-        return found.applied(lambda one: moves[one["id"]])
 
 
 def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
@@ -184,21 +192,4 @@ def _finding(source: worth.Promotable, one: Mapping[str, Any]) -> Finding:
         target_namespace=one["namespace"],
         target_key=one["key"],
         reason=f"near ({1 - one['distance']:.2f}) and not the same: not counted, and left as it is",
-    )
-
-
-def _decision(
-    one: worth.Promotable | rollback.Promoted, reason: str, detail: dict[str, Any]
-) -> Decision:
-    return Decision(
-        id=one.id,
-        namespace=one.namespace,
-        key=one.key,
-        version=version(one.updated_at),
-        reason=reason,
-        target=None,
-        target_namespace=None,
-        target_key=None,
-        target_version=None,
-        detail=detail,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +16,7 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import ArchiveError, InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew
 from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
 
 _CHUNK_BYTES = 8_000_000
@@ -25,8 +26,8 @@ _MEMORY_COLUMNS = ArchivedMemory._fields.index("access_count")
 """From here on a row holds counters, then its times."""
 _MEMORY_TIMES = 7
 
-Held: TypeAlias = Mapping[int, ArchivedMemory]
-"""What a file holds, by id."""
+ArchivedById: TypeAlias = Mapping[int, ArchivedMemory]
+"""What a file holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +117,12 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
         )
     if not file.remaining:
         return RestoreReport(restored=0)
-    content: Content = yield Ask(
-        partial(how.files.read, file.url, file.checksum, how.tenant),
-        partial(how.files.aread, file.url, file.checksum, how.tenant),
+    content: Content = yield from apart(
+        partial(how.files.read, file.url, file.checksum, how.tenant), sys.maxsize
     )
     held = {one.id: one for one in content.memories}
     wanted = _wanted(held, keys, archive, how.context)
-    return (yield from anew(partial(_bring_back, how, file, held, wanted)))
+    return (yield from _bring_back(how, file, held, wanted))
 
 
 def _named(files: Sequence[ArchiveFile]) -> str:
@@ -135,7 +135,7 @@ def _named(files: Sequence[ArchiveFile]) -> str:
 
 
 def _wanted(
-    held: Held, keys: Sequence[str] | None, archive: str, context: MemoryContext
+    held: ArchivedById, keys: Sequence[str] | None, archive: str, context: MemoryContext
 ) -> set[int]:
     """What is to come back: all of it, or of these keys what the context reaches."""
     if keys is None:
@@ -153,8 +153,9 @@ def _is_reached(one: ArchivedMemory, context: MemoryContext) -> bool:
     return context.reaches(one.tier, decode(context.root, one.namespace))
 
 
+@begun_anew
 def _bring_back(
-    how: Restoring, file: ArchiveFile, held: Held, wanted: set[int]
+    how: Restoring, file: ArchiveFile, held: ArchivedById, wanted: set[int]
 ) -> Flow[RestoreReport]:
     """Insert what is still archived, and look whether it is what the file says."""
     of_file = {"tenant": how.tenant, "archive": file.archive}
@@ -184,7 +185,7 @@ def _bring_back(
     )
 
 
-def _check_listed(listed: Sequence[Row], held: Held, file: ArchiveFile) -> None:
+def _check_listed(listed: Sequence[Row], held: ArchivedById, file: ArchiveFile) -> None:
     for memory, *place in listed:
         one = held.get(memory)
         if one is None or [one.tier, one.namespace, one.key] != place:
@@ -206,7 +207,9 @@ def _check_vectors(memories: Sequence[ArchivedMemory], shape: Mapping[str, Any] 
         )
 
 
-def _check_exact(rows: Sequence[Row], held: Held, earned: set[int], file: ArchiveFile) -> None:
+def _check_exact(
+    rows: Sequence[Row], held: ArchivedById, earned: set[int], file: ArchiveFile
+) -> None:
     """Raise unless what is stored is what the file says; counters may have earned more."""
     for row in rows:
         stored, wanted = ArchivedMemory(*row), held[row[0]]

@@ -5,43 +5,46 @@ All of it is one transaction, so that whatever happens the notes are there, or w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.policy import RisePolicy
-from langmem_tiers.consolidate.rise import Note, rises
+from langmem_tiers.consolidate.models import Summariser, Summary
+from langmem_tiers.consolidate.policy import RisePolicy, rises
 from langmem_tiers.consolidate.session_rules import (
     WORKING,
     Home,
     Kept,
-    Summariser,
-    Summary,
     homes,
-    kept,
-    passed_over,
+    worth,
 )
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
-from langmem_tiers.consolidate.stored import (
-    CHANGED,
-    Held,
-    Stored,
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    Decision,
+    Proposal,
+    StepApplied,
     Unnoted,
     counted,
     decision,
+    version,
+)
+from langmem_tiers.consolidate.stored import (
+    CHANGED,
+    Stored,
+    StoredNow,
     move_id,
     read,
-    version,
+    select,
 )
 from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import ABSENT, Tier, named_by
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, anew, apart
-from langmem_tiers.remember.admission import apply
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew
+from langmem_tiers.remember.admission import write_if
 from langmem_tiers.remember.new import write_of
-from langmem_tiers.store.write import LOCK, Write, Writing, embed, lock_writes
+from langmem_tiers.store.write import LOCK, Write, keys_of
 
 ENDED = "its session ended"
 
@@ -84,7 +87,7 @@ class SessionReport:
         return "\n".join([head, *reasons, *others])
 
 
-class Ending(NamedTuple):
+class EndedSession(NamedTuple):
     """A session that has ended, and how to go about it."""
 
     cycle: Cycle
@@ -97,7 +100,7 @@ class Ending(NamedTuple):
     summariser: Summariser | None = None
 
 
-class Version(NamedTuple):
+class ReadVersion(NamedTuple):
     """A memory as it was read."""
 
     id: int
@@ -117,45 +120,26 @@ class Left(NamedTuple):
     """Why each of the notes that are not kept is not."""
     rising: list[Stored]
     expired_unread: int
-
-
-class Found(NamedTuple):
-    """What is stored of a session."""
-
-    memories: list[Stored]
-    """Its notes, and what else of it is in short_term."""
-    expired_unread: int
     """How many there are that expired before anybody read them."""
 
 
-def end_session(ending: Ending) -> Flow[SessionReport]:
+@begun_anew
+def end_session(ended: EndedSession) -> Flow[SessionReport]:
     """Keep what is worth it, clear the notes and let the rest rise, in one transaction.
 
     Raises:
         ModelError: if the summariser gave nothing usable; nothing was changed.
         ConflictError: if the session went on meanwhile, ten times.
     """
-    return anew(lambda: _end(ending))
-
-
-def _end(ending: Ending) -> Flow[SessionReport]:
-    cycle, left = ending.cycle, (yield from _left(ending))
-    moves = [move_id(cycle, SessionEnd.name, one.id, None) for one in left.rising]
+    left = yield from _left(ended)
+    moves = [move_id(ended.cycle, SessionEnd.name, one.id) for one in left.rising]
     if left.notes or left.rising:
-        notes = [_version(one) for one in left.notes]
-        involved = [*notes, *map(_version, left.rising)]
-        writes = _writes(cycle, left.keeps, notes)
-        vectors = yield from embed(writes, cycle.options)
-        (rows,) = yield from _hold(cycle, writes, involved)
-        if not _as_read(rows, involved):
-            yield Query((), commit=True)  # which lets go of the locks
-            raise ConflictError(f"the session {ending.session!r} went on meanwhile: end it again")
-        if left.rising:
-            yield Query((_rise(ending, left.rising, moves),))
-        writing = Writing(writes, vectors, cycle.moment)
-        yield from apply(writing, options=cycle.options, locked=True)
+        notes, rising = _versions(left.notes), _versions(left.rising)
+        recorded = [_rise(ended, left.rising, moves)] if rising else []
+        if not (yield from _keep(ended.cycle, left.keeps, notes, rising, recorded=recorded)):
+            raise ConflictError(f"the session {ended.session!r} went on meanwhile: end it again")
     return SessionReport(
-        session_id=ending.session,
+        session_id=ended.session,
         semantic=tuple(one.key for one in left.keeps if one.reason is not None),
         episodic=tuple(one.key for one in left.keeps if one.reason is None),
         cleared=len(left.notes),
@@ -167,57 +151,44 @@ def _end(ending: Ending) -> Flow[SessionReport]:
     )
 
 
-def notes_of(ending: Ending) -> Flow[list[Stored]]:
+def notes_of(ended: EndedSession) -> Flow[list[Stored]]:
     """What a session has noted so far, in order; what never was so is left out."""
-    found = yield from _found(ending)
-    notes = [one for one in found.memories if one.memory_type == WORKING]
-    return [one for home in homes(ending.session, notes) for one in home.notes]
+    found, _ = yield from _memories(ended)
+    notes = [one for one in found if one.memory_type == WORKING]
+    return [one for home in homes(ended.session, notes) for one in home.notes]
 
 
-def _found(ending: Ending) -> Flow[Found]:
-    """What is stored of a session."""
+def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
+    """The notes of a session and what else of it is in short_term; and what expired unread."""
     params = {
-        "tenant": ending.cycle.tenant,
-        "session": ending.session,
-        "projects": None if ending.projects is None else list(ending.projects),
-        "namespace": ending.namespace,
-        "alive_at": ending.cycle.moment.alive_at,
+        **ended.cycle.params,
+        "session": ended.session,
+        "projects": None if ended.projects is None else list(ended.projects),
+        "namespace": ended.namespace,
     }
     (rows,) = yield Query((Call("session_memories", params),), commit=True)
-    stored = yield from read(ending.cycle, [number for number, gone, _ in rows if not gone])
-    return Found(stored, sum(gone and not was_read for _, gone, was_read in rows))
+    stored = yield from read(ended.cycle, [number for number, gone, _ in rows if not gone])
+    return stored, sum(gone and not was_read for _, gone, was_read in rows)
 
 
-def _left(ending: Ending) -> Flow[Left]:
+def _left(ended: EndedSession) -> Flow[Left]:
     """What a session left, and what is to be kept of it; a summariser is asked here."""
-    found, expired_unread = yield from _found(ending)
-    notes = [one for one in found if one.memory_type == WORKING]
-    rising = [one for one in found if one.memory_type != WORKING and one.state is None]
+    memories, expired_unread = yield from _memories(ended)
+    notes = [one for one in memories if one.memory_type == WORKING]
+    rising = [one for one in memories if one.memory_type != WORKING and one.state is None]
     keeps: list[Kept] = []
     against: list[str] = []
-    awaiting = yield from _awaiting(ending.cycle.tenant, notes)
-    for home in homes(ending.session, notes, awaiting):
-        summary = yield from _summary(ending.summariser, home)
-        keeping, passing = yield from apart(
-            partial(_kept_of, home, ending.policy, summary),
-            sum(len(one.content) for one in home.told()),
-        )
-        keeps += keeping
-        against += passing
-    return Left(notes, keeps, against, rising, expired_unread)
-
-
-def _kept_of(
-    home: Home, policy: RisePolicy, summary: Summary | None
-) -> tuple[list[Kept], list[str]]:
-    return kept(home, policy, summary), list(passed_over(home, policy))
-
-
-def _awaiting(tenant: str, notes: Sequence[Stored]) -> Flow[frozenset[int]]:
-    """Those of the notes that await a review by models."""
-    params = {"tenant": tenant, "ids": [one.id for one in notes]}
+    params = {"tenant": ended.cycle.tenant, "ids": [one.id for one in notes]}
     (rows,) = yield Query((Call("awaiting_reviews", params),), commit=True)
-    return frozenset(row[0] for row in rows)
+    for home in homes(ended.session, notes, frozenset(row[0] for row in rows)):
+        summary = yield from _summary(ended.summariser, home)
+        found = yield from apart(
+            partial(worth, home, ended.policy, summary),
+            sum(len(one.content) for one in home.notes),
+        )
+        keeps += found.keeps
+        against += found.passed_over
+    return Left(notes, keeps, against, rising, expired_unread)
 
 
 def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:
@@ -243,38 +214,31 @@ class SessionEnd(Unnoted):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """The first note of each session that has ended."""
-        ended = [(one, *_names(cycle.tenant, one)) for one in sorted(cycle.ended)]
-        if not ended:
-            return []
-        namespaces, sessions, projects = (list(column) for column in zip(*ended, strict=True))
+        ended = sorted(cycle.ended)
+        names = [_names(cycle.tenant, one) for one in ended]
         params = {
-            "tenant": cycle.tenant,
-            "namespaces": namespaces,
-            "sessions": sessions,
-            "projects": projects,
-            "after": after,
-            "alive_at": cycle.moment.alive_at,
-            "limit": limit,
+            "namespaces": ended,
+            "sessions": [session for session, _ in names],
+            "projects": [project for _, project in names],
         }
-        (rows,) = yield Query((Call("select_ended", params),), commit=True)
-        return [row[0] for row in rows]
+        return (yield from select(cycle, "select_ended", after, limit, **params)) if ended else []
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What is to be kept of each session; a model that sums it up is asked here."""
         decisions = []
         for first in (yield from read(cycle, ids)):
-            left = yield from _left(self._ending(cycle, first))
+            left = yield from _left(self._ended(cycle, first))
             detail = {
-                "notes": [list(_version(one)) for one in left.notes],
+                "notes": [list(one) for one in _versions(left.notes)],
                 "keeps": [list(one) for one in left.keeps],
             }
-            decisions.append(Decision(**{**decision(first, ENDED), "detail": detail}))
+            decisions.append(decision(first, ENDED, detail=detail))
         return Proposal(decisions=decisions, kept={})
 
-    def _ending(self, cycle: Cycle, first: Stored) -> Ending:
+    def _ended(self, cycle: Cycle, first: Stored) -> EndedSession:
         session, project = _names(cycle.tenant, first.namespace)
         told = first.value.get("project_id")
-        return Ending(
+        return EndedSession(
             cycle=cycle,
             session=first.session or session,
             projects=[told if isinstance(told, str) else project],
@@ -283,57 +247,69 @@ class SessionEnd(Unnoted):
             summariser=self._summariser,
         )
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
         """End them one by one, those that are as they were read."""
         done: list[str] = []
         left: list[str] = []
         for one in decisions:
-            against = yield from anew(partial(_ended, cycle, one))
-            (left if against else done).append(against or one["reason"])
-        return Applied(done=counted(done), left=counted(left), moves=[])
+            ends = yield from _ends(cycle, one)
+            (done if ends else left).append(one["reason"] if ends else CHANGED)
+        return StepApplied(done=counted(done), left=counted(left), moves=[])
 
 
-def _ended(cycle: Cycle, one: Decision) -> Flow[str | None]:
-    """End the session of a decision, in one transaction; why not, if it cannot be."""
-    notes = [Version(*each) for each in one["detail"]["notes"]]
+@begun_anew
+def _ends(cycle: Cycle, one: Decision) -> Flow[bool]:
+    """End the session of a decision, in one transaction; whether it has ended then."""
+    notes = [ReadVersion(*each) for each in one["detail"]["notes"]]
     keeps = [Kept(*each) for each in one["detail"]["keeps"]]
-    writes = _writes(cycle, keeps, notes)
-    vectors = yield from embed(writes, cycle.options)
-    known = [each for each in writes if each.value is not None]
-    params = {
-        "tenants": [each.place.tenant for each in known],
-        "namespaces": [each.place.namespace for each in known],
-        "keys": [each.key for each in known],
-    }
-    further = (guard(cycle), Call("get_many", params))
-    rows, guarded, stored = yield from _hold(cycle, writes, notes, further)
-    check_guard(guarded, cycle.tenant)
-    if not _as_read(rows, notes):
-        yield Query((), commit=True)  # which lets go of the locks
-        return None if not rows and len(stored) == len(known) else CHANGED
-    writing = Writing(writes, vectors, cycle.moment)
-    yield from apply(writing, options=cycle.options, locked=True)
-    return None
+    if (yield from _keep(cycle, keeps, notes, asked=(guard(cycle),))):
+        return True
+    there = Call("stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]})
+    kept_before = Call("get_many", keys_of(_puts(cycle, keeps)))
+    left, stored = yield Query((there, kept_before), commit=True)
+    return not left and len(stored) == len(keeps)
 
 
-def _hold(
+def _keep(
     cycle: Cycle,
-    writes: Sequence[Write],
-    involved: Sequence[Version],
-    further: Iterable[Call] = (),
-) -> Flow[list[Rows]]:
-    """Lock what is written and moved, and see how the memories are now."""
-    keys = [(cycle.tenant, one.namespace, one.key) for one in involved]
-    lock = lock_writes(writes, cycle.options, [(cycle.tenant, "", LOCK), *keys])
-    ids = sorted(one.id for one in involved)
-    held = {"tenant": cycle.tenant, "ids": ids, "alive_at": cycle.moment.alive_at}
-    answers: list[Rows] = yield Query((lock, Call("hold_memories", held), *further))
-    return answers[1:]
+    keeps: Sequence[Kept],
+    notes: Sequence[ReadVersion],
+    rising: Sequence[ReadVersion] = (),
+    *,
+    recorded: Sequence[Call] = (),
+    asked: Sequence[Call] = (),
+) -> Flow[bool]:
+    """Store what is kept and clear the notes, in one transaction, if all is as it was read.
+
+    What rises is `recorded` with it. A guard that is `asked` says whether the cycle may write.
+    """
+    involved = [*notes, *rising]
+    gone = [
+        Write(place=Place(cycle.tenant, one.namespace), key=one.key, value=None) for one in notes
+    ]
+    held = {**cycle.params, "ids": sorted(one.id for one in involved)}
+
+    def stands(answers: list[Rows]) -> bool:
+        rows, *guarded = answers
+        for one in guarded:
+            check_guard(one, cycle.tenant)
+        return _as_read(rows, involved)
+
+    applied = yield from write_if(
+        [*_puts(cycle, keeps), *gone],
+        options=cycle.options,
+        moment=cycle.moment,
+        keys=[(cycle.tenant, "", LOCK), *((cycle.tenant, *one[1:3]) for one in involved)],
+        calls=(Call("hold_memories", held), *asked),
+        stands=stands,
+        further=lambda _: recorded,
+    )
+    return applied is not None
 
 
-def _as_read(rows: Rows, involved: Sequence[Version]) -> bool:
+def _as_read(rows: Rows, involved: Sequence[ReadVersion]) -> bool:
     """Whether all are there as they were read."""
-    now = {one.id: one for one in (Held(*row) for row in rows) if one.alive}
+    now = {one.id: one for one in (StoredNow(*row) for row in rows) if one.alive}
     return all(
         one.id in now
         and version(now[one.id].updated_at) == one.version
@@ -342,9 +318,9 @@ def _as_read(rows: Rows, involved: Sequence[Version]) -> bool:
     )
 
 
-def _writes(cycle: Cycle, keeps: Iterable[Kept], notes: Iterable[Version]) -> list[Write]:
-    """The puts of what is kept, and the deletions of the notes."""
-    puts = [
+def _puts(cycle: Cycle, keeps: Sequence[Kept]) -> list[Write]:
+    """The puts of what is kept."""
+    return [
         replace(
             write_of(
                 one.value,
@@ -357,30 +333,22 @@ def _writes(cycle: Cycle, keeps: Iterable[Kept], notes: Iterable[Version]) -> li
         )
         for one in keeps
     ]
-    gone = [
-        Write(place=Place(cycle.tenant, one.namespace), key=one.key, value=None) for one in notes
-    ]
-    return [*puts, *gone]
 
 
-def _rise(ending: Ending, rising: Sequence[Stored], moves: Sequence[str]) -> Call:
-    reasons = [
-        rises(Note(one.importance, one.access_count, session_ended=True), ending.policy)
-        for one in rising
-    ]
+def _rise(ended: EndedSession, rising: Sequence[Stored], moves: Sequence[str]) -> Call:
+    reasons = [rises(ended.policy, one.importance, one.access_count, ended=True) for one in rising]
     params = {
-        "tenant": ending.cycle.tenant,
+        **ended.cycle.params,
         "ids": [one.id for one in rising],
         "events": list(moves),
         "reasons": reasons,
-        "ttl": ending.cycle.options.tier_ttl.get(Tier.WORKING),
-        "now": ending.cycle.moment.now,
+        "ttl": ended.cycle.options.tier_ttl.get(Tier.WORKING),
     }
     return Call("record_rises", params)
 
 
-def _version(one: Stored) -> Version:
-    return Version(one.id, one.namespace, one.key, one.version, one.state)
+def _versions(several: Sequence[Stored]) -> list[ReadVersion]:
+    return [ReadVersion(one.id, one.namespace, one.key, one.version, one.state) for one in several]
 
 
 def _names(tenant: str, namespace: str) -> tuple[str, str]:

@@ -6,20 +6,21 @@ A note is a memory of type `working`.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC
 from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.consolidate.lasting import not_lasting
-from langmem_tiers.consolidate.policy import RisePolicy
-from langmem_tiers.consolidate.rise import Note, rises
-from langmem_tiers.consolidate.significance import category
+from langmem_tiers.consolidate.models import Summary, ToldNote
+from langmem_tiers.consolidate.policy import RisePolicy, rises
 from langmem_tiers.consolidate.stored import Stored
-from langmem_tiers.core.memory import MemoryContext, Source, Tier
-from langmem_tiers.core.reading import normalised
-from langmem_tiers.core.values import content_of, provenance_of, source_of, trust_of
+from langmem_tiers.core.memory import Destination, MemoryContext, Source, Tier
+from langmem_tiers.core.reading import ends_of, normalised
+from langmem_tiers.core.values import provenance_of, source_of, trust_of
+from langmem_tiers.remember.route import HAPPENED, route
+from langmem_tiers.remember.trivial import triviality
+from langmem_tiers.remind.cue import sentences
 
 WORKING = "working"
 """The memory type that a session's end clears."""
@@ -28,40 +29,12 @@ PART = 8_000
 SHORT = 80
 """Characters of a note in the digest that is stored for itself."""
 LASTS = "the user told a fact, a rule or a preference"
+ASKED = "it asks"
+PASSING = "it states nothing that lasts"
 NOT_THE_USERS = "it is not the user's"
 RECURS = "it recurs in the session"
 LEARNED = "the model learned it"
 _NEVER_SO = ("retracted", "suspect", "quarantined")
-
-
-class Concept(NamedTuple):
-    """What a model learned from notes."""
-
-    content: str
-    notes: tuple[int, ...]
-    """The places of those it comes from, from 0."""
-
-
-class Summary(NamedTuple):
-    """What a model says of a session."""
-
-    content: str
-    concepts: tuple[Concept, ...]
-
-
-class Told(NamedTuple):
-    """A note as it is told: who said what when."""
-
-    at: datetime
-    speaker: str | None
-    content: str
-
-
-class Summariser(NamedTuple):
-    """Says what happened in a session and what was learned; both raise ModelError if it cannot."""
-
-    call: Callable[[Sequence[Told]], Summary]
-    acall: Callable[[Sequence[Told]], Awaitable[Summary]]
 
 
 class Kept(NamedTuple):
@@ -90,7 +63,7 @@ class Home(NamedTuple):
         """Whether some of these await one."""
         return not self.awaiting.isdisjoint(one.id for one in several)
 
-    def told(self) -> list[Told]:
+    def told(self) -> list[ToldNote]:
         """The notes as they are told."""
         return [told_of(one) for one in self.notes]
 
@@ -101,28 +74,45 @@ def homes(
     """Notes by the project they belong to. What never was so is left out."""
     found = sorted(
         (one for one in notes if one.state not in _NEVER_SO),
-        key=lambda one: (_project(one), _at(one), one.id),
+        key=lambda one: (_project(one), one.told_at, one.id),
     )
     return [Home(at, session, tuple(some), awaiting) for at, some in groupby(found, _project)]
 
 
-def kept(home: Home, policy: RisePolicy, summary: Summary | None = None) -> list[Kept]:
+class Worth(NamedTuple):
+    """What becomes of notes."""
+
+    keeps: list[Kept]
+    passed_over: list[str]
+    """Why each of the notes that are not significant is not; those that say the same once."""
+
+
+def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Worth:
     """What becomes of notes: those that are significant, once each, and a digest of all.
 
     A note is significant by the first of these that holds: by what lets a memory rise (importance,
     accesses), because it recurs, or because the user told something that lasts. The keys follow
     from the notes alone, so that the same notes, as a retry finds them, are stored once.
     """
-    facts = list(_facts(home, policy))
+    facts: list[Kept] = []
+    against: list[str] = []
+    for several in _told_once(home):
+        reason, why_not = _judged(several, policy)
+        if reason is None:
+            against.append(why_not)
+        else:
+            key = _key(home, "fact", several[0].key)
+            awaits = home.awaits(several)
+            facts.append(Kept(home.namespace, key, _fact(several), reason, awaits))
     if summary is not None:
         facts += _concepts(home, summary, {normalised(one.value["content"]) for one in facts})
-    return [*facts, *_digests(home, {one.value["content"] for one in facts}, summary)]
+    told = {one.value["content"] for one in facts}
+    return Worth([*facts, *_digests(home, told, summary)], against)
 
 
-def told_of(one: Stored) -> Told:
+def told_of(one: Stored) -> ToldNote:
     """A note as it is told."""
-    speaker = one.value.get("speaker")
-    return Told(_at(one), speaker if isinstance(speaker, str) else None, content_of(one.value))
+    return ToldNote(one.told_at, one.speaker, one.content)
 
 
 def _project(one: Stored) -> str:
@@ -135,25 +125,27 @@ def _project(one: Stored) -> str:
     return f"{MemoryContext(tenant='_', project_id=named).namespace(Tier.WORKING)[1]}."
 
 
-def _at(one: Stored) -> datetime:
-    return one.occurred_at or one.created_at
+def not_lasting(text: str) -> str | None:
+    """Why a text states nothing that lasts; None if it does.
+
+    What lasts would be a `semantic` memory, were one of its sentences stored without a type.
+    """
+    if kind := triviality(text):
+        return f"it is {kind}"
+    if any(to.memory_type == "semantic" for several in _stated(text) for to in several):
+        return None
+    return ASKED if "?" in text else PASSING
 
 
-def passed_over(home: Home, policy: RisePolicy) -> Iterator[str]:
-    """Why each of the notes that are not significant is not; those that say the same once."""
-    for several in _told_once(home):
-        if _reason(several, policy) is None:
-            told = not_lasting(content_of(several[0].value)) if _users(several[0]) else None
-            yield told or NOT_THE_USERS
+def happened(text: str) -> bool:
+    """Whether a text tells first of all of something that happened."""
+    return any(several[0].reason == HAPPENED for several in _stated(text))
 
 
-def _facts(home: Home, policy: RisePolicy) -> Iterator[Kept]:
-    """The significant notes, those that say the same once."""
-    for several in _told_once(home):
-        reason = _reason(several, policy)
-        if reason is not None:
-            key = _key(home, "fact", several[0].key)
-            yield Kept(home.namespace, key, _fact(several), reason, home.awaits(several))
+def _stated(text: str) -> Iterator[tuple[Destination, ...]]:
+    """Where each sentence that is no question would be stored, were it stored without a type."""
+    said = sentences(ends_of(text))
+    return (route(one) for one in said if not one.endswith("?"))
 
 
 def _told_once(home: Home) -> Iterator[list[Stored]]:
@@ -161,29 +153,26 @@ def _told_once(home: Home) -> Iterator[list[Stored]]:
     told: dict[object, list[Stored]] = {}
     for one in home.notes:
         if one.state is None:
-            said = (told_of(one).speaker, source_of(one.value), trust_of(one.value))
-            told.setdefault((normalised(content_of(one.value)), *said), []).append(one)
+            said = (one.speaker, source_of(one.value), trust_of(one.value))
+            told.setdefault((normalised(one.content), *said), []).append(one)
     yield from told.values()
 
 
-def _reason(several: Sequence[Stored], policy: RisePolicy) -> str | None:
-    """Why what these say is significant; None if it is not."""
+def _judged(several: Sequence[Stored], policy: RisePolicy) -> tuple[str | None, str]:
+    """Why what these say is significant, None if it is not; and why it is not, else."""
+    first = several[0]
     told = [one.importance for one in several if one.importance is not None]
-    asks = content_of(several[0].value).rstrip().endswith("?")
+    asks = first.content.rstrip().endswith("?")
     # What is asked often is no fact for that.
     accesses = 0 if asks else sum(one.access_count for one in several)
-    if reason := rises(Note(max(told, default=None), accesses), policy):
-        return reason
+    if reason := rises(policy, max(told, default=None), accesses):
+        return reason, ""
     if len(several) > 1 and not asks:
-        return RECURS
-    return (
-        LASTS if _users(several[0]) and not_lasting(content_of(several[0].value)) is None else None
-    )
-
-
-def _users(one: Stored) -> bool:
-    """Whether the user said it, as far as is known."""
-    return bool(one.value.get("source", Source.USER) == Source.USER)
+        return RECURS, ""
+    if first.value.get("source", Source.USER) != Source.USER:
+        return None, NOT_THE_USERS
+    why_not = not_lasting(first.content)
+    return (LASTS, "") if why_not is None else (None, why_not)
 
 
 def _fact(several: Sequence[Stored]) -> dict[str, Any]:
@@ -192,11 +181,11 @@ def _fact(several: Sequence[Stored]) -> dict[str, Any]:
     value = {name: one for name, one in first.value.items() if name not in ("turn", "text")}
     return {
         **value,
-        "content": content_of(first.value),
+        "content": first.content,
         "memory_type": "semantic",
-        "occurred_at": _at(first).isoformat(),
+        "occurred_at": first.told_at.isoformat(),
         **_shared(several),
-        "metadata": _learned(content_of(first.value), first.value.get("metadata")),
+        "metadata": _learned(first.value.get("metadata")),
     }
 
 
@@ -212,11 +201,9 @@ def _concepts(home: Home, summary: Summary, known: set[str]) -> Iterator[Kept]:
             **provenance_of(each.value for each in several),
             "content": one.content,
             "memory_type": "semantic",
-            "occurred_at": max(map(_at, several)).isoformat(),
+            "occurred_at": max(one.told_at for one in several).isoformat(),
             **_shared(several),
-            "metadata": _learned(
-                one.content, {"notes": [_shortened(content_of(each.value)) for each in several]}
-            ),
+            "metadata": _learned({"notes": [_shortened(each.content) for each in several]}),
         }
         key = _key(home, "concept", one.content)
         yield Kept(home.namespace, key, value, LEARNED, home.awaits(several))
@@ -243,9 +230,9 @@ def _whose(several: Sequence[Stored]) -> dict[str, Any]:
     return found
 
 
-def _learned(content: str, given: object) -> dict[str, Any]:
-    """The metadata of what was learned: what kind of concept it is, if nobody told."""
-    return {"category": category(content), **_metadata(given)}
+def _learned(given: object) -> dict[str, Any]:
+    """The metadata of what was learned: that it is a fact, if nobody told of which kind it is."""
+    return {"category": "fact", **_metadata(given)}
 
 
 def _metadata(given: object) -> dict[str, Any]:
@@ -255,7 +242,7 @@ def _metadata(given: object) -> dict[str, Any]:
 def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[Kept]:
     """What happened, in order; in several parts if it is long."""
     parts = list(_parts([_line(one, stored) for one in home.told()]))
-    first, last = (f"{_at(home.notes[place]):%Y-%m-%d %H:%M}" for place in (0, -1))
+    first, last = (f"{home.notes[place].told_at:%Y-%m-%d %H:%M}" for place in (0, -1))
     for number, lines in enumerate(parts, 1):
         head = f"Session {home.session}, {first} to {last} UTC"
         if len(parts) > 1:
@@ -266,7 +253,7 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
             **provenance_of(each.value for each in home.notes),
             "content": "\n".join([f"{head}:", *said, *lines]),
             "memory_type": "episodic",
-            "occurred_at": _at(home.notes[0]).isoformat(),
+            "occurred_at": home.notes[0].told_at.isoformat(),
             **{name: one for name, one in _shared(home.notes).items() if name == "tags"},
             "metadata": _metadata(None),
         }
@@ -274,7 +261,7 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
         yield Kept(home.namespace, key, value, awaits_review=home.awaits(home.notes))
 
 
-def _line(one: Told, stored: set[str]) -> str:
+def _line(one: ToldNote, stored: set[str]) -> str:
     """A note in the digest: in short if it is stored for itself, else in its own words."""
     content = _shortened(one.content) if one.content in stored else one.content
     who = f"{one.speaker}: " if one.speaker else ""

@@ -2,13 +2,14 @@
 
 Everything that goes from one part to the next is plain data, as it rests in a checkpoint between
 them. `select` and `propose` only read; `apply` is one transaction for its decisions, and doing it
-again changes nothing.
+again changes nothing. Batches are judged apart: `reviewed` says what of their proposals can stand
+together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
@@ -32,6 +33,12 @@ class Cycle(NamedTuple):
     """Of the lease under which it runs; None asks that nobody holds one."""
     ended: frozenset[str] = frozenset()
     """Namespaces of sessions that have ended, as the database names them; all of theirs rises."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What most statements of a step ask for."""
+        now, alive_at = self.moment.now, self.moment.alive_at
+        return {"tenant": self.tenant, "now": now, "alive_at": alive_at}
 
 
 class Decision(TypedDict):
@@ -74,7 +81,7 @@ class Proposal(TypedDict):
     """What it would not do by itself, for the report."""
 
 
-class Applied(TypedDict):
+class StepApplied(TypedDict):
     """What became of a batch."""
 
     done: dict[str, int]
@@ -98,7 +105,7 @@ class Step(Protocol):
         """What is to become of these; models are asked here, outside any transaction."""
         ...
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
         """Carry out decisions in one transaction, those whose memories are still as judged."""
         ...
 
@@ -110,7 +117,57 @@ class Step(Protocol):
         ...
 
 
-def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+class Unnoted:
+    """A step that finds what is next by what is stored: there is nothing to note."""
+
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:  # noqa: ARG002 - others note something
+        """Nothing is noted."""
+        yield from ()
+        return {}
+
+
+class Judged(Protocol):
+    """A row that names a memory."""
+
+    @property
+    def id(self) -> int: ...  # noqa: D102
+    @property
+    def namespace(self) -> str: ...  # noqa: D102
+    @property
+    def key(self) -> str: ...  # noqa: D102
+    @property
+    def updated_at(self) -> datetime: ...  # noqa: D102
+
+
+def version(moment: datetime) -> str:
+    """A moment as decisions name it."""
+    return moment.astimezone(UTC).isoformat()
+
+
+def decision(
+    one: Judged, reason: str, target: Judged | None = None, detail: dict[str, Any] | None = None
+) -> Decision:
+    """That something is to become of a memory."""
+    return Decision(
+        id=one.id,
+        namespace=one.namespace,
+        key=one.key,
+        version=version(one.updated_at),
+        reason=reason,
+        target=None if target is None else target.id,
+        target_namespace=None if target is None else target.namespace,
+        target_key=None if target is None else target.key,
+        target_version=None if target is None else version(target.updated_at),
+        detail=detail or {},
+    )
+
+
+def counted(reasons: Iterable[str]) -> dict[str, int]:
+    """How often each reason was given."""
+    return added([{reason: 1} for reason in reasons])
+
+
+def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The sum of several counts by reason."""
     total: dict[str, int] = {}
     for one in counts:
@@ -119,47 +176,41 @@ def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
-class Item(NamedTuple):
-    """What a memory says, and when. All times carry their zone."""
+class ReviewedBatches(NamedTuple):
+    """What becomes of the memories that several proposals are about; each of them is in one."""
 
-    id: int
-    created_at: datetime
-    content: str
-    memory_type: str = "episodic"
-    speaker: str | None = None
-    """Who said it, if that was told."""
-    namespace: str = ""
-    occurred_at: datetime | None = None
-    valid_from: datetime | None = None
-    trust: float = 1.0
-    """In 0…1."""
-    session: str | None = None
-    """In which it was said, if that was told."""
-    source: str = "user"
+    standing: list[Decision]
+    """What can be carried out together, in the order of ids."""
+    again: list[int]
+    """Ids of what is to be judged again when that is done, in order."""
+    kept: dict[str, int]
+    """How many stay as they are, by reason."""
+    findings: list[Finding]
+    """What nobody has judged."""
 
-    @property
-    def told_by(self) -> tuple[str, ...]:
-        """Who said it, by whom it came: the speaker, else whoever spoke in that session."""
-        if self.speaker is not None:
-            return self.source, self.speaker
-        return self.source, "", self.namespace, self.session or ""
 
-    @property
-    def told_at(self) -> datetime:
-        """When it happened, if that was told, else when it was stored."""
-        return self.occurred_at or self.created_at
+def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> ReviewedBatches:
+    """Which decisions can stand together.
 
-    @property
-    def since(self) -> datetime:
-        """Since when it is true, as far as anybody told."""
-        return self.valid_from or self.occurred_at or self.created_at
-
-    @property
-    def recorded(self) -> tuple[datetime, int]:
-        """What is older comes first, the id breaking ties."""
-        return self.created_at, self.id
-
-    @property
-    def order(self) -> tuple[datetime, datetime, int]:
-        """What was true earlier comes first; told at the same time, what was recorded first."""
-        return self.since, self.created_at, self.id
+    Two batches may decide on the same memory, of which the first stands, and one may keep what
+    another decides on, which is then decided. Where a memory `hands_over` to its target, that one
+    must not go elsewhere at the same time: what was to live on in it is judged again.
+    """
+    gone: set[int] = set()
+    needed: set[int] = set()
+    standing: list[Decision] = []
+    fallen: set[int] = set()
+    decisions = [one for proposal in proposals for one in proposal["decisions"]]
+    for one in sorted(decisions, key=lambda one: (one["id"], one["target"] or 0)):
+        source, target = one["id"], one["target"]
+        if source in gone:
+            continue
+        if hands_over and (source in needed or target in gone):
+            fallen.add(source)
+            continue
+        gone.add(source)
+        needed.update(() if target is None else (target,))
+        standing.append(one)
+    findings = [found for one in proposals for found in one.get("findings", ())]
+    kept = added(one["kept"] for one in proposals)
+    return ReviewedBatches(standing, sorted(fallen - gone), kept, findings)

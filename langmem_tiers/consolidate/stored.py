@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Finding, Item
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    Decision,
+    Finding,
+    StepApplied,
+    counted,
+    version,
+)
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.values import content_of, source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, begun_anew
 from langmem_tiers.store.write import LOCK, lock_call
 
 GONE = "it was deleted meanwhile"
@@ -38,15 +45,6 @@ GRACE = timedelta(minutes=1)
 shortly before a cycle is looked at by the next one as well."""
 
 
-class Unnoted:
-    """A step that finds what is next by what is stored: there is nothing to note."""
-
-    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:  # noqa: ARG002 - others note something
-        """Nothing is noted."""
-        yield from ()
-        return {}
-
-
 class Stored(NamedTuple):
     """A memory that is judged; a row of stored_memories, the columns are in this order."""
 
@@ -66,10 +64,18 @@ class Stored(NamedTuple):
     home: str
     """Where it is compared: its namespace, without its session at the end."""
 
+    def __hash__(self) -> int:
+        return self.id
+
     @property
     def version(self) -> str:
         """As decisions name it."""
         return version(self.updated_at)
+
+    @property
+    def content(self) -> str:
+        """What it says."""
+        return content_of(self.value)
 
     @property
     def importance(self) -> float | None:
@@ -78,22 +84,51 @@ class Stored(NamedTuple):
         return told if isinstance(told, int | float) and not isinstance(told, bool) else None
 
     @property
+    def memory_type(self) -> str:
+        """Its kind."""
+        return str(self.value.get("memory_type") or "episodic")
+
+    @property
+    def speaker(self) -> str | None:
+        """Who said it, if that was told."""
+        told = self.value.get("speaker")
+        return told if isinstance(told, str) else None
+
+    @property
+    def told_by(self) -> tuple[object, ...]:
+        """Who said it, by whom it came, how trusted: else whoever spoke in that session."""
+        by = source_of(self.value), trust_of(self.value)
+        if self.speaker is not None:
+            return *by, self.speaker
+        return *by, "", self.namespace, self.session or ""
+
+    @property
     def told_to_last(self) -> tuple[datetime | None, datetime | None]:
         """From when, and until when, somebody said that it is true."""
         return self.valid_from, self.valid_to
 
     @property
-    def since(self) -> datetime:
-        """Since when it is true, as far as anybody told."""
-        return self.valid_from or self.occurred_at or self.created_at
+    def told_at(self) -> datetime:
+        """When it happened, if that was told, else when it was stored."""
+        return self.occurred_at or self.created_at
 
     @property
-    def memory_type(self) -> str:
-        """Its kind."""
-        return str(self.value.get("memory_type") or "episodic")
+    def since(self) -> datetime:
+        """Since when it is true, as far as anybody told."""
+        return self.valid_from or self.told_at
+
+    @property
+    def recorded(self) -> tuple[datetime, int]:
+        """What is older comes first, the id breaking ties."""
+        return self.created_at, self.id
+
+    @property
+    def order(self) -> tuple[datetime, datetime, int]:
+        """What was true earlier comes first; told at the same time, what was recorded first."""
+        return self.since, self.created_at, self.id
 
 
-class Held(NamedTuple):
+class StoredNow(NamedTuple):
     """A memory as it is now; a row of hold_memories, the columns are in this order."""
 
     id: int
@@ -108,9 +143,16 @@ class Held(NamedTuple):
 class Holding(NamedTuple):
     """What an `apply` goes by, in its transaction."""
 
-    memories: dict[int, Held]
+    memories: dict[int, StoredNow]
     moves: dict[str, list[int] | None]
-    """Those that were written before, with what they moved."""
+    """Those that were written before, with what they moved to a target if that was several."""
+
+    def has_done(self, move: str, one: Decision) -> bool:
+        """Whether a decision was carried out before."""
+        if one["target"] is None or move not in self.moves:
+            return move in self.moves
+        several = self.moves[move]
+        return several is None or one["id"] in several
 
     def against(self, one: Decision, tiers: Collection[str]) -> str | None:
         """Why a decision cannot be carried out on its memory any more."""
@@ -128,6 +170,13 @@ class Holding(NamedTuple):
         if held is None or not held.alive or judged is None or held.state not in states:
             return TARGET_CHANGED
         return None if held.updated_at == datetime.fromisoformat(judged) else TARGET_CHANGED
+
+
+def select(cycle: Cycle, statement: str, after: int, limit: int, **params: Any) -> Flow[list[int]]:
+    """The ids that a statement finds above `after`, ascending."""
+    asked = {**cycle.params, "after": after, "limit": limit, **params}
+    (rows,) = yield Query((Call(statement, asked),), commit=True)
+    return [row[0] for row in rows]
 
 
 def read(cycle: Cycle, ids: Iterable[int]) -> Flow[list[Stored]]:
@@ -150,57 +199,66 @@ def hold(cycle: Cycle, decisions: Sequence[Decision], moves: Iterable[str] = ())
     Raises:
         LeaseLostError: if somebody else consolidates the tenant.
     """
-    ids = {one["id"] for one in decisions}
-    ids |= {one["target"] for one in decisions if one["target"] is not None}
-    events = sorted(set(moves))
+    keys = [(cycle.tenant, "", LOCK)]
+    ids: set[int] = set()
+    for one in decisions:
+        ids.add(one["id"])
+        keys.append((cycle.tenant, one["namespace"], one["key"]))
+        if one["target"] is not None:
+            ids.add(one["target"])
+            keys.append((cycle.tenant, one["target_namespace"] or "", one["target_key"] or ""))
     calls = (
-        lock_call(_keys(cycle, decisions), cycle.options),
+        lock_call(keys, cycle.options),
         guard(cycle),
-        Call("known_moves", {"tenant": cycle.tenant, "events": events}),
-        Call(
-            "hold_memories",
-            {"tenant": cycle.tenant, "ids": sorted(ids), "alive_at": cycle.moment.alive_at},
-        ),
+        Call("known_moves", {**cycle.params, "events": sorted(set(moves))}),
+        Call("hold_memories", {**cycle.params, "ids": sorted(ids)}),
     )
     _, guarded, known, rows = yield Query(calls)
     check_guard(guarded, cycle.tenant)
-    held = (Held(*row) for row in rows)
+    held = (StoredNow(*row) for row in rows)
     return Holding({one.id: one for one in held}, {row[0]: row[1] for row in known})
 
 
-def _keys(cycle: Cycle, decisions: Sequence[Decision]) -> list[tuple[str, str, str]]:
-    keys = [(cycle.tenant, "", LOCK)]
-    for one in decisions:
-        keys += [(cycle.tenant, one["namespace"], one["key"])]
-        if one["target_namespace"] is not None and one["target_key"] is not None:
-            keys += [(cycle.tenant, one["target_namespace"], one["target_key"])]
-    return keys
+@begun_anew
+def move_all(
+    cycle: Cycle,
+    decisions: Sequence[Decision],
+    named: Callable[[Decision], str],
+    against: Callable[[Holding, Decision], str | None],
+    recorded: Callable[[Sequence[Decision], dict[str, Any]], Sequence[Call]],
+) -> Flow[StepApplied]:
+    """Move what decisions are about, in one transaction, if nothing is `against` it by now.
+
+    A move that was written before is done, whatever stands against it. The calls by which the
+    others are `recorded` are made of their decisions and of the parameters that these have in
+    common.
+
+    Raises:
+        LeaseLostError: if somebody else consolidates the tenant.
+    """
+    holding = yield from hold(cycle, decisions, map(named, decisions))
+    done = {one["id"] for one in decisions if holding.has_done(named(one), one)}
+    why = {one["id"]: against(holding, one) for one in decisions if one["id"] not in done}
+    todo = [one for one in decisions if one["id"] in why and why[one["id"]] is None]
+    params = {
+        **cycle.params,
+        "ids": [one["id"] for one in todo],
+        "targets": [one["target"] for one in todo],
+        "events": [named(one) for one in todo],
+        "reasons": [one["reason"] for one in todo],
+    }
+    yield Query(tuple(recorded(todo, params)) if todo else (), commit=True)
+    moved = [one for one in decisions if why.get(one["id"]) is None]
+    return StepApplied(
+        done=counted(one["reason"] for one in moved),
+        left=counted(reason for reason in why.values() if reason is not None),
+        moves=list(dict.fromkeys(map(named, moved))),
+    )
 
 
-def move_id(cycle: Cycle, step: str, source: int, target: int | None) -> str:
+def move_id(cycle: Cycle, step: str, source: int, target: int | None = None) -> str:
     """Names what a step does to a memory, the same each time it is done."""
     return str(uuid5(NAMESPACE_OID, json.dumps([cycle.cycle, step, source, target])))
-
-
-def version(moment: datetime) -> str:
-    """A moment as decisions name it."""
-    return moment.astimezone(UTC).isoformat()
-
-
-def decision(one: Stored, reason: str, target: Stored | None = None) -> Decision:
-    """That something is to become of a memory."""
-    return Decision(
-        id=one.id,
-        namespace=one.namespace,
-        key=one.key,
-        version=one.version,
-        reason=reason,
-        target=None if target is None else target.id,
-        target_namespace=None if target is None else target.namespace,
-        target_key=None if target is None else target.key,
-        target_version=None if target is None else target.version,
-        detail={},
-    )
 
 
 def finding(one: Stored, reason: str, other: Stored) -> Finding:
@@ -214,49 +272,6 @@ def finding(one: Stored, reason: str, other: Stored) -> Finding:
     )
 
 
-class Sorted(NamedTuple):
-    """Decisions by what becomes of them."""
-
-    todo: list[Decision]
-    done: list[Decision]
-    """Those, and what was done before."""
-    left: list[str]
-    """Why others are not carried out."""
-
-    def applied(self, move: Callable[[Decision], str]) -> Applied:
-        """What became of them; `move` names the move of each."""
-        moves = dict.fromkeys(move(one) for one in self.done)
-        done = counted(one["reason"] for one in self.done)
-        return Applied(done=done, left=counted(self.left), moves=list(moves))
-
-
-def sort_out(
-    decisions: Iterable[Decision],
-    known: Callable[[Decision], bool],
-    against: Callable[[Decision], str | None],
-) -> Sorted:
-    """Which decisions are still to be carried out, and why others are not."""
-    found = Sorted([], [], [])
-    for one in decisions:
-        before = known(one)
-        reason = None if before else against(one)
-        if reason is not None:
-            found.left.append(reason)
-            continue
-        found.done.append(one)
-        if not before:
-            found.todo.append(one)
-    return found
-
-
-def counted(reasons: Iterable[str]) -> dict[str, int]:
-    """How often each reason was given."""
-    counts: dict[str, int] = {}
-    for reason in reasons:
-        counts[reason] = counts.get(reason, 0) + 1
-    return counts
-
-
 class Group(NamedTuple):
     """What can say the same, or contradict each other: memories of one home and type."""
 
@@ -264,47 +279,24 @@ class Group(NamedTuple):
     near: Mapping[tuple[int, int], float]
     """How near two are, in either order: their cosine or the share of words, whichever is more."""
 
-    def items(self) -> list[Item]:
-        """The memories as they are compared."""
-        return [_item(one) for one in self.memories.values()]
-
     @property
     def characters(self) -> int:
         """How much is to be read to judge them."""
-        return sum(len(content_of(one.value)) for one in self.memories.values())
+        return sum(len(one.content) for one in self.memories.values())
 
 
-def select(
-    cycle: Cycle, step: str, after: int, limit: int, memory_types: Sequence[str] | None = None
-) -> Flow[list[int]]:
-    """What changed since a step last saw everything."""
-    params = {
-        "tenant": cycle.tenant,
-        "step": step,
-        "after": after,
-        "limit": limit,
-        "now": cycle.moment.now,
-        "alive_at": cycle.moment.alive_at,
-        "memory_types": None if memory_types is None else list(memory_types),
-    }
-    (rows,) = yield Query((Call("select_changed", params),), commit=True)
-    return [row[0] for row in rows]
-
-
-def note_seen(cycle: Cycle, step: str) -> Flow[None]:
+@begun_anew
+def note_seen(cycle: Cycle, step: str) -> Flow[dict[str, int]]:
     """Everything that was there at the cycle's moment has been looked at.
 
     Raises:
         LeaseLostError: if somebody else consolidates the tenant.
     """
-    return anew(lambda: _note_seen(cycle, step))
-
-
-def _note_seen(cycle: Cycle, step: str) -> Flow[None]:
     (guarded,) = yield Query((guard(cycle),))
     check_guard(guarded, cycle.tenant)
     params = {"tenant": cycle.tenant, "step": step, "seen": cycle.moment.now - GRACE}
     yield Query((Call("note_seen", params),), commit=True)
+    return {}
 
 
 def groups(
@@ -339,9 +331,8 @@ def _near(
     if index is None:
         return {}
     params = {
-        "tenant": cycle.tenant,
+        **cycle.params,
         "ids": sorted(ids),
-        "alive_at": cycle.moment.alive_at,
         "same_tier": same_tier,
         "also": also,
         "limit": NEAREST,
@@ -349,18 +340,14 @@ def _near(
         "looked_at": LOOKED_AT,
         "exact": exact,
     }
-    by_words = Call("near_by_words", params)
-    if index.vector is None:
-        (rows,) = yield Query((by_words,), commit=True)
-        return _pairs(rows)
-    rows, near = yield Query(
-        (by_words, Call("near_by_vector", params | {"also": None})), commit=True
-    )
-    if not rows:
-        return _pairs(near)
-    pairs = {"ids": [row[0] for row in rows], "others": [row[1] for row in rows]}
-    (known,) = yield Query((Call("cosines", {**pairs, "tenant": cycle.tenant}),), commit=True)
-    return _pairs([*rows, *near, *known])
+    calls = [Call("near_by_words", params)]
+    if index.vector is not None:
+        calls.append(Call("near_by_vector", params | {"also": None}))
+    rows, *near = yield Query(tuple(calls), commit=True)
+    if rows and near:
+        pairs = {"ids": [row[0] for row in rows], "others": [row[1] for row in rows]}
+        near += yield Query((Call("cosines", {**pairs, "tenant": cycle.tenant}),), commit=True)
+    return _pairs([*rows, *(row for several in near for row in several)])
 
 
 def _pairs(rows: Rows) -> dict[tuple[int, int], float]:
@@ -368,20 +355,3 @@ def _pairs(rows: Rows) -> dict[tuple[int, int], float]:
     for one, other, how in rows:
         found[one, other] = max(how, found.get((one, other), 0.0))
     return found
-
-
-def _item(one: Stored) -> Item:
-    speaker = one.value.get("speaker")
-    return Item(
-        id=one.id,
-        created_at=one.created_at,
-        content=content_of(one.value),
-        memory_type=one.memory_type,
-        speaker=speaker if isinstance(speaker, str) else None,
-        namespace=one.namespace,
-        occurred_at=one.occurred_at,
-        valid_from=one.valid_from,
-        trust=trust_of(one.value),
-        session=one.session,
-        source=source_of(one.value),
-    )

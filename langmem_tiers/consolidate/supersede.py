@@ -9,25 +9,21 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from langmem_tiers.consolidate import stored
-from langmem_tiers.consolidate.duplicates import DOUBTED, NEAR
-from langmem_tiers.consolidate.judge import Judge, Pair, judged
+from langmem_tiers.consolidate.merge import DOUBTED, NEAR
+from langmem_tiers.consolidate.models import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import SupersedePolicy
-from langmem_tiers.consolidate.steps import Applied, Cycle, Decision, Proposal
-from langmem_tiers.consolidate.stored import (
-    CURRENT_TIERS,
-    Group,
-    Stored,
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    Decision,
+    Proposal,
+    StepApplied,
     counted,
     decision,
-    finding,
-    hold,
-    move_id,
-    sort_out,
-    undone,
 )
+from langmem_tiers.consolidate.stored import CURRENT_TIERS, Group, Holding, Stored
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, anew, apart
+from langmem_tiers.postgres.flow import Call, Flow, apart
 from langmem_tiers.remember.trust import SPOKEN_FOR
 
 _SUPERSEDED = "superseded"
@@ -50,8 +46,8 @@ class Supersede:
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What changed since the last cycle, of the types that say how things are."""
-        types = self._policy.memory_types
-        return stored.select(cycle, self.name, after, limit, types)
+        step = {"step": self.name, "memory_types": list(self._policy.memory_types)}
+        return stored.select(cycle, "select_changed", after, limit, **step)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Which of these, and of what is near to them, contradict each other.
@@ -63,7 +59,7 @@ class Supersede:
             cycle, ids, same_tier=False, also=_SUPERSEDED, thorough=self._judge is not None
         )
         memories = {id_: one for group in groups for id_, one in group.memories.items()}
-        before = yield from undone(cycle, _SUPERSEDED, memories)
+        before = yield from stored.undone(cycle, _SUPERSEDED, memories)
         fate = dict.fromkeys((one for one in ids if one in memories), STANDS)
         fate |= {one: STANDS_AGAIN for one, by in before if one in fate and by in memories}
         doubts = yield from apart(
@@ -72,61 +68,46 @@ class Supersede:
         )
         if self._judge is None:
             fate |= {one.id: PROPOSED for one, _ in doubts if one.id in fate}
-            findings = [finding(memories[o.id], MAYBE_ENDED, memories[n.id]) for o, n in doubts]
+            findings = [stored.finding(one, MAYBE_ENDED, newer) for one, newer in doubts]
             return Proposal(decisions=[], kept=counted(fate.values()), findings=findings)
         ended = first_of_each((yield from judged(self._judge, "contradicts", doubts)))
         for older, _ in ended:
             fate.pop(older.id, None)
-        decisions = [decision(memories[o.id], JUDGED, memories[n.id]) for o, n in ended]
+        decisions = [decision(one, JUDGED, newer) for one, newer in ended]
         return Proposal(decisions=decisions, kept=counted(fate.values()))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
         """End the truth of those that are as they were judged."""
-        return anew(lambda: self._apply(cycle, decisions))
 
-    def _apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[Applied]:
-        moves = {
-            one["id"]: move_id(cycle, self.name, one["id"], one["target"]) for one in decisions
-        }
-        holding = yield from hold(cycle, decisions, moves.values())
-        found = sort_out(
+        def against(holding: Holding, one: Decision) -> str | None:
+            return holding.against(one, CURRENT_TIERS) or holding.target_against(
+                one, (None, _SUPERSEDED)
+            )
+
+        return stored.move_all(
+            cycle,
             decisions,
-            lambda one: moves[one["id"]] in holding.moves,
-            lambda one: (
-                holding.against(one, CURRENT_TIERS)
-                or holding.target_against(one, (None, _SUPERSEDED))
-            ),
+            lambda one: stored.move_id(cycle, self.name, one["id"], one["target"]),
+            against,
+            lambda _, params: [Call("record_supersessions", params)],
         )
-        params = {
-            "tenant": cycle.tenant,
-            "ids": [one["id"] for one in found.todo],
-            "targets": [one["target"] for one in found.todo],
-            "events": [moves[one["id"]] for one in found.todo],
-            "reasons": [one["reason"] for one in found.todo],
-            "now": cycle.moment.now,
-        }
-        calls = [Call("record_supersessions", params)] if found.todo else []
-        yield Query(tuple(calls), commit=True)
-        return found.applied(lambda one: moves[one["id"]])
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Everything has been looked at."""
-        yield from stored.note_seen(cycle, self.name)
-        return {}
+        return stored.note_seen(cycle, self.name)
 
 
 def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> list[Pair]:
     """The nearest of each that changed that could end it, or end by it, the older one first."""
-    items = {one.id: one for one in group.items()}
-    text = {one.id: normalised(one.content) for one in items.values()}
+    text = {id_: normalised(one.content) for id_, one in group.memories.items()}
     found: dict[Pair, None] = {}
     taken = Counter[int]()
     for pair, how in sorted(group.near.items(), key=lambda one: (-one[1], one[0])):
         if how < NEAR or taken[pair[0]] == DOUBTED or text[pair[0]] == text[pair[1]]:
             continue
-        older, newer = sorted((items[one] for one in pair), key=lambda one: one.order)
-        both = group.memories[older.id], group.memories[newer.id]
-        if (older.id, newer.id) not in before and _outspoken(*both) and _ends(*both, cycle):
+        older, newer = sorted((group.memories[one] for one in pair), key=lambda one: one.order)
+        outspoken = trust_of(newer.value) >= min(trust_of(older.value), SPOKEN_FOR)
+        if (older.id, newer.id) not in before and outspoken and _ends(older, newer, cycle):
             found[older, newer] = None
             taken[pair[0]] += 1
     return list(found)
@@ -141,11 +122,6 @@ def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
     again = told is None and older.updated_at > newer.since
     lasts = older.valid_to is None or older.valid_to > newer.since
     return older.state is None and lasts and not again and newer.since <= cycle.moment.now
-
-
-def _outspoken(older: Stored, newer: Stored) -> bool:
-    """Whether the newer memory is trusted as the older is, or as those who speak for themselves."""
-    return trust_of(newer.value) >= min(trust_of(older.value), SPOKEN_FOR)
 
 
 def first_of_each(pairs: Iterable[Pair]) -> list[Pair]:

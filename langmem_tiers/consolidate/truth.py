@@ -17,7 +17,7 @@ from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.remember.trust import SPOKEN_FOR
 from langmem_tiers.store.write import LOCK, lock_call
@@ -75,7 +75,7 @@ class Revising(NamedTuple):
         return Call("standing", {"tenant": self.tenant, "ids": ids})
 
 
-class Standing(NamedTuple):
+class StandingNow(NamedTuple):
     """How a memory stands; a row of standing, the columns are in this order."""
 
     id: int
@@ -90,6 +90,7 @@ class Standing(NamedTuple):
     """When what it supersedes ceased to be true."""
 
 
+@begun_anew
 def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
     """End the truth of a memory where that of another began; the move.
 
@@ -105,12 +106,8 @@ def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
             f"{old.key!r} is trusted more ({trusts[0]:g}) than {new.key!r} ({trusts[1]:g}), which "
             "so does not supersede it: store what is so with the source that knows it"
         )
-    return anew(lambda: _supersede(old, new, how))
-
-
-def _supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
     _, rows = yield Query((how.lock(old, new), how.standing(old, new)))
-    found = {row[0]: Standing(*row) for row in rows}
+    found = {row[0]: StandingNow(*row) for row in rows}
     for one in (old, new):
         if one.id not in found:
             raise InvalidInputError(f"{one.key!r} was deleted meanwhile")
@@ -131,7 +128,7 @@ def _supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
     return move
 
 
-def _not_current(one: Candidate, stands: Standing, how: Revising) -> Flow[InvalidInputError]:
+def _not_current(one: Candidate, stands: StandingNow, how: Revising) -> Flow[InvalidInputError]:
     """Why a memory can have no part in a supersession, and what to do."""
     (rows,) = yield Query((Call("successors", {"tenant": how.tenant, "id": one.id}),))
     ways = {
@@ -146,7 +143,7 @@ def _not_current(one: Candidate, stands: Standing, how: Revising) -> Flow[Invali
     return InvalidInputError(f"{one.key!r} is {stands.state}{already}: {way}")
 
 
-def _check_order(key: str, old: Standing, by: str, new: Standing) -> None:
+def _check_order(key: str, old: StandingNow, by: str, new: StandingNow) -> None:
     late_enough = new.ends_others > old.began or (
         new.ends_others == old.began and new.state is None
     )
@@ -158,6 +155,7 @@ def _check_order(key: str, old: Standing, by: str, new: Standing) -> None:
         )
 
 
+@begun_anew
 def retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
     """Take a memory back, and make suspect all that came from it, in one transaction.
 
@@ -166,10 +164,6 @@ def retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
     Raises:
         InvalidInputError: if it was deleted meanwhile.
     """
-    return anew(lambda: _retract(one, reason, how))
-
-
-def _retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
     move = str(uuid4())
     params = {
         "tenant": how.tenant,
@@ -196,16 +190,13 @@ def _retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
     return Retraction(key=one.key, move=known[0][0], suspects=suspects)
 
 
+@begun_anew
 def restore(one: Candidate, how: Revising) -> Flow[Restoration]:
     """Undo the retraction of a memory; what came from it alone is what it was before.
 
     Raises:
         InvalidInputError: if it is neither retracted, nor suspect without reason.
     """
-    return anew(lambda: _restore(one, how))
-
-
-def _restore(one: Candidate, how: Revising) -> Flow[Restoration]:
     params = {"tenant": how.tenant, "id": one.id, "now": how.now}
     _, rows, origins = yield Query((how.lock(one), how.standing(one), Call("derivation", params)))
     state = rows[0][1] if rows else None

@@ -5,17 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, TypedDict
+from inspect import Parameter, getdoc, signature
+from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from langmem_tiers.core.config import check_known
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import Tier
 
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
 
 class RecallOptions(TypedDict, total=False):
-    """What a recall can be told wherever one is made; `MemoryCoordinator.get_context` explains it.
+    """What a recall can be told wherever one is made.
 
-    Those that say whose memory is asked, `project_id` and `session_id`, belong to the context.
+    Options:
+        tiers: Where to look; all three if not given.
+        memory_types: Only these types.
+        tags: Only memories that have all of these.
+        agent_id: Only what this agent remembered.
+        limit: Memories at most, 0 to 1,000; if not given, the settings'
+            `max_context_items`, which is 10 unless set.
+        max_tokens: The most useful memories among the `limit` best that fit into this many.
+        since: Only what happened, or was recorded, at this moment or later; a datetime with a
+            time zone, or ISO 8601.
+        as_of: What was true at this moment; now, if not given.
+        known_at: What was known at this moment; now, if not given. What came of a memory
+            later, such as that it was superseded, is not known then. To recall as it was
+            possible at a moment, give both.
+        min_importance: Only what is at least this important, from 0 to 1.
+        filter: LangGraph's filter on the stored value.
+        deduplicate: Leave out what repeats a better one.
+        similarity_threshold: From 0 to 1: what counts as a repeat.
+        profile: How to rank: a name of `PROFILES`, or a function of a memory and what was
+            asked that returns a number, or terms that add up to it. By default `calibrated`:
+            the match, and between near-equals recency, accesses and the project.
+        cutoff: Whether a question that nothing stored can answer gets nothing. By default
+            it does where the local embeddings are used, which the threshold is fitted to.
+            What is no question (no question mark, no question word first) is never cut.
+        review: Let the coordinator's reviewers score three times the `limit` for relevance,
+            and return the best by that: by their `rules`, or by the coordinator's
+            `review_model` (docs/review.md). Nobody reviews if not given.
     """
 
     tiers: Sequence[Tier | str] | None
@@ -36,8 +65,103 @@ class RecallOptions(TypedDict, total=False):
     review: Literal["rules", "model"] | None
 
 
+RECALL_DEFAULTS: Final = {"tags": (), "deduplicate": False, "similarity_threshold": 0.85}
+"""What holds where a recall is not told; of all else None."""
 RECALL_OPTIONS: Final = ("project_id", "session_id", *RecallOptions.__annotations__, "embedding")
 """All that one recall can be told: the options of `get_context`."""
+
+
+class StoringOptions(TypedDict, total=False):
+    """What can be said of something that is to be remembered.
+
+    Options:
+        source: Who says so: `user`, `system`, `agent`, `tool`, `web`, or a name of one's own,
+            which is trusted as `unknown` is unless the gate's policy says otherwise.
+        tier: Where it goes; the type's own tier if not given.
+        tags: Stored in lower case, words joined by hyphens.
+        project_id: The context's if not given; so `session_id` and `agent_id`.
+        session_id: The turns of a session are neighbours in the order they are stored in.
+        agent_id: Which agent remembers.
+        speaker: Who said it: a name, or a role such as `user` and `assistant`.
+        turn: Its place in the session, from 0; it follows the last one if not given.
+        occurred_at: When it happened, with a time zone; not when it was recorded.
+        valid_from: When it began to be true, with a time zone. If not given, it is true from
+            when it happened or was recorded, whichever is earlier.
+        valid_to: When it ceases to be true; not at all, if not given.
+        derived_from: Keys of the memories that it was concluded from. Where one of
+            them is retracted, it becomes suspect.
+        importance: From 0 to 1.
+        entities: Who and what it is about.
+        context: The circumstances, as text or a mapping.
+        emotional_valence: The mood it was in.
+        platform_source: Where it comes from.
+        success_metrics: What came of it, as numbers.
+        source_task: The task it comes from.
+        metadata: Anything else that is JSON.
+        key: A key of one's own, under which storing again replaces it; else a new UUID.
+        recalled: What was recalled in this run, as texts or recollections, beside what this
+            coordinator recalled in the last hour: what repeats it is no new evidence.
+    """
+
+    source: str
+    tier: Tier | str | None
+    tags: Iterable[str]
+    project_id: str | None
+    session_id: str | None
+    agent_id: str | None
+    speaker: str | None
+    turn: int | None
+    occurred_at: datetime | str | None
+    valid_from: datetime | str | None
+    valid_to: datetime | str | None
+    derived_from: Iterable[str]
+    importance: float | None
+    entities: Iterable[str]
+    context: str | Mapping[str, Any] | None
+    emotional_valence: str | None
+    platform_source: str | None
+    success_metrics: Mapping[str, Any] | None
+    source_task: str | None
+    metadata: Mapping[str, Any] | None
+    key: str | None
+    recalled: Iterable[object]
+
+
+STORING_DEFAULTS: Final = {
+    "source": "user",
+    **dict.fromkeys(("tags", "derived_from", "entities", "recalled"), ()),
+}
+"""What holds where nothing is said; of all else None."""
+
+
+def spelt_out(options: Any, defaults: Mapping[str, object]) -> Callable[[Verb], Verb]:
+    """Let `help` and `inspect.signature` show each of a verb's typed `**options`, and its meaning.
+
+    Example:
+        ```python
+        @spelt_out(RecallOptions, RECALL_DEFAULTS)
+        def get_context(memory: Memory, query: str, **options: Unpack[RecallOptions]) -> ...: ...
+        ```
+    """
+
+    def decorate(verb: Verb) -> Verb:
+        plain: Any = verb
+        *named, _ = (whole := signature(verb)).parameters.values()
+        spelt = [
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=defaults.get(name),
+                annotation=kind.__forward_arg__,
+            )
+            for name, kind in options.__annotations__.items()
+        ]
+        plain.__signature__ = whole.replace(parameters=[*named, *spelt])
+        meant = (getdoc(options) or "").partition("\n\n")[2]
+        plain.__doc__ = f"{getdoc(verb)}\n\n{meant}"
+        return verb
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from unicodedata import category, combining, normalize
+from unicodedata import category, normalize
 
 _UNSPACED: Final = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
@@ -57,13 +57,12 @@ def unseen(character: str) -> bool:
 
 def words(text: str) -> list[str]:
     """The words in order, in lower case; where a script puts no spaces, each character is one."""
-    spaced = _UNSPACED.sub(r" \g<0> ", visible(text).casefold().replace("\u2019", "'"))
-    return [word for piece in spaced.split() for word in _WORD.findall(piece)]
+    return [word for piece in spaced(text).casefold().split() for word in _WORD.findall(piece)]
 
 
-def unaccented(text: str) -> str:
-    """The text without marks on its letters."""
-    return "".join(one for one in normalize("NFKD", text) if not combining(one))
+def spaced(text: str) -> str:
+    """The text as it is seen, with spaces around each character of scripts that put none."""
+    return _UNSPACED.sub(r" \g<0> ", visible(text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
 
 
 def listed(several: str) -> frozenset[str]:

@@ -6,9 +6,9 @@ This is the outermost edge to code that we do not know: whatever a provider rais
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import OutputParserException
@@ -23,6 +23,11 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, Model
 from langmem_tiers.core.prompts import ANSWER_AGAIN
 
 T = TypeVar("T", bound=BaseModel)
+T_contra = TypeVar("T_contra", bound=BaseModel, contravariant=True)
+U = TypeVar("U")
+U_co = TypeVar("U_co", covariant=True)
+V = TypeVar("V")
+P = ParamSpec("P")
 
 _MALFORMED: Final = (ValidationError, OutputParserException)
 """What parsers raise; clients that parse by themselves raise it in place of an answer."""
@@ -69,6 +74,43 @@ async def aask(
         with talk.hearing() as config:
             talk.said = await model.with_structured_output(schema).ainvoke(talk.messages, config)
     return talk.answer
+
+
+class ModelRequest(Protocol[T_contra, U_co]):
+    """One request to a model."""
+
+    def messages(self) -> list[BaseMessage]:
+        """What the model is told."""
+        ...
+
+    def read(self, answer: T_contra) -> U_co:
+        """What an answer says; raises `InvalidInputError` for one that cannot be."""
+        ...
+
+
+def ways_to_ask(
+    model: BaseChatModel,
+    schema: type[T],
+    requests: Callable[P, Iterable[ModelRequest[T, U]]],
+    made: Callable[Concatenate[list[U], P], V],
+) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
+    """Two functions, one that blocks and one that is awaited: what is made of a model's answers.
+
+    `requests` says what the model is asked, one after another; both raise as `ask` does.
+    """
+    checked_model(model)
+
+    def call(*given: P.args, **options: P.kwargs) -> V:
+        several = requests(*given, **options)
+        read = [one.read(ask(model, schema, one.messages(), one.read)) for one in several]
+        return made(read, *given, **options)
+
+    async def acall(*given: P.args, **options: P.kwargs) -> V:
+        several = requests(*given, **options)
+        read = [one.read(await aask(model, schema, one.messages(), one.read)) for one in several]
+        return made(read, *given, **options)
+
+    return call, acall
 
 
 def checked_model(model: object) -> None:

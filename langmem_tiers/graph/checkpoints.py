@@ -13,7 +13,7 @@ from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPl
 
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core.errors import CheckpointError, MissingExtraError, short
-from langmem_tiers.graph.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, Held
+from langmem_tiers.graph.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, HeldTenant
 
 try:
     from langgraph.types import Send, StateSnapshot
@@ -84,7 +84,7 @@ class Thread(NamedTuple):
         config = config_of(self.tenant)
         config["metadata"] = {FENCE: fence}
         config["max_concurrency"] = 1  # recalls beside a cycle keep their pace
-        config["configurable"][LEASE] = Held(self.tenant, fence)
+        config["configurable"][LEASE] = HeldTenant(self.tenant, fence)
         if self.snapshot is not None and not self.is_newest:
             config["configurable"] |= self.snapshot.config["configurable"]
         return None if self.is_at_work else {}, config
@@ -131,7 +131,7 @@ class CycleSerializer(JsonPlusSerializer):
         form, blob = data
         if form not in _WRITTEN:
             raise CheckpointError(f"a checkpoint holds a value as {short(form)}: {NOT_OURS}")
-        known = _Known()
+        known = _CycleValues()
         try:
             value = known.reader.loads_typed((form, blob))
         except ValueError as error:
@@ -141,7 +141,7 @@ class CycleSerializer(JsonPlusSerializer):
         return value
 
 
-class _Known:
+class _CycleValues:
     """Reads one value, and notes what it names that no cycle writes.
 
     It notes, as the reader of msgpack hides whatever is raised while it reads.

@@ -12,8 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.models import judge_of, summariser_of
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.schedule import ConsolidationSchedule, due
+from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -26,10 +25,10 @@ from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph.consolidation_nodes import (
     ConsolidationState,
+    CycleRun,
     Does,
     Input,
     Output,
-    Run,
     apply,
     begin,
     progress,
@@ -85,8 +84,7 @@ def create_consolidation_graph(
     Args:
         model: A chat model that is asked, in the node `propose` alone, which memories say the same
             or contradict each other, and to generalise what is promoted. Without one, what was
-            said twice in a row is merged, what is near is proposed in the report, and rules
-            generalise.
+            said twice in a row is merged, and what is near is proposed in the report.
         policy: What a cycle does; everything but archival if not given.
         store: The store; a subgraph takes its parent's.
         checkpointer: As `compile` takes it. With one, give each tenant a thread of its own.
@@ -113,19 +111,25 @@ def create_consolidation_graph(
             print(ConsolidationReport.of(state))
         ```
     """
-    chosen = ConsolidationPolicy() if policy is None else policy
-    if not isinstance(chosen, ConsolidationPolicy):
-        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
     if store is not None:
         tiered(store)
-    _check_nodes(interrupt_before)
-    run = partial(Run, Remembered(context), chosen, _steps(chosen, model))
+    graph = _wired(_checked(policy), model, Remembered(context))
+    stops = _known(interrupt_before)
+    compiled = graph.compile(checkpointer, store=store, interrupt_before=stops, name=name)
+    return compiled.with_config(recursion_limit=_MOST_STEPS)
+
+
+def _wired(
+    policy: ConsolidationPolicy, model: BaseChatModel | None, whose: Remembered
+) -> StateGraph[Any, Any, Any, Any]:
+    """The nodes of a cycle and the ways between them."""
+    run = partial(CycleRun, whose, policy, _steps(policy, model))
     graph = StateGraph(
         ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
     )
     for does in _NODES:
-        asks = model is not None and does.__name__ == _ASKS
-        graph.add_node(does.__name__, _node(does, run), retry_policy=None if asks else _RETRY)
+        retry = None if model is not None and does.__name__ == _ASKS else _RETRY
+        graph.add_node(does.__name__, _node(does, run), retry_policy=retry)
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", _after_begin, ["select", "report"])
     graph.add_conditional_edges("select", _after_select, ["propose", "report"])
@@ -133,13 +137,7 @@ def create_consolidation_graph(
     graph.add_conditional_edges("review", _after_review, ["apply", "select"])
     graph.add_edge("apply", "select")
     graph.add_edge("report", END)
-    compiled = graph.compile(
-        checkpointer=checkpointer,
-        store=store,
-        interrupt_before=list(interrupt_before),
-        name=name,
-    )
-    return compiled.with_config(recursion_limit=_MOST_STEPS)
+    return graph
 
 
 def consolidation_due(
@@ -211,32 +209,38 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str,
             )
 
 
-def _check_nodes(names: Sequence[str]) -> None:
+def _checked(policy: object) -> ConsolidationPolicy:
+    chosen = ConsolidationPolicy() if policy is None else policy
+    if not isinstance(chosen, ConsolidationPolicy):
+        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
+    return chosen
+
+
+def _known(names: Sequence[str]) -> list[str]:
     known = [one.__name__ for one in _NODES]
     for name in names:
         if name not in known:
             raise InvalidInputError(f"there is no node {name!r}: use one of {', '.join(known)}")
+    return list(names)
 
 
 def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str, Step]:
-    archive = None
+    asked_of: Any = {}
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
 
-        archive = Archive(ArchiveFiles())
-    asked_of: Any = {}
+        asked_of["archive_step"] = Archive(ArchiveFiles())
     if model is not None:
         checked_model(model)
-        asked_of = {
+        asked_of |= {
             "generaliser": generaliser_of(model),
             "judge": judge_of(model),
             "summariser": summariser_of(model),
         }
-    found = steps(policy, archive_step=archive, **asked_of)
-    return {one.name: one for one in found}
+    return {one.name: one for one in steps(policy, **asked_of)}
 
 
-def _node(does: Does, run: Callable[..., Run]) -> Runnable[Any, Any]:
+def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
     """A node that is a flow, in both worlds; it says what it did to whoever streams `custom`."""
 
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:

@@ -16,8 +16,14 @@ from langchain_core.runnables import RunnableConfig
 from langmem_tiers.consolidate.lease import is_held
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import Counts, StepCounts, total, with_counts
-from langmem_tiers.consolidate.review import CONFLICT, reviewed
-from langmem_tiers.consolidate.steps import Cycle, Decision, Finding, Proposal, Step
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    Decision,
+    Finding,
+    Proposal,
+    Step,
+    reviewed,
+)
 from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import encode
@@ -32,8 +38,9 @@ BATCH = 100
 FAN_OUT = 8
 """Batches at once."""
 LEASE = "lease"
-"""Where in `configurable` a worker says whose cycle it runs: a `Held`."""
-HELD = "somebody else is consolidating this tenant"
+"""Where in `configurable` a worker says whose cycle it runs: a `HeldTenant`."""
+CONFLICT = "another decision of this cycle concerns it"
+TAKEN = "somebody else is consolidating this tenant"
 NOT_OURS = (
     "nothing of it was carried out. Find out who wrote it; then the checkpointer's "
     "delete_thread('consolidation:' + tenant) lets the tenant's next cycle begin anew"
@@ -42,7 +49,7 @@ NOT_OURS = (
 LEFT_OUT = "the policy leaves this step out by now"
 
 
-class Held(NamedTuple):
+class HeldTenant(NamedTuple):
     """A tenant that a worker holds the lease of."""
 
     tenant: str
@@ -120,7 +127,7 @@ class Progress(TypedDict):
     kept: int
 
 
-class Run(NamedTuple):
+class CycleRun(NamedTuple):
     """A node at work: what its flow goes by."""
 
     whose: Remembered
@@ -131,7 +138,7 @@ class Run(NamedTuple):
     context: Any
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> HeldTenant | None:
         """What a worker holds; None in anybody else's graph."""
         return (self.config.get("configurable") or {}).get(LEASE)
 
@@ -181,11 +188,11 @@ class Run(NamedTuple):
 _OVER: dict[str, Any] = {"step": None, "batches": [], "again": []}
 """The state after the last step."""
 
-Does = Callable[[Run, Any], Flow[dict[str, Any]]]
+Does = Callable[[CycleRun, Any], Flow[dict[str, Any]]]
 """What a node does: its flow answers with the update of the state."""
 
 
-def begin(run: Run, state: Any) -> Flow[dict[str, Any]]:
+def begin(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Name the cycle and fix its time, which everything after goes by."""
     tenant, now = run.tenant, run.store.flows.now
     ended = [run.ended()] if state.get("session_ended") else []
@@ -196,7 +203,7 @@ def begin(run: Run, state: Any) -> Flow[dict[str, Any]]:
         "cycle": str(uuid4()),
         "started_at": now.isoformat(),
         "ended": ended,
-        "skipped": HELD if held else None,
+        "skipped": TAKEN if held else None,
         "taken_over": None,
         "step": next(iter(run.steps), None),
         "after": 0,
@@ -208,7 +215,7 @@ def begin(run: Run, state: Any) -> Flow[dict[str, Any]]:
     }
 
 
-def select(run: Run, state: Any) -> Flow[dict[str, Any]]:
+def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """The next batches: of this step, or of the next one that has any."""
     name, after = state["step"], state["after"]
     if state["again"] and name in run.steps:
@@ -234,7 +241,7 @@ def select(run: Run, state: Any) -> Flow[dict[str, Any]]:
     return {**_OVER, "counts": stay}
 
 
-def propose(run: Run, state: Any) -> Flow[dict[str, Any]]:
+def propose(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """What is to become of a batch; models are asked here alone."""
     step = run.steps.get(state["step"])
     if step is None:
@@ -243,7 +250,7 @@ def propose(run: Run, state: Any) -> Flow[dict[str, Any]]:
     return {"proposals": [proposal]}
 
 
-def review(_: Run, state: Any) -> Flow[dict[str, Any]]:
+def review(_: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Of what the batches propose, what can stand together; the rest is judged again."""
     name = state["step"]
     found = reviewed(state["proposals"], hands_over=name == "merge")
@@ -259,7 +266,7 @@ def review(_: Run, state: Any) -> Flow[dict[str, Any]]:
     yield  # a flow, though it needs nothing
 
 
-def apply(run: Run, state: Any) -> Flow[dict[str, Any]]:
+def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Carry out a batch of decisions, in one transaction."""
     name, decisions = state["step"], state["decisions"]
     if name not in run.steps:
@@ -269,11 +276,11 @@ def apply(run: Run, state: Any) -> Flow[dict[str, Any]]:
     except LeaseLostError:
         if run.held is not None:
             raise  # a worker that has lost its lease stops
-        return {"taken_over": True, "counts": {name: _counts(left={HELD: len(decisions)})}}
+        return {"taken_over": True, "counts": {name: _counts(left={TAKEN: len(decisions)})}}
     return {"counts": {name: _counts(**done)}}
 
 
-def report(run: Run, state: Any) -> Flow[dict[str, Any]]:
+def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Say what the cycle did."""
     names = ("tenant", "cycle", "started_at", "counts", "skipped", "taken_over")
     turns = turns_in(state.get("messages") or ())

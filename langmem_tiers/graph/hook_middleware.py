@@ -30,7 +30,7 @@ from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import with_recalled
-from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
+from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 
 _SESSION, _PROMPT, _TASKS = "session_start", "user_prompt", "completed_tasks"
 
@@ -82,7 +82,7 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
         *,
         remind: bool = True,
         predicates: Predicates | None = None,
-        limit: int = DEFAULT_LIMIT,
+        limit: int = DEFAULT_REMINDERS,
         before_tools: Sequence[str] = (),
         intends: Intends = "keywords",
         expire_days: float | None = EXPIRE_DAYS,

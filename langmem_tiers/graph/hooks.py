@@ -34,7 +34,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
+from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS
 from langmem_tiers.state.tasks import Seen, newly_completed
 
@@ -73,7 +73,7 @@ def create_session_start_node(
     *,
     query: OfState | None = None,
     predicates: Predicates | None = None,
-    limit: int = DEFAULT_LIMIT,
+    limit: int = DEFAULT_REMINDERS,
     at_start: int | None = None,
     as_message: bool = False,
     lease_seconds: float | None = LEASE_SECONDS,

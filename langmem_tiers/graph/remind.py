@@ -35,14 +35,16 @@ from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled
-from langmem_tiers.remind.asked import (
-    DEFAULT_LIMIT,
+from langmem_tiers.remind.intentions import (
+    DEFAULT_REMINDERS,
+    Intention,
     Predicates,
+    Reminder,
     checked_limit,
     checked_predicates,
     checked_seconds,
+    facts,
 )
-from langmem_tiers.remind.intentions import Intention, Reminder, facts
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
@@ -54,8 +56,8 @@ def create_reminder_node(
     *,
     query: OfState | None = None,
     predicates: Predicates | None = None,
-    limit: int = DEFAULT_LIMIT,
-    at_start: int = DEFAULT_LIMIT,
+    limit: int = DEFAULT_REMINDERS,
+    at_start: int = DEFAULT_REMINDERS,
     as_message: bool = False,
     lease_seconds: float | None = LEASE_SECONDS,
     judge: BaseChatModel | None = None,
@@ -136,8 +138,8 @@ class Asking:
 
     query: OfState | None = None
     predicates: Predicates | None = None
-    limit: int = DEFAULT_LIMIT
-    at_start: int = DEFAULT_LIMIT
+    limit: int = DEFAULT_REMINDERS
+    at_start: int = DEFAULT_REMINDERS
     as_message: bool = False
     lease_seconds: float | None = LEASE_SECONDS
     judge: BaseChatModel | None = None

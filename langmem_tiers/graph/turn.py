@@ -1,4 +1,21 @@
-"""Nodes by which a graph goes through a turn: its context, its tool calls, and what it leaves."""
+"""Nodes by which a graph goes through a turn: its context, its tool calls, and what it leaves.
+
+Example:
+    ```python
+    from langgraph.graph import StateGraph
+    from langmem_tiers import MemoryContext
+    from langmem_tiers.graph.recall import MemoryState
+    from langmem_tiers.graph.turn import create_assemble_node, create_commit_node
+
+    builder = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_node("assemble", create_assemble_node())
+    builder.add_node("commit", create_commit_node())
+    builder.add_edge("assemble", "commit")
+    builder.set_entry_point("assemble")
+    graph = builder.compile(store=store)
+    graph.invoke({"messages": ["When do keys change?"]}, context=MemoryContext(tenant="acme"))
+    ```
+"""
 
 from __future__ import annotations
 
@@ -16,7 +33,6 @@ from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.learn import Judge, judged_of
 from langmem_tiers.graph.messages import calls_in, messages_of, this_turn
 from langmem_tiers.graph.node import (
-    Body,
     OfState,
     checked_of_state,
     last_question,
@@ -42,6 +58,10 @@ from langmem_tiers.turn.turn import Router, checked_turn
 _log = logging.getLogger(__name__)
 
 
+_Body = Callable[[MemoryCoordinator, Any], Flow[dict[str, Any]]]
+"""What a node does with the state; what it returns is written to it."""
+
+
 class TurnOptions(TypedDict, total=False):
     """What the nodes of a turn have in common; give all of them the same."""
 
@@ -63,8 +83,11 @@ class _Turns(NamedTuple):
     rules: Mapping[str, Any]
 
     @classmethod
-    def of(cls, options: TurnOptions) -> _Turns:
-        """Of the options that a node was given."""
+    def of(cls, options: TurnOptions, **of_states: OfState | None) -> _Turns:
+        """Of the options that a node was given, and of what it reads from a state."""
+        for what, given in of_states.items():
+            if given is not None:
+                checked_of_state(given, what)
         if unknown := options.keys() - TurnOptions.__annotations__.keys():
             raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
         rules = {name: options.get(name) for name in ("budget", "settings")}
@@ -75,12 +98,12 @@ class _Turns(NamedTuple):
         """The orchestrator of one run of a node."""
         return MemoryOrchestrator(memory, **self.rules, **further)
 
-    def node(self, name: str, body: Body) -> Runnable[Any, dict[str, Any]]:
+    def node(self, name: str, body: _Body) -> Runnable[Any, dict[str, Any]]:
         """A node whose flow is that of a turn, which the store runs."""
 
-        def step(memory: MemoryCoordinator, state: Any, config: Any) -> Flow[dict[str, Any]]:
+        def step(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
             store = memory.tiered_store
-            return asked(store.run, store.arun, body(memory, state, config))
+            return asked(store.run, store.arun, body(memory, state))
 
         return node(name, step, self.whose)
 
@@ -117,44 +140,21 @@ def create_assemble_node(
         name: The node's name, in traces too.
         options: See `TurnOptions`; give the other nodes of the turn the same.
 
-    Example:
-        ```python
-        from langgraph.graph import StateGraph
-        from langmem_tiers import MemoryContext
-        from langmem_tiers.graph.recall import MemoryState
-        from langmem_tiers.graph.turn import create_assemble_node, create_commit_node
-
-        builder = StateGraph(MemoryState, context_schema=MemoryContext)
-        builder.add_node("assemble", create_assemble_node())
-        builder.add_node("commit", create_commit_node())
-        builder.add_edge("assemble", "commit")
-        builder.set_entry_point("assemble")
-        graph = builder.compile(store=store)
-        graph.invoke({"messages": ["When do keys change?"]}, context=MemoryContext(tenant="acme"))
-        ```
     """
-    for what, given in {"prompt": prompt, "mode": mode}.items():
-        if given is not None:
-            checked_of_state(given, what)
-    turns = _Turns.of(options)
+    turns = _Turns.of(options, prompt=prompt, mode=mode)
     checked_turn(layout=layout, filters=filters, **turns.rules)
-    made = {"layout": layout, "sources": sources}
+    about = {"filters": filters, "tools": tools, "show_messages": show_messages}
 
-    def assemble(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+    def assemble(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
         messages = messages_of(state)
         question = last_question(messages)
         now_in = None if mode is None else of_state(state, mode)
-        turn = turns.turn(memory, mode=now_in, turn_id=this_run().id, **made)
+        made = {"mode": now_in, "layout": layout, "sources": sources}
+        turn = turns.turn(memory, turn_id=this_run().id, **made)
         yield from begun(turn, of_state(state, "turn", None), question)
-        about = text_of(question) if prompt is None else of_state(state, prompt)
-        context = yield from context_of(
-            turn,
-            storable(str(about)),
-            filters=filters,
-            messages=messages or None,
-            tools=tools,
-            show_messages=show_messages,
-        )
+        asked = text_of(question) if prompt is None else of_state(state, prompt)
+        text = storable(str(asked))
+        context = yield from context_of(turn, text, messages=messages or None, **about)
         return {"context": context, "turn": turn.to_state()}
 
     return turns.node(name, assemble)
@@ -178,7 +178,7 @@ def create_tool_tracking_node(
     """
     turns = _Turns.of(options)
 
-    def track(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+    def track(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
         turn = turns.turn(memory).begin(_going_on(state))
         track_calls(turn, messages_of(state))
         yield from ()
@@ -212,13 +212,9 @@ def create_commit_node(
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
     """
-    for what, given in {"success": success, "memorize": memorize}.items():
-        if given is not None:
-            checked_of_state(given, what)
+    turns = _Turns.of(options, success=success, memorize=memorize)
 
-    turns = _Turns.of(options)
-
-    def commit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+    def commit(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
         turn = turns.turn(memory, router=router).begin(_going_on(state))
         yield from keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
         judged = None if success is None else judged_of(state, success)
@@ -240,11 +236,10 @@ def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
                 duration=seconds_of(one.answer),
                 call_id=one.call["id"],
             )
-        except BudgetExceededError as refused:
+        except (BudgetExceededError, InvalidInputError) as refused:  # a model calls any name
             _log.warning("a tool call is not tracked: %s", refused)
-        except InvalidInputError as refused:  # a model calls any name
-            _log.warning("a tool call is not tracked: %s", refused)
-            turn.leave_out(f"track the call {one.call['id']}", str(refused))
+            if isinstance(refused, InvalidInputError):
+                turn.leave_out(f"track the call {one.call['id']}", str(refused))
 
 
 def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) -> Flow[None]:

@@ -5,7 +5,113 @@ by what a file holds, never by its name. Every record of a file becomes exactly 
 or one `BadRecord` that says where it stands and what is wrong with it.
 """
 
-from langmem_tiers.importers.reading import count_records, detect_format, read_records
-from langmem_tiers.importers.records import BadRecord, Format, Record
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from langmem_tiers.core.errors import ImportFileError
+from langmem_tiers.importers import chatgpt, chats, jsonl, locomo
+from langmem_tiers.importers.records import (
+    BadRecord,
+    Format,
+    Read,
+    Record,
+    check_tenant,
+    label,
+    read_each,
+    settle,
+)
+from langmem_tiers.importers.source import check_file, units
 
 __all__ = ["BadRecord", "Format", "Record", "count_records", "detect_format", "read_records"]
+
+_SAMPLE = 100
+_SUPPORTED = (
+    "locomo (conversations with session_1, session_2, …), "
+    "langchain (messages_to_dict or dumpd), "
+    "openai (role and content, also as {messages: […]} a line), "
+    "chatgpt (conversations.json of its data export) and "
+    "jsonl (an object a line, with content or text)"
+)
+
+
+class _Reader(NamedTuple):
+    recognises: Callable[[object], bool]
+    reads: Callable[[str, str | None], Read]
+    """Takes the file's name as a label, and the tenant that is given."""
+
+
+# In the order they are tried: the most particular shape first.
+_READERS = {
+    Format.LOCOMO: _Reader(locomo.recognises, locomo.locomo),
+    Format.CHATGPT: _Reader(chatgpt.recognises, chatgpt.chatgpt),
+    Format.LANGCHAIN: _Reader(chats.recognises_langchain, chats.langchain),
+    Format.OPENAI: _Reader(chats.recognises_openai, chats.openai),
+    Format.JSONL: _Reader(jsonl.recognises, jsonl.jsonl),
+}
+
+
+def detect_format(path: Path) -> Format:
+    """Return the format of a file, told by the first record that can be recognised.
+
+    Only the first hundred records are looked at; the file's name says nothing.
+    Raises `ImportFileError` for a file that is missing, a directory, empty, not UTF-8 or in
+    none of the formats.
+    """
+    check_file(path)
+    return _detect(path)
+
+
+def read_records(
+    path: Path,
+    *,
+    format: Format | None = None,  # noqa: A002  # the word the command line uses
+    tenant: str | None = None,
+) -> Iterator[Record | BadRecord]:
+    r"""Read a file's memories, in the file's order.
+
+    Without `format` it is detected. `tenant` wins over any in the file; without both, it is
+    the file's name without its extension. JSON Lines are read line by line, JSON documents
+    whole. A message list, a LoCoMo session and a ChatGPT conversation are one session each.
+
+    Raises, before the first record, `ImportFileError` as `detect_format` does, and
+    `InvalidInputError` for a tenant that cannot start a namespace.
+
+    >>> import tempfile
+    >>> notes = Path(tempfile.mkdtemp(), "notes.jsonl")
+    >>> _ = notes.write_text('{"content": "Ana likes tea", "key": "tea"}\n{"content": 7}')
+    >>> for each in read_records(notes):
+    ...     print(each.key if isinstance(each, Record) else each)
+    tea
+    BadRecord(line=2, reason='there is no `content` or `text` that is text')
+    """
+    check_tenant(tenant)
+    check_file(path)
+    return _records(path, format or _detect(path), tenant)
+
+
+def count_records(path: Path, *, format: Format | None = None) -> int:  # noqa: A002  # as above
+    """Return how many items `read_records` yields for a file, good and bad.
+
+    The file is read once for it. Raises `ImportFileError` as `read_records` does.
+    """
+    return sum(1 for _ in read_records(path, format=format))
+
+
+def _records(path: Path, form: Format, tenant: str | None) -> Iterator[Record | BadRecord]:
+    stem = label(path.stem.encode(errors="replace").decode())
+    read = _READERS[form].reads(stem, tenant)
+    return settle(read_each(units(path), read), stem=stem, tenant=tenant)
+
+
+def _detect(path: Path) -> Format:
+    for unit in islice(units(path), _SAMPLE):
+        if isinstance(unit, BadRecord):
+            continue
+        for form, reader in _READERS.items():
+            if reader.recognises(unit.value):
+                return form
+    raise ImportFileError(
+        f"{path} is in no format that can be imported; supported are {_SUPPORTED}"
+    )

@@ -1,15 +1,21 @@
 """ChatGPT's data export: conversations.json, where each conversation is a tree of messages."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.importers.dates import utc_date
-from langmem_tiers.importers.parts import content_text, joined
-from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Unit, Units
-from langmem_tiers.importers.settle import attempt
+from langmem_tiers.importers.records import (
+    Draft,
+    Drafts,
+    Format,
+    Place,
+    Read,
+    Unit,
+    attempt,
+    drafted,
+)
+from langmem_tiers.importers.text import content_text, joined
 
 _IDENTIFIERS = ("conversation_id", "id")
 _TEXT_FIELDS = ("text", "result", "content", "user_profile", "user_instructions")
@@ -21,22 +27,16 @@ def recognises(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
 
-def read(units: Units, *, stem: str, tenant: str | None) -> Drafts:
-    """Yield one draft a message on the way from the root to `current_node`.
+def chatgpt(stem: str, _tenant: str | None) -> Read:
+    """One draft a message on the way from the root to `current_node`.
 
     What the user edited away or regenerated lies on other branches and is not read.
     """
-    del tenant
-    for number, unit in enumerate(units, start=1):
-        if isinstance(unit, BadRecord):
-            yield unit
-            continue
-        try:
-            path = _path(unit.value)
-        except InvalidInputError as error:
-            yield BadRecord(line=unit.where(()), reason=str(error))
-            continue
-        yield from _conversation(unit, path, f"{stem}-{number}")
+
+    def read(number: int, unit: Unit) -> Drafts:
+        return _conversation(unit, _path(unit.value), f"{stem}-{number}")
+
+    return read
 
 
 def _path(conversation: object) -> list[str]:
@@ -57,28 +57,15 @@ def _path(conversation: object) -> list[str]:
     return list(reversed(path))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """Where a message was said: its line, its turn and the facts of its conversation."""
-
-    where: Callable[[], int]
-    turn: int
-    session: str
-    title: object
-    date: object
-
-
 def _conversation(unit: Unit, path: list[str], name: str) -> Drafts:
     around = unit.value
     found = (around.get(field) for field in _IDENTIFIERS)
     session = next((each for each in found if isinstance(each, str) and each.strip()), name)
+    draft = partial(_draft, title=around.get("title"))
     for turn, (node, message) in enumerate(_messages(around["mapping"], path), start=1):
         where = partial(unit.where, ("mapping", node))
-        place = _Place(
-            where=where, turn=turn, session=session,
-            title=around.get("title"), date=around.get("create_time"),
-        )  # fmt: skip
-        yield attempt(where, message, partial(_draft, message, place))
+        place = Place(where=where, session=session, turn=turn, date=around.get("create_time"))
+        yield attempt(place, message, draft)
 
 
 def _messages(mapping: dict[str, Any], path: list[str]) -> Iterator[tuple[str, object]]:
@@ -100,28 +87,20 @@ def _is_placeholder(message: object) -> bool:
     return (hidden or system) and content.get("parts") in ([], [""], None) and not _other(content)
 
 
-def _draft(message: object, place: _Place) -> Draft:
+def _draft(message: object, place: Place, title: object) -> Draft:
     if not isinstance(message, dict):
         raise InvalidInputError("this message is not an object")
     author = message.get("author")
     if not isinstance(author, dict) or not isinstance(author.get("role"), str):
         raise InvalidInputError("this message has no author with a `role`")
-    date = place.date if message.get("create_time") is None else message["create_time"]
     facts = {
         "content": _content(message.get("content")),
         "speaker": author["role"],
-        "occurred_at": None if date is None else utc_date(date),
+        "occurred_at": message.get("create_time"),
         "name": author.get("name"),
-        "title": place.title,
+        "title": title,
     }
-    known = {field: fact for field, fact in facts.items() if fact is not None}
-    value = {
-        **known,
-        "session_id": place.session,
-        "turn": place.turn,
-        "source": Format.CHATGPT.value,
-    }
-    return Draft(value=value, where=place.where, key=_key(message, place.session))
+    return drafted(place, Format.CHATGPT, facts, key=_key(message, str(place.session)))
 
 
 def _key(message: dict[str, Any], session: str) -> str | None:

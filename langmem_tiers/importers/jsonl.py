@@ -1,16 +1,22 @@
 """JSON Lines: one object a line, with `content` or `text`."""
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.importers.dates import utc_date
-from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Units
-from langmem_tiers.importers.settle import attempt
+from langmem_tiers.importers.records import (
+    Draft,
+    Drafts,
+    Format,
+    Place,
+    Read,
+    Unit,
+    attempt,
+    drafted,
+)
 from langmem_tiers.remember.new import normalised_tags, share
 
 _Turns = Counter[tuple[str | None, str]]
@@ -23,35 +29,32 @@ def recognises(value: object) -> bool:
     )
 
 
-def read(units: Units, *, stem: str, tenant: str | None) -> Drafts:
-    """Yield one draft an object; what the format does not name is kept under `metadata`."""
-    del stem, tenant
-    turns: _Turns = Counter()
-    for unit in units:
-        if isinstance(unit, BadRecord):
-            yield unit
-            continue
-        where = partial(unit.where, ())
-        yield attempt(where, unit.value, partial(_draft, unit.value, where, turns))
+def jsonl(_stem: str, _tenant: str | None) -> Read:
+    """One draft an object; what the format does not name is kept under `metadata`."""
+    draft = partial(_draft, turns=Counter())
+
+    def read(_number: int, unit: Unit) -> Drafts:
+        place = Place(where=partial(unit.where, ()), session=None, turn=None)
+        yield attempt(place, unit.value, draft)
+
+    return read
 
 
-def _draft(raw: object, where: Callable[[], int], turns: _Turns) -> Draft:
+def _draft(raw: object, place: Place, turns: _Turns) -> Draft:
     if not isinstance(raw, dict):
         raise InvalidInputError("this is not a JSON object with `content` or `text`")
     rest = dict(raw)
     content = _take(rest, "content", "text")
     if not isinstance(content, str):
         raise InvalidInputError("there is no `content` or `text` that is text")
-    name = _name(rest, "tenant")
+    tenant = _name(rest, "tenant")
     project = _name(rest, "project_id") or None
     session = _name(rest, "session_id", "session") or None
     key = _key(rest, session)
-    facts = _facts(rest) | _labels(rest)
-    turn = _turn(rest, name, session, turns)
-    facts |= {"session_id": session, "turn": turn, "metadata": _metadata(rest)}
-    known = {field: fact for field, fact in facts.items() if fact is not None}
-    value = {"content": content, "source": Format.JSONL.value, **known}
-    return Draft(value=value, where=where, project=project, tenant=name, key=key)
+    facts = {"content": content} | _facts(rest) | _labels(rest)
+    told = Place(where=place.where, session=session, turn=_turn(rest, tenant, session, turns))
+    facts["metadata"] = _metadata(rest)
+    return drafted(told, Format.JSONL, facts, project=project, tenant=tenant, key=key)
 
 
 def _take(rest: dict[str, Any], *fields: str) -> object:
@@ -84,10 +87,9 @@ def _facts(rest: dict[str, Any]) -> dict[str, Any]:
     speaker = _take(rest, "speaker")
     if speaker is not None and not isinstance(speaker, str):
         raise InvalidInputError("`speaker` is not text")
-    written = _take(rest, "occurred_at", "timestamp", "date")
     return {
         "speaker": speaker or None,
-        "occurred_at": None if written is None else utc_date(written),
+        "occurred_at": _take(rest, "occurred_at", "timestamp", "date"),
     }
 
 

@@ -1,15 +1,20 @@
 """LoCoMo: a list of long conversations between two people, in dated sessions."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.importers.dates import utc_date
-from langmem_tiers.importers.records import BadRecord, Draft, Drafts, Format, Unit, Units
-from langmem_tiers.importers.settle import attempt
+from langmem_tiers.importers.records import (
+    Draft,
+    Drafts,
+    Format,
+    Place,
+    Read,
+    Unit,
+    attempt,
+    drafted,
+)
 
 _SESSION = re.compile(r"session_(\d+)", re.ASCII)
 
@@ -20,36 +25,36 @@ def recognises(value: object) -> bool:
     return isinstance(inner, dict) and bool(_sessions(inner))
 
 
-def read(units: Units, *, stem: str, tenant: str | None) -> Drafts:
-    """Yield one draft a turn; each conversation is a tenant, named by its `sample_id`.
+def locomo(_stem: str, tenant: str | None) -> Read:
+    """One draft a turn; each conversation is a tenant, named by its `sample_id`.
 
     Where one tenant is given for all of them, sessions and keys start with the `sample_id`,
     so that no conversation takes the place of another.
     """
-    del stem
-    for number, unit in enumerate(units, start=1):
-        if isinstance(unit, BadRecord):
-            yield unit
-        elif recognises(unit.value):
-            yield from _conversation(unit, number, tenant)
-        else:
-            reason = "this is not a conversation with session_1, session_2, … lists"
-            yield BadRecord(line=unit.where(()), reason=reason)
+
+    def read(number: int, unit: Unit) -> Drafts:
+        if not recognises(unit.value):
+            raise InvalidInputError("this is not a conversation with session_1, session_2, … lists")
+        named = unit.value.get("sample_id")
+        sample = named if isinstance(named, str) and named.strip() else None
+        prefix = "" if sample and tenant is None else sample or f"conversation-{number}"
+        return _conversation(unit, sample, prefix)
+
+    return read
 
 
-def _conversation(unit: Unit, number: int, tenant: str | None) -> Drafts:
-    named = unit.value.get("sample_id")
-    sample = named if isinstance(named, str) and named.strip() else None
-    prefix = "" if sample and tenant is None else sample or f"conversation-{number}"
+def _conversation(unit: Unit, tenant: str | None, prefix: str) -> Drafts:
     sessions = unit.value["conversation"]
+    draft = partial(_draft, tenant=tenant, prefix=prefix)
     for name in _sessions(sessions):
         for turn, raw in enumerate(sessions[name], start=1):
-            where = partial(unit.where, ("conversation", name, turn - 1))
-            place = _Place(
-                where=where, tenant=sample, prefix=prefix, session=name, turn=turn,
+            place = Place(
+                where=partial(unit.where, ("conversation", name, turn - 1)),
+                session=f"{prefix}-{name}" if prefix else name,
+                turn=turn,
                 date=sessions.get(f"{name}_date_time"),
-            )  # fmt: skip
-            yield attempt(where, raw, partial(_draft, raw, place))
+            )
+            yield attempt(place, raw, draft)
 
 
 def _sessions(conversation: dict[str, Any]) -> list[str]:
@@ -62,40 +67,17 @@ def _sessions(conversation: dict[str, Any]) -> list[str]:
     return sorted(numbers, key=lambda name: numbers[name])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """Where a turn was said, and when."""
-
-    where: Callable[[], int]
-    tenant: str | None
-    prefix: str
-    session: str
-    turn: int
-    date: object
-
-
-def _draft(raw: object, place: _Place) -> Draft:
+def _draft(raw: object, place: Place, *, tenant: str | None, prefix: str) -> Draft:
     if not isinstance(raw, dict):
         raise InvalidInputError("this turn is not an object")
-    session = f"{place.prefix}-{place.session}" if place.prefix else place.session
     key = _text(raw, "dia_id")
-    value = {
+    facts = {
         "content": _content(raw),
         "speaker": _text(raw, "speaker"),
-        "session_id": session,
-        "turn": place.turn,
-        "source": Format.LOCOMO.value,
+        "image_caption": _text(raw, "blip_caption") if raw.get("blip_caption") else None,
     }
-    if place.date is not None:
-        value["occurred_at"] = utc_date(place.date)
-    if raw.get("blip_caption"):
-        value["image_caption"] = _text(raw, "blip_caption")
-    return Draft(
-        value=value,
-        where=place.where,
-        tenant=place.tenant,
-        key=f"{place.prefix}:{key}" if place.prefix else key,
-    )
+    key = f"{prefix}:{key}" if prefix else key
+    return drafted(place, Format.LOCOMO, facts, tenant=tenant, key=key)
 
 
 def _content(raw: dict[str, Any]) -> str:

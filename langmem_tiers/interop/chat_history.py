@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
-from langmem_tiers.core.bounds import Bounds
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.importers.langchain import message_facts
-from langmem_tiers.importers.settle import check_storable
+from langmem_tiers.importers.chats import message_facts
+from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.driver import translated
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unit
+from langmem_tiers.store.read import Found
+from langmem_tiers.store.store import TieredStore
 
 BATCH = 200
 """Messages read and stored at once: what is done again when an import is interrupted."""
@@ -35,9 +36,6 @@ _PAGE = sql.SQL(
     "OR session_id::text = ANY (%(sessions)s::text[])) ORDER BY id LIMIT %(limit)s"
 )
 """It stands here and not in queries.sql because the table is the caller's."""
-
-_Batch = dict[int, dict[str, Any]]
-"""Messages as `store_many` takes them, by their id in the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,20 +78,8 @@ def import_chat_history(
             import_chat_history(memory, connection, "chat_history")
         ```
     """
-    importing = _Import(memory, table_name, session_ids)
-    while rows := _read(connection, importing):
-        batch = importing.take(rows)
-        places = memory.tiered_store.run(importing.lookup(batch))
-        new = importing.unknown(batch, places)
-        try:
-            _keep(memory, new.values())
-        except InvalidInputError:
-            for number, one in new.items():
-                try:
-                    _keep(memory, [one])
-                except InvalidInputError as error:
-                    importing.refuse(number, error)
-    return importing.done()
+    importing = _imported(memory, connection, table_name, session_ids)
+    return _store_of(memory).run(importing)
 
 
 async def aimport_chat_history(
@@ -103,113 +89,93 @@ async def aimport_chat_history(
     session_ids: Iterable[str] | None = None,
 ) -> ImportedHistory:
     """Remember the messages of a table; see `import_chat_history`."""
-    importing = _Import(memory, table_name, session_ids)
-    while rows := await _aread(connection, importing):
-        batch = importing.take(rows)
-        places = await memory.tiered_store.arun(importing.lookup(batch))
-        new = importing.unknown(batch, places)
-        try:
-            await _akeep(memory, new.values())
-        except InvalidInputError:
-            for number, one in new.items():
-                try:
-                    await _akeep(memory, [one])
-                except InvalidInputError as error:
-                    importing.refuse(number, error)
-    return importing.done()
+    importing = _imported(memory, connection, table_name, session_ids)
+    return await _store_of(memory).arun(importing)
 
 
-def _keep(memory: MemoryCoordinator, messages: Iterable[Mapping[str, Any]]) -> None:
-    """Store what is imported, which is not judged."""
-    todo = new_memories(messages, _bounds(memory))
-    memory.tiered_store.run(memory.flows.remember(todo, memory.context))
+def _store_of(memory: MemoryCoordinator) -> TieredStore:
+    if isinstance(memory, MemoryCoordinator):
+        return memory.tiered_store
+    raise InvalidTypeError(
+        f"a chat history is remembered by a MemoryCoordinator, not {short(memory)}"
+    )
 
 
-async def _akeep(memory: MemoryCoordinator, messages: Iterable[Mapping[str, Any]]) -> None:
-    """Store what is imported; see `_keep`."""
-    todo = new_memories(messages, _bounds(memory))
-    await memory.tiered_store.arun(memory.flows.remember(todo, memory.context))
+def _imported(
+    memory: MemoryCoordinator,
+    connection: Any,
+    table_name: str,
+    session_ids: Iterable[str] | None,
+) -> Flow[ImportedHistory]:
+    """Remember what a table holds, a page after another; each is a transaction of its own."""
+    if not isinstance(table_name, str):
+        raise InvalidTypeError(f"table_name is a string, not {short(table_name)}")
+    if isinstance(session_ids, str):
+        raise InvalidTypeError("session_ids is a list; for one session, [session_id]")
+    bounds = memory.tiered_store.options.bounds
+    sessions = None if session_ids is None else [str(one).lower() for one in session_ids]
+    page: dict[str, Any] = {"after": _BEFORE_ALL, "sessions": sessions}
+    page["limit"] = min(BATCH, bounds.batch)
+    asking = connection, table_name, page
+    turns, refused = Counter[str](), dict[int, str]()
+    stored = known = 0
+    while rows := (yield Ask(partial(_read, *asking), partial(_aread, *asking))):
+        page["after"] = rows[-1][0]
+        batch = dict(_messages(rows, turns, refused))
+        there = yield from _there(memory, batch.values())
+        new = {number: one for number, one in batch.items() if one["key"] not in there}
+        failed = yield from _kept(memory, new)
+        refused |= failed
+        stored, known = stored + len(new) - len(failed), known + len(batch) - len(new)
+    return ImportedHistory(stored=stored, known=known, refused=refused)
 
 
-def _bounds(memory: MemoryCoordinator) -> Bounds:
-    return memory.tiered_store.options.bounds
-
-
-def _read(connection: psycopg.Connection[Any], importing: _Import) -> Sequence[Row]:
+def _read(
+    connection: psycopg.Connection[Any], table_name: str, page: Mapping[str, Any]
+) -> Sequence[Row]:
+    query = _PAGE.format(table=sql.Identifier(table_name))
     try:
         with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(importing.query, importing.page).fetchall()
+            return cursor.execute(query, page).fetchall()
     except psycopg.Error as error:
-        raise importing.translated(error) from error
+        raise _translated(error, table_name) from error
 
 
-async def _aread(connection: psycopg.AsyncConnection[Any], importing: _Import) -> Sequence[Row]:
+async def _aread(
+    connection: psycopg.AsyncConnection[Any], table_name: str, page: Mapping[str, Any]
+) -> Sequence[Row]:
+    query = _PAGE.format(table=sql.Identifier(table_name))
     try:
-        async with (
-            connection.transaction(),
-            connection.cursor(row_factory=tuple_row) as cursor,
-        ):
-            await cursor.execute(importing.query, importing.page)
-            return await cursor.fetchall()
+        async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+            return await (await cursor.execute(query, page)).fetchall()
     except psycopg.Error as error:
-        raise importing.translated(error) from error
+        raise _translated(error, table_name) from error
 
 
-@dataclass(slots=True)
-class _Import:
-    """How far an import has come.
+def _translated(error: psycopg.Error, table_name: str) -> TieredMemoryError:
+    """Our error for one of the driver's."""
+    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
+        return InvalidInputError(
+            f"{table_name!r} is no table of PostgresChatMessageHistory here: use the name and the "
+            "database that its create_tables was called with"
+        )
+    return translated(error)
 
-    What is there already is asked of the store itself, as a look at it is no access.
-    """
 
-    memory: MemoryCoordinator
-    table_name: str
-    session_ids: Iterable[str] | None
-    stored: int = 0
-    known: int = 0
-    refused: dict[int, str] = field(default_factory=dict)
-    _after: int = _BEFORE_ALL
-    _turns: Counter[str] = field(default_factory=Counter)
-    _sessions: list[str] | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.memory, MemoryCoordinator):
-            raise InvalidTypeError(
-                f"a chat history is remembered by a MemoryCoordinator, not {short(self.memory)}"
-            )
-        if not isinstance(self.table_name, str):
-            raise InvalidTypeError(f"table_name is a string, not {short(self.table_name)}")
-        if isinstance(self.session_ids, str):
-            raise InvalidTypeError("session_ids is a list; for one session, [session_id]")
-        given = self.session_ids
-        self._sessions = None if given is None else [str(one).lower() for one in given]
-
-    @property
-    def query(self) -> sql.Composed:
-        """The statement that reads a page of the table."""
-        return _PAGE.format(table=sql.Identifier(self.table_name))
-
-    @property
-    def page(self) -> dict[str, Any]:
-        """The parameters of the next page."""
-        return {
-            "after": self._after,
-            "sessions": self._sessions,
-            "limit": min(BATCH, _bounds(self.memory).batch),
-        }
-
-    def take(self, rows: Sequence[Row]) -> _Batch:
-        """Turn a page into memories; what is no message, or blank, is refused."""
-        batch: _Batch = {}
-        for number, session, message, created_at in rows:
-            self._after = number
-            turn, self._turns[session] = self._turns[session], self._turns[session] + 1
-            try:
-                said = _said(message)
-            except InvalidInputError as error:
-                self.refused[number] = str(error)
-                continue
-            batch[number] = {
+def _messages(
+    rows: Sequence[Row], turns: Counter[str], refused: dict[int, str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows as memories, by their ids; what is no message, or blank, is `refused`."""
+    for number, session, message, created_at in rows:
+        turn, turns[session] = turns[session], turns[session] + 1
+        try:
+            said = _said(message)
+        except InvalidInputError as error:
+            refused[number] = str(error)
+            continue
+        yield (
+            number,
+            {
                 **said,
                 "memory_type": _TYPE,
                 "session_id": session,
@@ -217,48 +183,43 @@ class _Import:
                 "occurred_at": created_at,
                 "platform_source": "langchain-postgres",
                 "key": f"{session}:{number}",
-            }
-        return batch
+            },
+        )
 
-    def lookup(self, batch: _Batch) -> Flow[set[str]]:
-        """Ask which of these are remembered already; their keys."""
-        asked = [(*encode(self._namespace(one)), one["key"]) for one in batch.values()]
-        if not asked:
-            return set()
-        tenants, namespaces, keys = (list(column) for column in zip(*asked, strict=True))
-        params = {"tenants": tenants, "namespaces": namespaces, "keys": keys}
-        (rows,) = yield Query((Call("get_many", params),), commit=True)
-        now = self.memory.tiered_store.flows.now
-        return {row[2] for row in rows if row[7] is None or row[7] > now}
 
-    def unknown(self, batch: _Batch, known: set[str]) -> _Batch:
-        """Those that are not remembered yet; they count as stored."""
-        new = {number: one for number, one in batch.items() if one["key"] not in known}
-        self.known += len(batch) - len(new)
-        self.stored += len(new)
-        return new
+def _there(memory: MemoryCoordinator, several: Collection[Mapping[str, Any]]) -> Flow[set[str]]:
+    """The keys of those that are remembered already; a look at them is no access."""
+    tier = memory.types.get(_TYPE).tier
+    places = [
+        encode(replace(memory.context, session_id=one["session_id"]).namespace(tier))
+        for one in several
+    ]
+    if not places:
+        return set()
+    params = {
+        "tenants": [place.tenant for place in places],
+        "namespaces": [place.namespace for place in places],
+        "keys": [one["key"] for one in several],
+    }
+    (rows,) = yield Query((Call("get_many", params),), commit=True)
+    now = memory.tiered_store.flows.now
+    found = (Found(*row) for row in rows)
+    return {one.key for one in found if one.expires_at is None or one.expires_at > now}
 
-    def refuse(self, number: int, error: InvalidInputError) -> None:
-        """Note a message that the store refused."""
-        self.stored -= 1
-        self.refused[number] = str(error)
 
-    def done(self) -> ImportedHistory:
-        """What became of it all."""
-        return ImportedHistory(stored=self.stored, known=self.known, refused=self.refused)
-
-    def translated(self, error: psycopg.Error) -> TieredMemoryError:
-        """Our error for one of the driver's."""
-        if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
-            return InvalidInputError(
-                f"{self.table_name!r} is no table of PostgresChatMessageHistory here: use the "
-                "name and the database that its create_tables was called with"
-            )
-        return translated(error)
-
-    def _namespace(self, one: Mapping[str, Any]) -> tuple[str, ...]:
-        context: MemoryContext = replace(self.memory.context, session_id=one["session_id"])
-        return context.namespace(self.memory.types.get(_TYPE).tier)
+def _kept(memory: MemoryCoordinator, new: Mapping[int, Mapping[str, Any]]) -> Flow[dict[int, str]]:
+    """Store what is imported, which is not judged; what is refused, and why."""
+    try:
+        todo = new_memories(new.values(), memory.tiered_store.options.bounds)
+        yield from unit(memory.flows.remember(todo, memory.context))
+    except InvalidInputError as error:
+        if len(new) == 1:
+            return dict.fromkeys(new, str(error))
+        refused: dict[int, str] = {}
+        for number, one in new.items():
+            refused |= yield from _kept(memory, {number: one})
+        return refused
+    return {}
 
 
 def _said(message: object) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, NamedTuple, Never, Self, cast
+from typing import Any, Never, Self, cast
 
 import psycopg
 
-from langmem_tiers.core.config import Distance, StoreOptions
+from langmem_tiers.core.config import Distance
 from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -49,10 +48,14 @@ class TierVectorStore(PGVectorStore):
     """One tenant's living memories of a tier: a `PGVectorStore` that refuses to write."""
 
     def _refuse(self, *_: Any, **__: Any) -> Never:
-        raise _refusal()
+        raise InvalidInputError(
+            "this is a tier opened for reading, and nothing can be written through it: remember "
+            "with MemoryCoordinator.store or TieredStore.put, forget with delete_memory or delete; "
+            "store.optimize() builds vector indexes"
+        )
 
     async def _arefuse(self, *_: Any, **__: Any) -> Never:
-        raise _refusal()
+        self._refuse()
 
     add_texts = add_documents = add_embeddings = delete = _refuse
     aadd_texts = aadd_documents = aadd_embeddings = adelete = _arefuse
@@ -71,12 +74,7 @@ class TierVectorStore(PGVectorStore):
         """Nothing is left to be opened."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close; see `close`."""
         self.close()
 
@@ -84,35 +82,21 @@ class TierVectorStore(PGVectorStore):
         """Nothing is left to be opened."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close; see `aclose`."""
         await self.aclose()
-
-
-class _Source(NamedTuple):
-    """What is to be opened: a tier's schema, whose rows, and how near is measured."""
-
-    options: StoreOptions
-    schema: str
-    tenant: str
-    strategy: DistanceStrategy
 
 
 def open_documents(
     store: TieredStore, tier: Tier | str, tenant: str, **options: Any
 ) -> TierVectorStore:
     """Open a tier; see `open_tier`."""
-    source = _source(store, tier, tenant)
-    store.run(_check(source))
-    target = store.target
-    engine = _engine(target, source.tenant)
+    source, root = _source(store, tier), MemoryContext(tenant=tenant).root
+    store.run(_check(store, source["schema_name"]))
+    engine = _engine(store.target, root)
+    source |= {"engine": engine, "embedding_service": store.target.embedder()}
     try:
-        opened = TierVectorStore.create_sync(**_arguments(engine, target, source), **options)
+        opened = TierVectorStore.create_sync(**source, **options)
     except BaseException:
         engine._run_as_sync(engine.close())  # noqa: SLF001 - its one way from a thread
         raise
@@ -123,19 +107,20 @@ async def aopen_documents(
     store: TieredStore, tier: Tier | str, tenant: str, **options: Any
 ) -> TierVectorStore:
     """Open a tier; see `open_tier`."""
-    source = _source(store, tier, tenant)
-    await store.arun(_check(source))
-    target = store.target
-    engine = _engine(target, source.tenant)
+    source, root = _source(store, tier), MemoryContext(tenant=tenant).root
+    await store.arun(_check(store, source["schema_name"]))
+    engine = _engine(store.target, root)
+    source |= {"engine": engine, "embedding_service": store.target.embedder()}
     try:
-        opened = await TierVectorStore.create(**_arguments(engine, target, source), **options)
+        opened = await TierVectorStore.create(**source, **options)
     except BaseException:
         await engine.close()
         raise
     return cast("TierVectorStore", opened)
 
 
-def _source(store: TieredStore, tier: Tier | str, tenant: str) -> _Source:
+def _source(store: TieredStore, tier: Tier | str) -> dict[str, Any]:
+    """What is to be opened, as a `PGVectorStore` calls it."""
     if not isinstance(store, TieredStore):
         raise InvalidTypeError(f"a tier is one of a TieredStore's, not {type(store).__name__}'s")
     index = store.options.index
@@ -143,17 +128,18 @@ def _source(store: TieredStore, tier: Tier | str, tenant: str) -> _Source:
         raise ConfigurationError(
             "a vector store needs vectors: open the store with index={'dims': …, 'embed': …}"
         )
-    return _Source(
-        options=store.options,
-        schema=store.options.schema(to_tier(tier)),
-        tenant=MemoryContext(tenant=tenant).root,
-        strategy=_STRATEGIES[index.vector.distance],
-    )
+    return {
+        "schema_name": store.options.schema(to_tier(tier)),
+        "table_name": _VIEW,
+        "id_column": "id",
+        "metadata_json_column": "metadata",
+        "distance_strategy": _STRATEGIES[index.vector.distance],
+    }
 
 
-def _check(source: _Source) -> Flow[None]:
-    yield from migrate.read_state(source.options)
-    view = f"{source.schema}.{_VIEW}"
+def _check(store: TieredStore, schema: str) -> Flow[None]:
+    yield from migrate.read_state(store.options)
+    view = f"{schema}.{_VIEW}"
     (((exists,),),) = yield Query((Call("has_documents", {"view": view}),), commit=True)
     if not exists:
         raise NotSetUpError(
@@ -178,23 +164,3 @@ def _engine(target: Target, tenant: str) -> PGEngine:
     )
     event.listen(engine._pool.sync_engine, "begin", enter)  # noqa: SLF001 - it has no other name
     return engine
-
-
-def _arguments(engine: PGEngine, target: Target, source: _Source) -> dict[str, Any]:
-    return {
-        "engine": engine,
-        "embedding_service": target.embedder(),
-        "table_name": _VIEW,
-        "schema_name": source.schema,
-        "id_column": "id",
-        "metadata_json_column": "metadata",
-        "distance_strategy": source.strategy,
-    }
-
-
-def _refusal() -> InvalidInputError:
-    return InvalidInputError(
-        "this is a tier opened for reading, and nothing can be written through it: remember with "
-        "MemoryCoordinator.store or TieredStore.put, forget with delete_memory or delete; "
-        "store.optimize() builds vector indexes"
-    )

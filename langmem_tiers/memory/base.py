@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, wait
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.options import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.policy import promotion_policy
-from langmem_tiers.memory.asking import DEFAULT_LIMIT, Asking
+from langmem_tiers.memory.asking import Asking
 from langmem_tiers.memory.flows import MemoryFlows
-from langmem_tiers.memory.panels import UnderWay, later_panel, storage_panel
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
 from langmem_tiers.recall.recall import Reader
-from langmem_tiers.recall.rerank import reranker_of
+from langmem_tiers.recall.rerank import Reranker, reranker_of
 from langmem_tiers.remember.admit import Gate, checked_detectors
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.panel import default_reviewers
-from langmem_tiers.remember.relevance import reviews_of
-from langmem_tiers.remember.review import Reviewers
-from langmem_tiers.store.ops import to_tier
+from langmem_tiers.remember.review import Panel, Reviewers, reviews_of
+from langmem_tiers.remember.review_models import ReviewReport, panel_of
 from langmem_tiers.store.store import TieredStore
+
+_log = logging.getLogger(__name__)
+
+LEFT: Final = "%s; review_waiting() reviews what awaits it still"
+STORAGE: Final = ("rules", "before", "background")
+"""Who reviews what is stored: rules alone, or models, before it is stored or afterwards."""
+PATIENCE: Final = 60.0
+"""Seconds that models have for eight memories where nobody waits for them."""
 
 
 class Memory:
@@ -54,36 +64,13 @@ class Memory:
         review_storage: Literal["rules", "before", "background"] = "rules",
         detectors: Sequence[Detector] = (),
     ) -> None:
-        """Stand on a store.
-
-        Args:
-            store: A store with an index.
-            context: Who remembers and who asks.
-            types: The memory types; those built in if not given.
-            settings: How long a recall may take (0.5 seconds if not given), and how many memories
-                it returns where no `limit` is given (10 if not given).
-            policy: What a memory must have shown to be promoted; as specified if not given.
-            count_tokens: Counts the tokens of a text; LangChain's approximate counter if not
-                given, or a model's own: `model.get_num_tokens`.
-            reranker: A LangChain document compressor that orders the 50 best again, such as a
-                cross-encoder. What it leaves out is left out.
-            weights: A file of weights fitted to one's own data (docs/recall.md); those that ship
-                with the package if not given.
-            gate: How strict to be with what is to be stored; see docs/gate.md.
-            reviewers: Who scores what is to be stored, and a recall with `review`;
-                `default_reviewers()` if not given. An empty panel reviews nothing.
-            review_model: A chat model that reviews in place of their rules where it is asked to:
-                by `review_storage`, and by `get_context(review="model")`. Else it is asked nothing.
-            review_storage: Who reviews what is stored, by `rules`, or by the model as well:
-                `before` it is stored, or in the `background` afterwards; see docs/review.md.
-            detectors: What finds private data in it, such as `detectors("credit_card")`.
+        """Stand on a store; `MemoryCoordinator` says what each argument means.
 
         Raises:
             ConfigurationError: if the store has no index, the weights are none, or there is no
                 model to review what is stored.
         """
-        if not isinstance(store, TieredStore):
-            raise InvalidTypeError(f"a coordinator needs a TieredStore, not {type(store).__name__}")
+        self.tiered_store = _checked_store(store)
         _check(context, MemoryContext, "context")
         _check(types, MemoryTypes | None, "types")
         _check(settings, CoordinatorSettings | None, "settings")
@@ -92,13 +79,6 @@ class Memory:
         _check(gate, GatePolicy | None, "gate")
         if count_tokens is not None and not callable(count_tokens):
             raise InvalidTypeError("count_tokens is a function of a text, or None")
-        if store.options.index is None:
-            raise ConfigurationError(
-                "a coordinator needs a store with an index: TieredStore.embedded(path), or "
-                "index={'dims': …, 'embed': …}; index={} searches by words alone"
-            )
-        self.tiered_store = store
-        """The store that it stands on."""
         self.context = context
         self.types = MemoryTypes() if types is None else types
         self.settings = settings or CoordinatorSettings()
@@ -106,36 +86,20 @@ class Memory:
         self.state = ShortTermState(store, context)
         self.reviewers = default_reviewers() if reviewers is None else reviewers
         self.count_tokens = count_tokens or approximate_tokens
-        panel = storage_panel(review_model, review_storage, self.reviewers, self.settings)
-        self.later = later_panel(review_model, self.reviewers)
         self.under_way = UnderWay()
-        reader = Reader(
-            weights=shipped() if weights is None else _weights(weights),
-            types=self.types,
-            count_tokens=self.count_tokens,
-            timeout_ms=self.settings.query_timeout_ms,
-            reranker=None if reranker is None else reranker_of(reranker),
-            reviews=reviews_of(self.reviewers, panel),
+        panel = self._panel(review_model, review_storage)
+        reader = self._reader(weights, reranker, reviews_of(self.reviewers, panel))
+        patient = partial(panel_of, reviewers=self.reviewers, seconds=PATIENCE)
+        self.later = None if review_model is None else patient(review_model)
+        self.gate = Gate(
+            policy=DEFAULT_POLICY if gate is None else gate,
+            reviewers=self.reviewers,
+            detectors=checked_detectors(detectors),
+            panel=panel if review_storage == "before" else None,
+            afterwards=review_storage == "background",
         )
-        self.flows = MemoryFlows(
-            store.flows,
-            reader,
-            Gate(
-                policy=DEFAULT_POLICY if gate is None else gate,
-                reviewers=self.reviewers,
-                detectors=checked_detectors(detectors),
-                panel=panel if review_storage == "before" else None,
-                afterwards=review_storage == "background",
-            ),
-        )
-        self.asking = Asking(
-            self.types,
-            limit=settings.max_context_items if settings else DEFAULT_LIMIT,
-            cutoff=isinstance((store.index_config or {}).get("embed"), LocalEmbeddings),
-            vector=store.options.index.vector,
-            reviews=reader.reviews,
-            bounds=store.options.bounds,
-        )
+        self.flows = MemoryFlows(store.flows, reader, self.gate)
+        self.asking = self._asking(reader.reviews)
 
     def __repr__(self) -> str:
         """Whose memory it is."""
@@ -146,10 +110,53 @@ class Memory:
         """What runs its flows."""
         return self.tiered_store
 
-    @property
-    def gate(self) -> Gate:
-        """What judges what is to be stored."""
-        return self.flows.gate
+    def _reader(
+        self,
+        weights: str | os.PathLike[str] | None,
+        reranker: BaseDocumentCompressor | None,
+        reviews: Mapping[str, Reranker],
+    ) -> Reader:
+        """How its recalls go about it."""
+        return Reader(
+            weights=shipped() if weights is None else _weights(weights),
+            types=self.types,
+            count_tokens=self.count_tokens,
+            timeout_ms=self.settings.query_timeout_ms,
+            reranker=None if reranker is None else reranker_of(reranker),
+            reviews=reviews,
+        )
+
+    def _asking(self, reviews: Collection[str]) -> Asking:
+        """What checks what it is asked."""
+        store = self.tiered_store
+        return Asking(
+            self.types,
+            limit=self.settings.max_context_items,
+            cutoff=isinstance((store.index_config or {}).get("embed"), LocalEmbeddings),
+            vector=store.options.index.vector if store.options.index else None,
+            reviews=reviews,
+            bounds=store.options.bounds,
+        )
+
+    def _panel(self, model: BaseChatModel | None, storage: str) -> Panel | None:
+        """The panel that somebody waits for, if there is a model."""
+        if storage not in STORAGE:
+            raise ConfigurationError(
+                f"review_storage is one of {', '.join(STORAGE)}, not {short(storage, 40)}"
+            )
+        if model is None:
+            if storage != STORAGE[0]:
+                raise ConfigurationError(
+                    f"review_storage={storage!r} needs a model: give a review_model, such as "
+                    "init_chat_model('openai:gpt-5-mini')"
+                )
+            return None
+        return panel_of(
+            model,
+            self.reviewers,
+            seconds=self.settings.review_timeout_ms / 1000,
+            relevance_seconds=self.settings.relevance_timeout_ms / 1000,
+        )
 
     def register_type(self, memory_type: MemoryType, *, replace: bool = False) -> None:
         """Add a memory type of one's own to this coordinator's registry."""
@@ -159,6 +166,17 @@ class Memory:
 def approximate_tokens(text: str) -> int:
     """Tokens of a text as a message of its own, by LangChain's approximate counter."""
     return count_tokens_approximately([HumanMessage(text)])
+
+
+def _checked_store(store: object) -> TieredStore:
+    if not isinstance(store, TieredStore):
+        raise InvalidTypeError(f"a coordinator needs a TieredStore, not {type(store).__name__}")
+    if store.options.index is None:
+        raise ConfigurationError(
+            "a coordinator needs a store with an index: TieredStore.embedded(path), or "
+            "index={'dims': …, 'embed': …}; index={} searches by words alone"
+        )
+    return store
 
 
 def _weights(file: str | os.PathLike[str]) -> Weights:
@@ -176,5 +194,34 @@ def _check(given: object, kind: Any, what: str) -> None:
         raise InvalidTypeError(f"{what} is a {wanted}, not {type(given).__name__}{hint}")
 
 
-def _tier(name: Tier | str | None) -> Tier | None:
-    return None if name is None else to_tier(name)
+class UnderWay:
+    """What was begun and nobody waits for; several threads may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._futures: set[Future[ReviewReport]] = set()
+
+    def add(self, future: Future[ReviewReport]) -> None:
+        """Keep it until it is done."""
+        with self._lock:
+            self._futures.add(future)
+        future.add_done_callback(self._done)
+
+    def finish(self, timeout: float | None) -> bool:
+        """Wait for all that are under way now; whether they are done."""
+        with self._lock:
+            futures = set(self._futures)
+        return not wait(futures, timeout).not_done
+
+    def _done(self, future: Future[ReviewReport]) -> None:
+        with self._lock:
+            self._futures.discard(future)
+        try:
+            report = future.result()
+        except CancelledError:
+            return
+        except Exception as error:  # noqa: BLE001 - nobody waits for it who could be told
+            _log.warning(LEFT, error)
+            return
+        if report.unanswered:
+            _log.warning("no model answered for %s: review_waiting() asks again", report.unanswered)

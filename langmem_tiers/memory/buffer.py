@@ -1,8 +1,11 @@
-"""WorkingMemoryBuffer: the memories that an agent has in mind, in this process."""
+"""WorkingMemoryBuffer: the memories that an agent has in mind, in this process; its rules below."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -12,13 +15,68 @@ from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, both, then
+from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remember.new import share
-from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
 from langmem_tiers.store.store import TieredStore
 
+FADE = 0.5
+"""What is left of the relevance of a memory that the next context does not call up: our own choice.
+After three contexts it is an eighth."""
+MARK = " …"
+"""Ends a text that was cut."""
+
+_PIECE = re.compile(r"\S{1,20}")
+"""A text is cut after a word, or inside of one that is longer."""
 DEFAULT_CAPACITY = 20
 """Memories in mind: our own choice, four recalls of the default size."""
+
+_Written = Callable[[Sequence[Recollection]], tuple[str, int]]
+"""Memories as one text, in their order, and its tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferedMemory:
+    """A memory in mind, and how relevant it is, in 0…1."""
+
+    memory: Recollection
+    relevance: float
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return self.memory.namespace, self.memory.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMemory:
+    """A memory as it stands in a prompt."""
+
+    memory: Recollection
+    """As it was recalled, whole."""
+    content: str
+    """What the prompt says of it: its content, or the beginning with a mark."""
+    relevance: float
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the prompt says less than the memory."""
+        return self.content != self.memory.content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMemories:
+    """Memories for a prompt, the most relevant first."""
+
+    memories: tuple[PromptMemory, ...] = ()
+    text: str = ""
+    """All of them, fenced and labelled; nothing if there are none."""
+    tokens: int = 0
+    """What the text counts."""
+
+    def __str__(self) -> str:
+        """The text."""
+        return self.text
 
 
 def update_context(
@@ -154,7 +212,7 @@ class WorkingMemoryBuffer:
             max_tokens=checked_tokens(max_tokens),
             min_relevance=share(min_relevance, "min_relevance") or 0.0,
             count_tokens=self.memory.count_tokens,
-            render=_rendered,
+            render=lambda memories: recalled_text((), lessons=memories),
         )
 
     def clear(self) -> None:
@@ -163,6 +221,101 @@ class WorkingMemoryBuffer:
             self.held = ()
 
 
-def _rendered(memories: Sequence[Recollection]) -> str:
-    """Fenced and labelled, in this order."""
-    return recalled_text((), lessons=memories)
+# Rules
+
+
+def called_up(
+    held: Iterable[BufferedMemory], found: Iterable[Recollection], capacity: int
+) -> tuple[BufferedMemory, ...]:
+    """What is in mind in a new context: what it calls up, by match, and fading what it does not."""
+    faded = (replace(one, relevance=one.relevance * FADE) for one in held)
+    return _sorted({**_by_place(faded), **_by_place(map(_buffered, found))}, capacity)
+
+
+def fed(
+    held: Iterable[BufferedMemory], found: Iterable[Recollection], capacity: int
+) -> tuple[BufferedMemory, ...]:
+    """What is in mind once something else was found in the same context; nothing fades."""
+    known = _by_place(held)
+    new = [_buffered(one) for one in found]
+    raised = (
+        replace(one, relevance=max(one.relevance, known[one.place].relevance))
+        if one.place in known
+        else one
+        for one in new
+    )
+    return _sorted({**known, **_by_place(raised)}, capacity)
+
+
+def fitting(
+    held: Iterable[BufferedMemory],
+    *,
+    max_memories: int,
+    max_tokens: int | None,
+    min_relevance: float,
+    count_tokens: TokenCounter,
+    render: Callable[[Sequence[Recollection]], str],
+) -> PromptMemories:
+    """The most relevant memories that fit, in order; the last one may be cut.
+
+    Whatever the counter, it counts no more than `max_tokens` in the text.
+
+    Raises:
+        InvalidInputError: if the counter returns no whole number of 0 or more.
+    """
+
+    def written(memories: Sequence[Recollection]) -> tuple[str, int]:
+        text = render(memories)
+        return text, counted(text, count_tokens)
+
+    page = PromptMemories()
+    for one in held:
+        if len(page.memories) == max_memories or one.relevance < min_relevance:
+            break
+        grown = _with(page, one, one.memory.content, written)
+        if max_tokens is not None and grown.tokens > max_tokens:
+            return _with_beginning(page, one, max_tokens, written)
+        page = grown
+    return page
+
+
+def _with_beginning(
+    page: PromptMemories, one: BufferedMemory, max_tokens: int, written: _Written
+) -> PromptMemories:
+    """The page with as much of one more memory as fits, by bisection; without it if none does."""
+    content = one.memory.content
+    cuts = [f"{content[: piece.end()]}{MARK}" for piece in _PIECE.finditer(content)][:-1]
+    grown = [page]
+
+    def fits(cut: str) -> bool:
+        with_it = _with(page, one, cut, written)
+        if with_it.tokens <= max_tokens:
+            grown.append(with_it)
+        return with_it.tokens <= max_tokens
+
+    bisect_left(cuts, 1, key=lambda cut: not fits(cut))
+    return grown[-1]
+
+
+def _with(
+    page: PromptMemories, one: BufferedMemory, content: str, written: _Written
+) -> PromptMemories:
+    """The page with one more memory."""
+    new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
+    memories = (*page.memories, new)
+    text, tokens = written([replace(each.memory, content=each.content) for each in memories])
+    return PromptMemories(memories=memories, text=text, tokens=tokens)
+
+
+def _buffered(found: Recollection) -> BufferedMemory:
+    return BufferedMemory(memory=found, relevance=found.match)
+
+
+def _by_place(several: Iterable[BufferedMemory]) -> dict[object, BufferedMemory]:
+    return {one.place: one for one in several}
+
+
+def _sorted(several: dict[object, BufferedMemory], capacity: int) -> tuple[BufferedMemory, ...]:
+    """The most relevant; among equals those that come first by namespace and key."""
+    ordered = sorted(several.values(), key=lambda one: (-one.relevance, one.place))
+    return tuple(ordered[:capacity])

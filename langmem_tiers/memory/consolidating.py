@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.consolidate.models import summariser_of
+from langmem_tiers.consolidate.models import Summariser, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
-from langmem_tiers.consolidate.session import Ending, SessionReport, end_session, notes_of
-from langmem_tiers.consolidate.session_rules import Summariser
+from langmem_tiers.consolidate.session import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Tier
@@ -99,7 +98,7 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
     ]
 
 
-def _end_session(memory: Memory, ending: Ending) -> Flow[SessionReport]:
+def _end_session(memory: Memory, ending: EndedSession) -> Flow[SessionReport]:
     """Keep what the session was worth; then models look at what awaits them of it."""
     yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
     yield from memory.tiered_store.flows.refresh_state()
@@ -108,7 +107,7 @@ def _end_session(memory: Memory, ending: Ending) -> Flow[SessionReport]:
     return report
 
 
-def _ending(memory: Memory, session_id: str | None, summariser: Summariser | None) -> Ending:
+def _ending(memory: Memory, session_id: str | None, summariser: Summariser | None) -> EndedSession:
     session = label(session_id, "session_id") or memory.context.session_id
     if session is None:
         raise InvalidInputError("no session is named: pass session_id, or a context with one")
@@ -124,7 +123,7 @@ def _ending(memory: Memory, session_id: str | None, summariser: Summariser | Non
         policy=policy,
         options=memory.tiered_store.options,
     )
-    return Ending(
+    return EndedSession(
         cycle=cycle,
         session=session,
         projects=None if project is None else [project],

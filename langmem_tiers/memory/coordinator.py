@@ -7,9 +7,7 @@ from langmem_tiers.memory import (
     consolidating,
     feedback,
     learning,
-    lookup,
     promotion,
-    quarantine,
     recalling,
     remembering,
     reminding,
@@ -26,6 +24,28 @@ class MemoryCoordinator(Memory):
     Every verb has an async twin with an `a` in front, and is described where its flow is made. The
     store is opened and closed by its owner; many coordinators can share one. `state` is what is
     going on at the moment: a `ShortTermState`.
+
+    Args:
+        store: A store with an index.
+        context: Who remembers and who asks.
+        types: The memory types; those built in if not given.
+        settings: How long a recall may take (0.5 seconds if not given), and how many memories
+            it returns where no `limit` is given (10 if not given).
+        policy: What a memory must have shown to be promoted; as specified if not given.
+        count_tokens: Counts the tokens of a text; LangChain's approximate counter if not
+            given, or a model's own: `model.get_num_tokens`.
+        reranker: A LangChain document compressor that orders the 50 best again, such as a
+            cross-encoder. What it leaves out is left out.
+        weights: A file of weights fitted to one's own data (docs/recall.md); those that ship
+            with the package if not given.
+        gate: How strict to be with what is to be stored; see docs/gate.md.
+        reviewers: Who scores what is to be stored, and a recall with `review`;
+            `default_reviewers()` if not given. An empty panel reviews nothing.
+        review_model: A chat model that reviews in place of their rules where it is asked to:
+            by `review_storage`, and by `get_context(review="model")`. Else it is asked nothing.
+        review_storage: Who reviews what is stored, by `rules`, or by the model as well:
+            `before` it is stored, or in the `background` afterwards; see docs/review.md.
+        detectors: What finds private data in it, such as `detectors("credit_card")`.
 
     Example:
         ```python
@@ -44,10 +64,10 @@ class MemoryCoordinator(Memory):
 
     get_context, aget_context = both(recalling.get_context, "retriever")
     get_context_batch, aget_context_batch = both(recalling.get_context_batch, "retriever")
-    get, aget = both(lookup.get)
-    delete_memory, adelete_memory = both(lookup.delete_memory, "tool")
-    clear_working_memory, aclear_working_memory = both(lookup.clear_working_memory, "tool")
-    stats, astats = both(lookup.stats)
+    get, aget = both(recalling.get)
+    delete_memory, adelete_memory = both(revising.delete_memory, "tool")
+    clear_working_memory, aclear_working_memory = both(revising.clear_working_memory, "tool")
+    stats, astats = both(recalling.stats)
 
     reflect, areflect = both(learning.reflect, "tool")
     get_lessons, aget_lessons = both(learning.get_lessons, "retriever")
@@ -83,10 +103,10 @@ class MemoryCoordinator(Memory):
     restore_archive, arestore_archive = both(cold_storage.restore_archive, "tool")
     archives, aarchives = both(cold_storage.archives)
 
-    list_quarantined, alist_quarantined = both(quarantine.list_quarantined)
-    release, arelease = both(quarantine.release, "tool")
-    reject, areject = both(quarantine.reject, "tool")
-    decisions, adecisions = both(quarantine.decisions)
+    list_quarantined, alist_quarantined = both(reviews.list_quarantined)
+    release, arelease = both(reviews.release, "tool")
+    reject, areject = both(reviews.reject, "tool")
+    decisions, adecisions = both(reviews.decisions)
     review_waiting, areview_waiting = both(reviews.review_waiting, "tool")
     begin_reviews = reviews.begin_reviews
     finish_reviews, afinish_reviews = reviews.finish_reviews, reviews.afinish_reviews

@@ -27,8 +27,8 @@ from langmem_tiers.remember.admit import (
     unjudged_as,
     without_held_twins,
 )
+from langmem_tiers.remember.candidate import Recalled, RecalledLately
 from langmem_tiers.remember.known import Knowing
-from langmem_tiers.remember.lately import Recalled, RecalledLately
 from langmem_tiers.remember.new import (
     NewMemory,
     extent_of,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from langmem_tiers.consolidate.session import SessionReport
-from langmem_tiers.consolidate.significance import category, decision_type
+from langmem_tiers.consolidate.session_rules import happened
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source, StoreResult
 from langmem_tiers.memory.consolidating import SessionNote
@@ -16,8 +16,11 @@ from langmem_tiers.remind.intentions import Intention, Priority, Reminder
 from langmem_tiers.remind.prompted import Intended
 from langmem_tiers.remind.triggers import At, BeforeTool, If, Trigger, When
 
-_FIELDS: Final = {"event": ("type", "decision_type"), "concept": ("category", "category")}
-"""What says of which kind it is, as it is handed in and in the metadata."""
+_FIELDS: Final = {
+    "event": ("type", "decision_type", "event"),
+    "concept": ("category", "category", "fact"),
+}
+"""What says of which kind it is, as it is handed in and in the metadata; and what it is else."""
 
 Intends = Literal["keywords", "asked"]
 """What of a prompt is intended: by the specification's keywords, or what it asks for."""
@@ -71,16 +74,15 @@ class SessionStop:
 
 
 def events_of(notes: Iterable[SessionNote]) -> list[dict[str, Any]]:
-    """The notes that tell of a significant event, once each."""
+    """The notes that tell of something that happened, once each."""
     found: dict[str, dict[str, Any]] = {}
     for one in notes:
-        kind = decision_type(one.content) if one.state is None else None
-        if kind is not None:
+        if one.state is None and happened(one.content):
             found.setdefault(
                 one.content,
                 {
                     "content": one.content,
-                    "metadata": {"decision_type": kind, "promoted_from": "working"},
+                    "metadata": {"decision_type": "event", "promoted_from": "working"},
                     "occurred_at": one.at,
                     "speaker": one.value.get("speaker"),
                     "source": one.value.get("source", Source.USER),
@@ -92,14 +94,14 @@ def events_of(notes: Iterable[SessionNote]) -> list[dict[str, Any]]:
 
 
 def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, Any]]:
-    """Events or concepts that were handed in, once each; a rule names the kind of what names none.
+    """Events or concepts that were handed in, once each, each of some kind.
 
     Raises:
         InvalidInputError: for what is no event, or no concept.
     """
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise InvalidTypeError(f"{what}s is a list of mappings, not {short(given)}")
-    field, name = _FIELDS[what]
+    field, name, otherwise = _FIELDS[what]
     found: dict[str, dict[str, Any]] = {}
     for one in given:
         if not isinstance(one, Mapping):
@@ -107,8 +109,7 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
                 f"{what}s are mappings with a description and a {field}, not {short(one)}"
             )
         text = checked_text(one.get("description"), f"the description among the {what}s")
-        rule = decision_type(text) or "event" if what == "event" else category(text)
-        kind = label(one.get(field), field) or rule
+        kind = label(one.get(field), field) or otherwise
         source = one.get("source", Source.AGENT)
         found.setdefault(text, {"content": text, "metadata": {name: kind}, "source": source})
     return list(found.values())

@@ -31,12 +31,12 @@ from langmem_tiers.memory.hook_data import (
     given,
     told_of,
 )
-from langmem_tiers.memory.lookup import get
+from langmem_tiers.memory.recalling import get
 from langmem_tiers.memory.remembering import store_many
 from langmem_tiers.memory.short_term import close_task, get_active_tasks
 from langmem_tiers.postgres.flow import Flow, both, unit
 from langmem_tiers.remember.new import checked_text, label
-from langmem_tiers.remind.asked import DEFAULT_LIMIT, Predicates
+from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.state.state import Task, checked_id
@@ -50,7 +50,7 @@ def on_session_start(
     *,
     state: Any = None,
     predicates: Predicates | None = None,
-    limit: int = DEFAULT_LIMIT,
+    limit: int = DEFAULT_REMINDERS,
     lease_seconds: float | None = None,
     run_id: str | Run | None = None,
 ) -> Flow[SessionStart]:

@@ -20,12 +20,18 @@ from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.remember.admit import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, label, parsed_moment
-from langmem_tiers.remind import flow as reminders
-from langmem_tiers.remind.asked import (
-    DEFAULT_LIMIT,
-    MOST,
+from langmem_tiers.remind import flow as raising
+from langmem_tiers.remind.cue import cue_judge
+from langmem_tiers.remind.flow import Here, NewIntention
+from langmem_tiers.remind.intentions import (
+    DEFAULT_REMINDERS,
+    MOST_REMINDERS,
+    Intention,
+    NextTools,
     Predicates,
-    Tools,
+    Priority,
+    Reminder,
+    Status,
     checked_end,
     checked_kinds,
     checked_limit,
@@ -37,9 +43,6 @@ from langmem_tiers.remind.asked import (
     tool_calls,
     true_of,
 )
-from langmem_tiers.remind.flow import Here, NewIntention
-from langmem_tiers.remind.intentions import Intention, Priority, Reminder, Status
-from langmem_tiers.remind.judging import cue_judge
 from langmem_tiers.remind.triggers import (
     BeforeTool,
     If,
@@ -95,31 +98,23 @@ def intend(
         memory.intend("Ask her for the new figures", cue="when Anna mentions the budget")
         ```
     """
-    flow = _intend(
-        memory,
-        content,
-        at=at,
-        cue=cue,
-        before_tool=before_tool,
-        when=when,
-        priority=priority,
-        expires_at=expires_at,
-        after=after,
-        key=key,
-        **fields,
-    )
-    return then(flow, partial(_reviewed, memory))
+    trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
+    level = checked_priority(priority)
+    one = _prospective(content, level, key, fields)
+    expires = checked_end(expires_at, trigger)
+    keys = _keys(after)
+    return _intended(memory, one, trigger, priority=level, expires_at=expires, after=keys)
 
 
 def remind(
     memory: Memory,
     query: str | None = None,
     *,
-    tool: Tools | None = None,
+    tool: NextTools | None = None,
     state: Any = None,
     predicates: Predicates | None = None,
     kinds: Iterable[str] | None = None,
-    limit: int = DEFAULT_LIMIT,
+    limit: int = DEFAULT_REMINDERS,
     lease_seconds: float | None = None,
     run_id: str | Run | None = None,
     judge: BaseChatModel | None = None,
@@ -134,7 +129,7 @@ def remind(
 
     Args:
         query: What is asked or said, for cues.
-        tool: Tools about to run: a name, a tool call (`name` and `args`), or several.
+        tool: NextTools about to run: a name, a tool call (`name` and `args`), or several.
         state: The graph's state, for predicates.
         predicates: The functions of the state by the names that intentions know them by.
         kinds: Raise only what has such a trigger, and has it met now: `time`, `cue`, `tool`,
@@ -151,18 +146,23 @@ def remind(
         InvalidInputError: for what cannot be asked.
         ModelError: if the judge gave nothing usable; nothing was raised.
     """
-    return _remind(
-        memory,
-        query,
-        tool=tool,
-        state=state,
-        predicates=predicates,
-        kinds=kinds,
-        limit=limit,
-        lease_seconds=lease_seconds,
-        run_id=run_id,
-        judge=judge,
+    here = _here(memory)
+    occasion = Occasion(
+        here.moment.now,
+        checked_query(query),
+        tool_calls(tool),
+        true_of(state, predicates),
+        checked_kinds(kinds),
     )
+    found = raising.remind(
+        occasion,
+        here,
+        limit=checked_limit(limit),
+        seconds=checked_seconds(lease_seconds),
+        holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+        judge=None if judge is None else cue_judge(judge),
+    )
+    return then(found, partial(_noted, memory))
 
 
 def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
@@ -171,7 +171,7 @@ def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
     False if that came too late for one: somebody else was given it since, or it was put off or
     closed. The others are delivered. To say it again does no harm, and writes nothing.
     """
-    return _acknowledge(memory, reminders)
+    return raising.acknowledge({checked_token(one) for one in reminders}, _here(memory))
 
 
 def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
@@ -185,7 +185,7 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
     """
     moment = parsed_moment(until, "until")
     one = yield from memory.flows.known(memory_key(key), memory.context)
-    yield from reminders.snooze(one.id, moment, _here(memory))
+    yield from raising.snooze(one.id, moment, _here(memory))
 
 
 def complete(memory: Memory, key: str) -> Flow[bool]:
@@ -210,7 +210,7 @@ def intentions(
     memory: Memory,
     status: Status | str | Iterable[Status | str] | None = None,
     *,
-    limit: int = MOST,
+    limit: int = MOST_REMINDERS,
 ) -> Flow[list[Intention]]:
     """What is intended, by priority; nothing is raised by looking.
 
@@ -219,28 +219,7 @@ def intentions(
             not given, what is open: the first three.
         limit: How many at most.
     """
-    return reminders.intentions(checked_statuses(status), _here(memory), checked_limit(limit))
-
-
-def _intend(
-    memory: Memory,
-    content: str,
-    *,
-    at: datetime | str | None = None,
-    cue: str | When | None = None,
-    before_tool: str | BeforeTool | None = None,
-    when: str | If | None = None,
-    priority: Priority | str = Priority.MEDIUM,
-    expires_at: datetime | str | None = None,
-    after: Iterable[str] = (),
-    key: str | None = None,
-    **fields: Any,
-) -> Flow[StoreResult]:
-    trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
-    level = checked_priority(priority)
-    expires = checked_end(expires_at, trigger)
-    one = _prospective(content, level, key, fields)
-    return _intended(memory, one, trigger, priority=level, expires_at=expires, after=_keys(after))
+    return raising.intentions(checked_statuses(status), _here(memory), checked_limit(limit))
 
 
 def _intended(
@@ -264,7 +243,7 @@ def _intended(
     rooms = memory.flows.gate.rooms(kept[0].memory_type or "episodic", write.tier)
     write = replace(write, ttl=math.inf, rooms=rooms)
     yield from memory.tiered_store.flows.refresh_state()
-    applied = yield from reminders.intend(
+    applied = yield from raising.intend(
         NewIntention(
             write=write,
             trigger=trigger,
@@ -274,61 +253,20 @@ def _intended(
         ),
         here,
     )
-    return admitted_as(judged.verdict, [write], applied)
-
-
-def _reviewed(memory: Memory, result: StoreResult) -> StoreResult:
+    result = admitted_as(judged.verdict, [write], applied)
     begin_reviews(memory, [] if result.key is None else [result.key])
     return result
 
 
-def _remind(
-    memory: Memory,
-    query: str | None = None,
-    *,
-    tool: Tools | None = None,
-    state: Any = None,
-    predicates: Predicates | None = None,
-    kinds: Iterable[str] | None = None,
-    limit: int = DEFAULT_LIMIT,
-    lease_seconds: float | None = None,
-    run_id: str | Run | None = None,
-    judge: BaseChatModel | None = None,
-) -> Flow[list[Reminder]]:
-    here = _here(memory)
-    occasion = Occasion(
-        now=here.moment.now,
-        query=checked_query(query),
-        calls=tool_calls(tool),
-        true=true_of(state, predicates),
-        kinds=checked_kinds(kinds),
-    )
-    return _raised(
-        memory,
-        reminders.remind(
-            occasion,
-            here,
-            limit=checked_limit(limit),
-            seconds=checked_seconds(lease_seconds),
-            holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
-            judge=None if judge is None else cue_judge(judge),
-        ),
-    )
-
-
-def _raised(memory: Memory, found: Flow[list[Reminder]]) -> Flow[list[Reminder]]:
-    raised = yield from found
+def _noted(memory: Memory, raised: list[Reminder]) -> list[Reminder]:
+    """What was raised; it has been accessed."""
     memory.flows.note(raised)
     return raised
 
 
-def _acknowledge(memory: Memory, told: Iterable[Reminder | str]) -> Flow[bool]:
-    return reminders.acknowledge({checked_token(one) for one in told}, _here(memory))
-
-
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
     one = yield from memory.flows.known(memory_key(key), memory.context)
-    return (yield from reminders.close(one.id, status, _here(memory)))
+    return (yield from raising.close(one.id, status, _here(memory)))
 
 
 def _here(memory: Memory) -> Here:

@@ -1,4 +1,4 @@
-"""The verbs by which a coordinator revises what is known, and asks how it came to be known."""
+"""The verbs by which a coordinator revises what is known, deletes it, or asks how it came to be."""
 
 from __future__ import annotations
 
@@ -85,3 +85,21 @@ def history(memory: Memory, key: str) -> Flow[History]:
 
 def _revising(memory: Memory) -> Revising:
     return Revising(memory.context.root, memory.tiered_store.options, memory.tiered_store.flows.now)
+
+
+def delete_memory(memory: Memory, key: str) -> Flow[bool]:
+    """Delete the memory that `get` would return, or an archived one; False if none is.
+
+    What was merged with it says the same, and goes as well; so does what was promoted with it
+    and says the same in the same place. What it was promoted to is everybody's, and stays.
+    """
+    return memory.flows.delete(key, memory.context)
+
+
+def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
+    """Delete a session's memories of type `working`, in whatever tier; how many.
+
+    Of the context's project, or of all if it names none. The working tier is not touched
+    otherwise.
+    """
+    return memory.flows.clear_session(session_id, "working", memory.context)

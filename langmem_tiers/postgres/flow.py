@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from functools import partial, update_wrapper
+from functools import partial, update_wrapper, wraps
 from inspect import Parameter, signature
 from typing import (
     Any,
@@ -195,6 +195,16 @@ def anew(flow: Callable[[], Flow[T]]) -> Flow[T]:
         except ConflictError:
             continue
     return (yield from flow())
+
+
+def begun_anew(flow: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
+    """A flow that begins `anew` where somebody else was faster."""
+
+    @wraps(flow)
+    def repeated(*given: P.args, **options: P.kwargs) -> Flow[T]:
+        return anew(lambda: flow(*given, **options))
+
+    return repeated
 
 
 class Runs(Protocol):

@@ -66,9 +66,13 @@ class Target:
         embeddings: Embeddings | None,
         pool: Mapping[str, Any],
     ) -> Self:
-        """The database of a store."""
+        """The database of a store.
+
+        Raises:
+            ConfigurationError: for what no pool can be made of.
+        """
         vector = options.index.vector if options.index else None
-        return cls(
+        target = cls(
             conninfo=conninfo,
             statements=sql.statements(options, vector),
             embeddings=embeddings,
@@ -76,6 +80,8 @@ class Target:
             pool=pool,
             statement_timeout_ms=options.bounds.statement_timeout_ms,
         )
+        target._check()
+        return target
 
     def pool_options(self) -> dict[str, Any]:
         """Arguments of the psycopg pool: the user's over our defaults."""
@@ -89,8 +95,7 @@ class Target:
         """Whether a query changes what must be neither lost nor done twice."""
         return any(self.statements[call.name].writes for call in query.calls)
 
-    def check(self) -> None:
-        """Raise ConfigurationError for what no pool can be made of."""
+    def _check(self) -> None:
         if (wrong := _wrong_in(self.conninfo)) is not None:  # no cause: it would show the password
             raise ConfigurationError(
                 f"this is no Postgres connection string ({wrong}): use "

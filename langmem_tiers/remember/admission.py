@@ -10,7 +10,7 @@ the end, and is recalled, makes room for itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -22,7 +22,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import content_of, encode_value
-from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from langmem_tiers.remember.room import (
     Evicted,
     evicted_calls,
@@ -125,6 +125,31 @@ def write(
         return (yield from apply(writing, options=store.options, tier=tier, check=check))
     yield store.together(writing)
     return Applied(last)
+
+
+def write_if(
+    writes: Sequence[Write],
+    *,
+    options: StoreOptions,
+    moment: Moment,
+    keys: Iterable[tuple[str, str, str]] = (),
+    calls: Sequence[Call] = (),
+    stands: Callable[[list[Rows]], bool] = lambda _: True,
+    further: Callable[[Applied], Sequence[Call]] = lambda _: (),
+) -> Flow[Applied | None]:
+    """Put and delete if it still `stands` by what the calls answer; None if it does not.
+
+    They are made once the keys of the writes and these are locked. What is to be done `further`
+    of what was written follows in the same transaction.
+    """
+    vectors = yield from embed(writes, options)
+    if calls:
+        _, *answers = yield Query((lock_writes(writes, options, keys), *calls))
+        if not stands(answers):
+            yield Query((), commit=True)  # which lets go of the locks
+            return None
+    writing = Writing(writes, vectors, moment)
+    return (yield from apply(writing, options=options, locked=bool(calls), further=further))
 
 
 def apply(

@@ -28,7 +28,7 @@ from langmem_tiers.remember.gate import (
     judge,
     needs_review,
 )
-from langmem_tiers.remember.known import Knowing, looked_up, recalled_by
+from langmem_tiers.remember.known import Knowing, Looked, look_up, recalled_by, sought
 from langmem_tiers.remember.new import (
     NewMemory,
     checked_content,
@@ -37,7 +37,6 @@ from langmem_tiers.remember.new import (
     normalised_tags,
 )
 from langmem_tiers.remember.review import Panel, Reviewers, backed, reviewed
-from langmem_tiers.remember.room import rooms_of
 from langmem_tiers.store.write import Room, Write
 
 SAME_KEY = "replaces: what was stored under the same key in this call is not quarantined"
@@ -91,7 +90,10 @@ class Gate:
 
     def rooms(self, memory_type: str, tier: Tier) -> tuple[Room, ...]:
         """How many memories the place of such a memory holds."""
-        return rooms_of(memory_type, tier, self.policy.capacity, self.policy.tier_capacity)
+        of_type = self.policy.capacity.get(memory_type)
+        of_tier = self.policy.tier_capacity.get(tier)
+        own = () if of_type is None else (Room(of_type, memory_type=memory_type),)
+        return own if of_tier is None else (*own, Room(of_tier, tier=tier))
 
     def trusting(self, one: NewMemory) -> NewMemory:
         """A memory that is trusted no further than its source, for what is not judged."""
@@ -186,41 +188,40 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
     new = {check_key(one.key): one.content for one in memories if one.key is not None}
     knowing = knowing._replace(leaving={**new, **knowing.leaving})
     expiring = [one.name for one in knowing.types if one.tier in knowing.options.tier_ttl]
-    candidates = yield from apart(
-        lambda: [
-            gate.candidate(one, recalled=recalled_by(one, knowing), expiring=expiring)
-            for one in memories
-        ],
-        extent_of(memories),
-    )
-    found = yield from looked_up(memories, candidates, gate.policy, knowing)
-    reviews = yield from _reviews([one.candidate for one in found], gate)
+    long = extent_of(memories)
+
+    def seek() -> list[Looked]:
+        found = []
+        for one in memories:
+            recalled = recalled_by(one, knowing)
+            candidate = gate.candidate(one, recalled=recalled, expiring=expiring)
+            found.append(sought(one, candidate, gate.policy, knowing))
+        return found
+
+    compared = extent([one.content for one in knowing.recalled]) * len(memories)
+    found = yield from apart(seek, long + compared)
+    yield from look_up(found, knowing)
+    reviews = yield from _reviews([one.candidate for one in found], gate, long)
     verdicts = yield from apart(
-        lambda: [gate.of(known.candidate, reviews.get(at)) for at, known in enumerate(found)],
-        _characters(candidates),
+        lambda: [gate.of(one.candidate, reviews.get(at)) for at, one in enumerate(found)], long
     )
-    return [
-        Judged(
-            replace(one, echoes=[(place.namespace, key) for place, key in known.sources]),
-            verdict,
-            known.repeats,
-        )
-        for one, known, verdict in zip(memories, found, verdicts, strict=True)
-    ]
+    return [_judged(one, verdict) for one, verdict in zip(found, verdicts, strict=True)]
 
 
-def _characters(candidates: Sequence[Candidate]) -> int:
-    """How much is to be read to judge these."""
-    return sum(extent([one.content, one.beside, one.tags]) for one in candidates)
+def _judged(one: Looked, verdict: Verdict) -> Judged:
+    echoes = [(place.namespace, key) for place, key in one.sources]
+    return Judged(replace(one.memory, echoes=echoes), verdict, one.repeats)
 
 
-def _reviews(candidates: Sequence[Candidate], gate: Gate) -> Flow[Mapping[int, ReviewResult]]:
+def _reviews(
+    candidates: Sequence[Candidate], gate: Gate, long: int
+) -> Flow[Mapping[int, ReviewResult]]:
     """What chat models say of those that they are asked about, by place; all at once."""
     if gate.panel is None:
         return {}
     needed = yield from apart(
         lambda: [needs_review(one, gate.policy, gate.detectors) for one in candidates],
-        _characters(candidates),
+        long,
     )
     asked = [at for at, one in enumerate(needed) if one]
     if not asked:

@@ -1,8 +1,13 @@
-"""What is to be remembered, as the gate and the reviewers look at it."""
+"""What is to be remembered, as the gate and the reviewers look at it, and what was recalled."""
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol
 
 from langmem_tiers.core.memory import Source
 
@@ -36,3 +41,52 @@ class Candidate:
     """What is stored and might say the same."""
     expiring: tuple[str, ...] = ()
     """Memory types of a tier that expires: what it says leads to none of them."""
+
+
+MOST: Final = 256
+"""Memories that are kept, the latest."""
+LIFE: Final = timedelta(hours=1)
+"""For how long, by the store's clock."""
+
+
+class Recalled(Protocol):
+    """A memory that somebody was shown: a recollection or a reminder."""
+
+    @property
+    def key(self) -> str:
+        """Of the memory."""
+
+    @property
+    def namespace(self) -> tuple[str, ...]:
+        """Where it is."""
+
+    @property
+    def content(self) -> str:
+        """What it says."""
+
+
+class RecalledLately:
+    """The memories of the last recalls, each once; several threads may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[tuple[str, ...], str], tuple[Known, datetime]] = (
+            OrderedDict()
+        )
+
+    def note(self, found: Iterable[Recalled], now: datetime) -> None:
+        """Keep what a recall returned."""
+        with self._lock:
+            for one in found:
+                place = (one.namespace, one.key)
+                self._known.pop(place, None)
+                known = Known(content=one.content, key=one.key, namespace=one.namespace)
+                self._known[place] = known, now
+            while len(self._known) > MOST:
+                self._known.popitem(last=False)
+
+    def known(self, now: datetime) -> tuple[Known, ...]:
+        """What was recalled in the last hour, the latest first."""
+        with self._lock:
+            kept = [known for known, at in self._known.values() if now - at <= LIFE]
+        return tuple(reversed(kept))

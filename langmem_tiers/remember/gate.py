@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
-from langmem_tiers.remember.candidate import Candidate
+from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
 from langmem_tiers.remember.review import Reviewers, instructing
@@ -132,7 +132,8 @@ def judge(
         review: What a panel said of it already, such as chat models; `reviewers` are not asked.
         detectors: What finds private data.
     """
-    early = _refused_unread(candidate, policy) or _known(candidate, policy)
+    copied = copy_of(candidate.content, candidate.stored)
+    early = _refused_unread(candidate, policy) or _known(candidate, copied, policy)
     if early is not None:
         return early
     found = tuple(one for detect in detectors for one in detect(candidate.content))
@@ -163,7 +164,7 @@ def judge(
         trust=trust,
         destinations=destinations,
         review=review,
-        repeats=_repeated(candidate),
+        repeats=None if copied is None else copied.key,
         findings=findings,
         private=found,
     )
@@ -205,29 +206,23 @@ def _findings(candidate: Candidate) -> tuple[Finding, ...]:
     return (*found, *instructions_in("\n".join(told), candidate.source)) if told else found
 
 
-def _known(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
+def _known(candidate: Candidate, copied: Known | None, policy: GatePolicy) -> Verdict | None:
     """The refusal of what was recalled or is stored already."""
     echo = echo_of(candidate.content, candidate.recalled) if policy.refuse_echoes else None
     if echo is not None:
-        named = "" if echo.known.key is None else f" ({echo.known.key})"
+        named = "" if echo.key is None else f" ({echo.key})"
         return _rejected(
             f"echo: it repeats what was recalled{named}, which is no new evidence",
-            repeats=echo.known.key,
+            repeats=echo.key,
         )
     own = policy.trust.of_source(candidate.source)
-    copied = copy_of(candidate.content, candidate.stored) if candidate.stored else None
     if copied is not None and own < policy.keep_copies_from:
         return _rejected(
             f"duplicate: it is stored already, and a {candidate.source} that says it again adds "
             "nothing",
-            repeats=copied.known.key,
+            repeats=copied.key,
         )
     return None
-
-
-def _repeated(candidate: Candidate) -> str | None:
-    copied = copy_of(candidate.content, candidate.stored) if candidate.stored else None
-    return None if copied is None else copied.known.key
 
 
 def _private(found: Sequence[Private], policy: GatePolicy) -> Verdict | None:
@@ -255,8 +250,7 @@ def _held(
     if not policy.trust.quarantines(trust, strictest):
         return None
     if findings:
-        kinds = ", ".join(one.kind for one in findings)
-        return f"instructs: {findings[0].excerpt!r} ({kinds})"
+        return f"instructs: {findings[0]}"
     return (
         f"trust: {trust:g} is below {policy.trust.below(strictest):g}, what memories of type "
         f"{strictest!r} need"

@@ -1,94 +1,70 @@
 """Texts that instruct whoever reads them: what is told by a user is kept, by others is held back.
 
-Nothing here is proof: the signs are those of texts that were written to steer an assistant. What
-is found lowers the trust in a memory (see `trust.py`); it is kept, and not recalled until somebody
+Disguises are undone first: look-alike letters, hidden signs, codes, letters apart. How much a text
+reads like attacks on a memory rather than like notes was learned from both: a logistic regression
+over the words of a text, their pairs, and the first word of each sentence (`^`). Its weights ship
+as `likeness.tsv`: `benchmarks/fit_likeness.py` fitted them on attacks and notes by many authors,
+and they are there to be read. How it fares with authors it has not seen: docs/gate.md.
+
+Nothing here is proof: a text reads like those that were written to steer an assistant. What is
+found lowers the trust in a memory (see `trust.py`); it is kept, and not recalled until somebody
 has looked at it.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import html
 import math
 import re
-from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import islice, pairwise
+from string import ascii_lowercase
+from typing import Final, Literal, NamedTuple, TypeAlias
 from unicodedata import normalize
+from urllib.parse import unquote
 
 from langmem_tiers.core.memory import Source
-from langmem_tiers.remember.disguises import conceals, decoded, plain, squashed, turned
-from langmem_tiers.remember.injection_anchors import anchored
-from langmem_tiers.remember.injection_compounds import compound_weights
-from langmem_tiers.remember.injection_concepts import concepts_in
-from langmem_tiers.remember.injection_languages import (
-    KEEPING,
-    SET_ASIDE,
-    SQUASHED,
-    SQUASHED_ANY,
-    STANDING,
-)
-from langmem_tiers.remember.injection_signs import SIGNS
-from langmem_tiers.remember.injection_words import ENOUGH, Voice
-from langmem_tiers.remember.likeness import ALIKE, HANDED_ON, UNLIKE, likeness, sentences_of
+from langmem_tiers.core.reading import spaced, visible
 
 _VOICES: Final[Mapping[str, Voice]] = {
     Source.USER: "user",
     Source.SYSTEM: "user",
     Source.AGENT: "agent",
 }
-_COUNTED: Final = {
-    voice: tuple(
-        (one.kind, anchored(one.pattern), weight)
-        for one in SIGNS
-        if (weight := getattr(one, voice)) > 0
-    )
-    for voice in ENOUGH
-}
-_NEIGHBOURS: Final = 3
-"""Sentences whose signs are added up: an order is given in a breath."""
+ALIKE: Final = 0.0
+"""The score from which on a text is rather an attack than a note."""
+HANDED_ON: Final = 2.0
+"""The same for what a user pastes or quotes, who may well tell of an attack."""
 _QUOTED: Final = re.compile(
     r"\"[^\"]{1,300}\"|“[^”]{1,300}”|„[^“”]{1,300}[“”]|`[^`]{1,300}`|«[^»]{1,300}»"
 )
-_PASTED: Final = re.compile(
-    r"\b(?:e-?mails?|messages?|pages?|web ?sites?|sites?|articles?|documents?|pdfs?|files?|slack|teams"
-    r"|forum|tickets?|comments?|posts?|readme|texts?|pasted?|copied|forwarded|summari[sz]e|translate"
-    r"|sent me|this)\b[^.!?:\n]{0,40}[:?]\s+(.+)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""What a user hands on: another's words, after a colon."""
-_TO_ASSISTANTS: Final = frozenset(
-    {"addressed", "boot file", "override", "persona", "role imitation"}
-)
-"""The kinds that count in what a user hands on."""
-_DEFINES: Final = re.compile(
-    r"\b(?:injections?|jailbreak\w*|phishing|poisoning|social engineering)\b.{0,60}"
-    r"\b(?:attacks?|risks?|vulnerabilit\w+|techniques?|threats?|kinds? of)\b|\w\.md is (?:an?|the) \w+ (?:in|with|for|that|which)\b",
-    re.IGNORECASE,
-)
-"""What tells of attacks, and is none."""
-_MANY: Final = 4.0
-"""The weight of signs that hold a text back whatever else it reads like."""
+_PASTED: Final = re.compile(r"[:?]\s|\n")
+"""After the first of these may follow what a user hands on."""
 _LONGEST: Final = 50_000
 """Characters that are looked at, in their plain form: of what is longer, the beginning and the end.
 What is longer from outside is held back, as nobody has read it."""
-_MOST: Final = 500
-"""Sentences that are weighed: of more, neighbours are weighed as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One kind of instruction in a text, and how sure the signs are."""
+    """What in a text may instruct its reader."""
 
     kind: str
-    weight: float
+    """`likeness`, `encoded` (the same behind a disguise), `hidden` or `unread`."""
+    chance: float
+    """That it is an attack, in 0…1, as far as one can tell from other texts."""
     excerpt: str
-    sentence: str = ""
-    """All of the sentence where it shows."""
+    words: tuple[str, ...] = ()
+    """Those that weighed most."""
 
     def __str__(self) -> str:
-        """Its kind and where it shows."""
-        return f"{self.kind}: {self.excerpt!r}"
+        """Where it shows, and why."""
+        return f"{self.excerpt!r} ({', '.join((self.kind, *self.words))})"
 
 
 @lru_cache(maxsize=256)
@@ -96,20 +72,14 @@ def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, .
     """What instructs the reader in a text from this source, the surest first; none if nothing does.
 
     Orders of users and operators are memories like any other ("Always use tabs"); of them only
-    what no user writes by hand is found. What a user or an agent quotes is not held to instruct.
+    what they quote or paste is looked at, and what somebody disguised.
     """
     voice = voice_of(source)
     text = _bounded(content)
-    found = [*_read(plain(text), voice), *_disguised(text, voice)]
-    if voice == "user":
-        found.extend(_handed_on(plain(text)))
+    found = [*_openly(plain(text), voice), *_disguised(text)]
     if voice == "outside" and text != content:
-        found.append(Finding("unread", ENOUGH[voice], f"{len(content):,} characters"))
-    best: dict[str, Finding] = {}
-    for one in found:
-        if one.kind not in best or one.weight > best[one.kind].weight:
-            best[one.kind] = one
-    return tuple(sorted(best.values(), key=lambda one: (-one.weight, one.kind)))
+        found.append(Finding("unread", 0.5, f"{len(content):,} characters"))
+    return tuple(sorted(found, key=lambda one: -one.chance))
 
 
 def voice_of(source: str) -> Voice:
@@ -117,119 +87,29 @@ def voice_of(source: str) -> Voice:
     return _VOICES.get(source, "outside")
 
 
-def _read(text: str, voice: Voice) -> Iterator[Finding]:
-    """What instructs by its signs or by its likeness to attacks; few signs in a note are none."""
-    signs = _openly(text, voice)
-    if voice == "user":
-        yield from signs
-        return
-    like = likeness(text, voice)
-    if like.known and like.score >= ALIKE:
-        yield Finding("likeness", ENOUGH[voice], _excerpt(like.passage))
-    if not _in_a_note(signs, voice):
-        yield from signs
-
-
-def _in_a_note(signs: Sequence[Finding], voice: Voice) -> bool:
-    """Whether the sentences with these signs read like notes: by themselves, whatever is around."""
-    if sum(one.weight for one in signs) >= _MANY:
-        return False
-    read = [likeness(one.sentence, voice) for one in signs]
-    return all(one.known and one.score < UNLIKE for one in read)
-
-
-def _handed_on(text: str) -> Iterator[Finding]:
-    """What instructs assistants of what a user pastes or quotes: others' words."""
-    pasted = _PASTED.search(text)
-    if pasted:
-        yield from _openly(pasted[1].replace('"', " "), "outside", _TO_ASSISTANTS)
-    parts = [*([pasted[1]] if pasted else ()), *_QUOTED.findall(text)]
-    for part in parts:
-        like = likeness(part, "outside")
-        if like.score >= HANDED_ON and like.known:
-            yield Finding("likeness", ENOUGH["user"], _excerpt(like.passage))
-
-
-def _openly(text: str, voice: Voice, kinds: Container[str] | None = None) -> list[Finding]:
-    """What instructs as it is written: the kinds of the weightiest run of sentences."""
-    said = text if voice == "outside" else _QUOTED.sub(" ", text)
-    sentences = _sentences(said)
-    weighed = [
-        {
-            kind: weight
-            for kind, weight in _weights(one, voice).items()
-            if not kinds or kind in kinds
-        }
-        for one in sentences
-    ]
-    heaviest: tuple[float, int] = (0.0, 0)
-    for place in range(len(sentences)):
-        together = _summed(weighed[place : place + _NEIGHBOURS])
-        heaviest = max(heaviest, (sum(together.values()), -place))
-    if heaviest[0] < ENOUGH[voice]:
-        return []
-    place = -heaviest[1]
-    run = slice(place, place + _NEIGHBOURS)
-    return [
-        Finding(kind, weight, _excerpt(sentence), sentence)
-        for kind, weight in _summed(weighed[run]).items()
-        for sentence in [_where(kind, sentences[run], weighed[run])]
-    ]
-
-
-def _where(kind: str, sentences: Sequence[str], weighed: Sequence[Mapping[str, float]]) -> str:
-    """The sentence in which a sign of that kind weighs most."""
-    return max(zip(sentences, weighed, strict=True), key=lambda one: one[1].get(kind, 0.0))[0]
-
-
-def _sentences(text: str) -> list[str]:
-    """The sentences that may instruct; of very many, several as one."""
-    found = [one for one in sentences_of(text) if not _DEFINES.search(one)]
-    several = max(1, math.ceil(len(found) / _MOST))
-    return [" ".join(found[one : one + several]) for one in range(0, len(found), several)]
-
-
-def _weights(sentence: str, voice: Voice) -> dict[str, float]:
-    """What each kind of sign weighs in a sentence; two signs of a kind weigh both."""
-    found: dict[str, float] = defaultdict(float)
-    lowered = sentence.lower()
-    for kind, pattern, weight in _COUNTED[voice]:
-        if pattern.found(sentence, lowered):
-            found[kind] += weight
-    if SET_ASIDE.search(sentence):
-        found["override"] += 3
-    if voice == "outside" and STANDING.search(sentence):
-        found["standing order"] += 2
-    if voice == "outside" and KEEPING.search(sentence):
-        found["memory poisoning"] += 2
+def _openly(text: str, voice: Voice) -> Iterator[Finding]:
+    """What reads like an attack as it is written: all of it, or what a user hands on."""
     if voice != "user":
-        for kind, weight in compound_weights(concepts_in(sentence), voice).items():
-            found[kind] += weight
-    return dict(found)
+        yield from _alike(text, voice, ALIKE, "likeness")
+        return
+    _, *pasted = _PASTED.split(text, maxsplit=1)
+    yield from _alike(
+        "\n".join((*pasted, *_QUOTED.findall(text))), "outside", HANDED_ON, "likeness"
+    )
 
 
-def _summed(some: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The weights of several sentences; the same kind counts once, where it weighs most."""
-    found: dict[str, float] = {}
-    for one in some:
-        for kind, weight in one.items():
-            found[kind] = max(found.get(kind, 0.0), weight)
-    return found
-
-
-def _disguised(text: str, voice: Voice) -> Iterator[Finding]:
+def _disguised(text: str) -> Iterator[Finding]:
     how = conceals(text)
     if how is not None:
-        yield Finding("hidden", 3.0, how)
-    letters = squashed(text if voice == "outside" else _QUOTED.sub(" ", text))
-    if SQUASHED.search(letters):
-        yield Finding("override", 3.0, _excerpt(text))
-    if any(SQUASHED_ANY.search(one) for one in turned(letters)):
-        yield Finding("encoded", 3.0, _excerpt(text))
-    for one in decoded(text):
-        inner = _openly(plain(one), "outside")
-        if inner or SQUASHED.search(squashed(one)):
-            yield Finding("encoded", 3.0, _excerpt(one))
+        yield Finding("hidden", 1.0, how)
+    for one in hidden_in(text):
+        yield from _alike(one, "outside", ALIKE, "encoded")
+
+
+def _alike(text: str, voice: Voice, least: float, kind: str) -> Iterator[Finding]:
+    like = likeness(text, voice)
+    if like.score >= least:
+        yield Finding(kind, like.chance, _excerpt(like.passage), like.words)
 
 
 def _bounded(content: str) -> str:
@@ -248,3 +128,243 @@ def _ends(text: str) -> str:
 def _excerpt(text: str) -> str:
     said = " ".join(text.split())
     return said if len(said) <= 80 else said[:79] + "…"  # noqa: PLR2004 - one line
+
+
+Voice: TypeAlias = Literal["user", "agent", "outside"]
+"""Whose word a text is: a user's, an agent's, or that of anybody else."""
+BIAS: Final = "*"
+"""The name of what is added to every sum; no word is called so."""
+TOGETHER: Final = 3
+"""Sentences that are read together: an order is given in a breath."""
+_TOLD: Final = 3
+"""Words that are named as those that weighed most."""
+_SENTENCE: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
+_STEM: Final = 6
+"""Characters of a word that count."""
+_WORD: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
+_CLASSES: Final = (
+    (re.compile(r"(?<![^\s@])[^\s@]+@\S+"), " 0mail "),
+    (
+        re.compile(
+            r"https?://\S+|\bwww\.\S+|(?<![\w-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,5}"
+            r"\.(?:com|net|org|io|example|dev|test|ai|co|info|biz)\b\S*",
+            re.IGNORECASE,
+        ),
+        " 0url ",
+    ),
+    (re.compile(r"[$€£]\s?\d[\d.,]*"), " 0sum "),
+    (re.compile(r"\b\d\w*"), " 0 "),
+)
+"""What counts as one of its kind, whatever it is."""
+
+
+class Likeness(NamedTuple):
+    """How much a text reads like an attack, and where it does so most."""
+
+    score: float
+    """The logarithm of the odds, by the shares of the texts that it was fitted on."""
+    passage: str
+    """Up to three sentences."""
+    words: tuple[str, ...] = ()
+    """Those of the passage that weighed most."""
+
+    @property
+    def chance(self) -> float:
+        """That it is an attack, in 0…1."""
+        return 1 / (1 + math.exp(-self.score))
+
+
+def likeness(text: str, voice: Voice) -> Likeness:
+    """The passage of a text that reads most like an attack."""
+    weights = shipped()
+    several = ((scored(weights, features(one, voice)), one) for one in passages(text))
+    score, passage = max(several, default=(-math.inf, ""), key=lambda one: one[0])
+    return Likeness(score, passage, tuple(_weightiest(passage, weights)))
+
+
+def _weightiest(passage: str, weights: Mapping[str, float]) -> Iterator[str]:
+    """The words and pairs that speak most for an attack, as they are written."""
+    shown = {
+        name: written
+        for one in sentences_of(passage)
+        for name, written in _features(one)
+        if weights.get(name, 0.0) > 0 and all(word in passage for word in written.split())
+    }
+    told = dict.fromkeys(shown[one] for one in sorted(shown, key=lambda one: -weights[one]))
+    yield from islice((one for one in told if any(map(str.isalpha, one))), _TOLD)
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences and lines of a text that say something."""
+    return [one for one in _SENTENCE.split(text) if one.strip()]
+
+
+def passages(text: str) -> list[str]:
+    """Each sentence, and each three that follow each other: neither hides among others."""
+    sentences = sentences_of(text)
+    runs = [
+        "\n".join(sentences[place : place + TOGETHER])
+        for place in range(max(1, len(sentences) - TOGETHER + 1))
+    ]
+    return list(dict.fromkeys((*sentences, *runs))) if sentences else []
+
+
+def features(text: str, voice: Voice) -> frozenset[str]:
+    """What counts of a text: its words, alone and in pairs, and whose word it is."""
+    found = (name for one in sentences_of(text) for name, _ in _features(one))
+    return frozenset((f"@{voice}", *found))
+
+
+@lru_cache(maxsize=2_000)
+def _features(sentence: str) -> tuple[tuple[str, str], ...]:
+    """What counts of a sentence, each as it is named and as it is written."""
+    words = [(one[:_STEM].lower(), one) for one in _words(sentence)]
+    pairs = [(f"{one[0]} {other[0]}", f"{one[1]} {other[1]}") for one, other in pairwise(words)]
+    return (*words, *pairs, *((f"^{name}", written) for name, written in words[:1]))
+
+
+def _words(text: str) -> list[str]:
+    for pattern, kind in _CLASSES:
+        text = pattern.sub(kind, text)
+    return _WORD.findall(spaced(text))
+
+
+def scored(weights: Mapping[str, float], found: frozenset[str]) -> float:
+    """The score of these features; what has no weight counts for nothing, and dilutes the rest."""
+    return weights[BIAS] + sum(weights.get(one, 0.0) for one in found) / math.sqrt(len(found))
+
+
+def written(weights: Mapping[str, float]) -> str:
+    """Weights as they ship: a line each, by name."""
+    return "".join(f"{name}\t{weight:g}\n" for name, weight in sorted(weights.items()))
+
+
+def read(lines: Iterable[str]) -> Iterator[tuple[str, float]]:
+    """Weights as `written` writes them."""
+    for line in lines:
+        name, weight = line.rstrip("\n").split("\t")
+        yield name, float(weight)
+
+
+@cache
+def shipped() -> Mapping[str, float]:
+    """The weights that ship, by feature."""
+    return dict(read(files(__package__).joinpath("likeness.tsv").read_text("utf-8").splitlines()))
+
+
+_LOOK_ALIKE: Final = str.maketrans(
+    "абвгдеёзіїјкмнорстухѕһԁԛԝɡαβεηικνορτυχӏ",
+    "a6brdee3iijkmhopctyxshdqwgabenikvoptuxl",
+)
+_LATIN_LETTER: Final = re.compile(r"[a-z]")
+_OTHER_LETTER: Final = re.compile(r"[\u0370-\u052f\u0261]")
+_LEET: Final = str.maketrans("013457@$!", "oieastasi")
+_ROT13: Final = str.maketrans(ascii_lowercase, ascii_lowercase[13:] + ascii_lowercase[:13])
+_TOKEN: Final = re.compile(r"\S+")
+_ENTITY: Final = re.compile(r"&#x?[0-9a-fA-F]{2,7};")
+_LETTERS_APART: Final = re.compile(r"(?<!\S)(?:[^\W\d_]\s{1,3}){5,}[^\W\d_](?!\S)")
+"""Single letters, a blank or a few between them."""
+_BLANKS: Final = re.compile(r"\s{2,}")
+_DIGIT_LIKE: Final = re.compile(r"[013457@$!]")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2}[ :]?){12,}")
+_PERCENT: Final = re.compile(r"%[0-9a-fA-F]{2}")
+_TIMES_PERCENT: Final = 3
+_WORDS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,40}(?:[ ,.:'-]{1,3}[A-Za-z]{2,40}){2}")
+_TAGS: Final = re.compile("[\U000e0020-\U000e007e]{4,}")
+_LONGEST_CODE: Final = 20_000
+"""Characters in which a code is looked for."""
+_ZEROS: Final = re.compile(r"&#0++(?=[0-9])")
+_BEYOND: Final = re.compile(r"&#[0-9]{8,}+;?")
+"""Numbers of no character, in as many digits as somebody likes."""
+_REVERSING: Final = re.compile("[\u202d\u202e]")
+_APART: Final = re.compile("(?<=[A-Za-z])[\u200b-\u200d\u2060]+(?=[A-Za-z])")
+_TIMES_APART: Final = 3
+
+
+def plain(text: str) -> str:
+    """The text as it is read: nothing hidden, entities written out, look-alikes as they look."""
+    shown = _unescaped(text)
+    if shown.isascii() or not _OTHER_LETTER.search(shown.casefold()):
+        return shown
+    return _TOKEN.sub(lambda found: _lettered(found[0]), shown)
+
+
+def _unescaped(text: str) -> str:
+    if "&#" in text:
+        text = _BEYOND.sub("\N{REPLACEMENT CHARACTER}", _ZEROS.sub("&#", text))
+    return visible(html.unescape(text))
+
+
+def _lettered(word: str) -> str:
+    """A word that mixes alphabets, in Latin letters."""
+    folded = word.casefold()
+    if not (_LATIN_LETTER.search(folded) and _OTHER_LETTER.search(folded)):
+        return word
+    return folded.translate(_LOOK_ALIKE)
+
+
+def hidden_in(text: str) -> Iterator[str]:
+    """What a text may say behind each disguise: whatever reads like nothing was none."""
+    shown = plain(text)
+    entities = map(html.unescape, _ENTITY.findall(text))
+    if any(map(str.isalpha, entities)) or shown != _unescaped(text):
+        yield shown
+    readings = (
+        " ".join(one.translate(_LEET) for one in _TOKEN.findall(shown) if _mixed(one)),
+        "\n".join(_joined(one) for one in _LETTERS_APART.findall(shown)),
+        shown[::-1],
+        shown.lower().translate(_ROT13),
+        *map(plain, _decoded(text)),
+    )
+    yield from (one for one in readings if one not in ("", shown, shown.lower()))
+
+
+def _mixed(word: str) -> bool:
+    """Whether digits may stand for letters in it."""
+    return bool(_DIGIT_LIKE.search(word) and _LATIN_LETTER.search(word.casefold()))
+
+
+def _joined(apart: str) -> str:
+    """Letters that stand apart, as words: more than one blank divides those."""
+    return " ".join("".join(one.split()) for one in _BLANKS.split(apart))
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """What stands in the text in a code, where that is words: base64, hex, %xx, tags."""
+    for found in _TAGS.findall(text):
+        yield "".join(chr(ord(one) - 0xE0000) for one in found)
+    for found in _TOKEN.findall(text):
+        if "%" in found and len(_PERCENT.findall(found)) >= _TIMES_PERCENT:
+            yield unquote(found)
+    for pattern, decode in ((_BASE64, _from_base64), (_HEX, _from_hex)):
+        for found in pattern.findall(text[:_LONGEST_CODE]):
+            said = decode(found)
+            if said is not None and _WORDS.search(said):
+                yield said
+
+
+def conceals(text: str) -> str | None:
+    """How a text hides what it says by signs that nobody sees; None if it does not."""
+    if _TAGS.search(text):
+        return "letters that are not shown"
+    if _REVERSING.search(text):
+        return "signs that turn the direction of reading"
+    if len(_APART.findall(text)) >= _TIMES_APART:
+        return "signs without width inside words"
+    return None
+
+
+def _from_base64(found: str) -> str | None:
+    try:
+        raw = base64.b64decode(found + "=" * (-len(found) % 4), altchars=b"-_", validate=False)
+        return raw.decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _from_hex(found: str) -> str | None:
+    try:
+        return bytes.fromhex(re.sub("[ :]", "", found)).decode("utf-8")
+    except (ValueError, UnicodeDecodeError):
+        return None

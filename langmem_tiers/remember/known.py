@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from langmem_tiers.core.config import StoreOptions, lexical_text
@@ -16,9 +16,9 @@ from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Source, Tier
 from langmem_tiers.core.namespaces import Place, elsewhere, encode
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import content_of
-from langmem_tiers.postgres.flow import AT_ONCE, Call, Flow, Query, Row, apart, extent
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.remember.candidate import Candidate, Known
-from langmem_tiers.remember.echo import bare, echo_of
+from langmem_tiers.remember.echo import echo_of
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.new import NewMemory, recalled_texts, to_write
 from langmem_tiers.store.write import Write
@@ -41,10 +41,16 @@ class Knowing(NamedTuple):
     default_ttl: float | None = None
 
 
-class Looked(NamedTuple):
-    """What is known of a memory that is to be stored."""
+@dataclass(slots=True)
+class Looked:
+    """A memory that is to be stored, and what is known of it."""
 
+    memory: NewMemory
     candidate: Candidate
+    echo: Known | None = None
+    """What it repeats of what was recalled; its key is to be looked up."""
+    place: Place | None = None
+    """Where its words are sought, if whoever says them adds nothing by that."""
     sources: Sources = ()
     """What it is derived from, as it repeats that."""
     repeats: Sources = ()
@@ -67,84 +73,39 @@ def recalled_by(one: NewMemory, knowing: Knowing) -> tuple[Known, ...]:
     return tuple(known for known in several if not _replaced(one, known, knowing.leaving))
 
 
-def looked_up(
-    memories: Sequence[NewMemory],
-    candidates: Sequence[Candidate],
-    policy: GatePolicy,
-    knowing: Knowing,
-) -> Flow[list[Looked]]:
-    """The candidates with what is known of each, and what they are derived from or repeat."""
-    sought = yield from apart(
-        lambda: _sought(memories, candidates, policy, knowing), _extent(candidates)
-    )
-    if sought.echoes or sought.copies:
-        yield from _look_up(sought, memories, knowing)
-    return [
-        Looked(one, sought.sources.get(at, ()), sought.repeats.get(at, ()))
-        for at, one in enumerate(sought.found)
-    ]
+def sought(one: NewMemory, candidate: Candidate, policy: GatePolicy, knowing: Knowing) -> Looked:
+    """What is to be looked up of a memory."""
+    echo = echo_of(candidate.content, candidate.recalled) if policy.refuse_echoes else None
+    if echo is not None and echo.key is None:
+        looked = Looked(one, replace(candidate, recalled=(echo,)))
+    else:
+        looked = Looked(one, replace(candidate, recalled=()), echo)
+    if policy.trust.of_source(one.source) < policy.keep_copies_from:
+        looked.place = _write(one, knowing).place
+    return looked
 
 
-def _extent(candidates: Sequence[Candidate]) -> int:
-    """How much is to be read to know which of these repeat what was recalled."""
-    found = 0
-    for one in candidates:
-        found += extent([one.content, [each.content for each in one.recalled]])
-        if found > AT_ONCE:
-            break
-    return found
-
-
-def _sought(
-    memories: Sequence[NewMemory],
-    candidates: Sequence[Candidate],
-    policy: GatePolicy,
-    knowing: Knowing,
-) -> _Sought:
-    """What is to be looked up of these."""
-    sought = _Sought([replace(one, recalled=()) for one in candidates])
-    for at, (one, candidate) in enumerate(zip(memories, candidates, strict=True)):
-        echo = None
-        if policy.refuse_echoes and candidate.recalled:
-            echo = echo_of(candidate.content, candidate.recalled)
-        if echo is not None and echo.known.key is None:
-            sought.found[at] = replace(candidate, recalled=(echo.known,))
-        elif echo is not None:
-            sought.echoes[at] = echo.known
-        if policy.trust.of_source(one.source) < policy.keep_copies_from:
-            sought.copies[at] = _write(one, knowing).place
-    return sought
-
-
-@dataclass(slots=True)
-class _Sought:
-    """What is to be looked up: echoes by their key, copies by their words; each by its place."""
-
-    found: list[Candidate]
-    echoes: dict[int, Known] = field(default_factory=dict)
-    copies: dict[int, Place] = field(default_factory=dict)
-    sources: dict[int, Sources] = field(default_factory=dict)
-    repeats: dict[int, Sources] = field(default_factory=dict)
-
-
-def _look_up(sought: _Sought, memories: Sequence[NewMemory], knowing: Knowing) -> Flow[None]:
-    """Fill in what is stored of what is sought, in one round trip."""
-    calls = (_repeated(sought, knowing), _copies(sought, knowing))
+def look_up(several: Sequence[Looked], knowing: Knowing) -> Flow[None]:
+    """Fill in what is stored of what is sought of these, in one round trip."""
+    repeating = [(one, one.echo) for one in several if one.echo is not None]
+    copied = [(one, one.place) for one in several if one.place is not None]
+    if not repeating and not copied:
+        return
+    calls = (_repeated([echo for _, echo in repeating], knowing), _copies(copied, knowing))
     echoes, copies = yield Query(calls, commit=True)
-    at_copy, at_echo = list(sought.copies), list(sought.echoes)
     for number, key, value in copies:
-        at = at_copy[number - 1]
-        if key != memories[at].key:  # a memory may replace itself
-            one, known = sought.found[at], Known(content=content_of(value), key=key)
-            sought.found[at] = replace(one, stored=(*one.stored, known))
+        one = copied[number - 1][0]
+        if key != one.memory.key:  # a memory may replace itself
+            stored = (*one.candidate.stored, Known(content=content_of(value), key=key))
+            one.candidate = replace(one.candidate, stored=stored)
     for number, *row in echoes:
-        at = at_echo[number - 1]
-        lasting, places = _lasting(row, memories[at], knowing), _places(row, knowing)
+        one = repeating[number - 1][0]
+        lasting, place = _lasting(row, one.memory, knowing), Place(knowing.context.root, row[0])
         if lasting is None:
-            sought.sources[at] = places
-        elif echo_of(sought.found[at].content, (lasting,)) is not None:
-            sought.found[at] = replace(sought.found[at], recalled=(lasting,))
-            sought.repeats[at] = places
+            one.sources = ((place, row[1]),)
+        elif echo_of(one.candidate.content, (lasting,)) is not None:
+            one.candidate = replace(one.candidate, recalled=(lasting,))
+            one.repeats = ((place, row[1]),)
 
 
 def _lasting(row: Row, one: NewMemory, knowing: Knowing) -> Known | None:
@@ -167,16 +128,12 @@ def _lasting(row: Row, one: NewMemory, knowing: Knowing) -> Known | None:
     return Known(content=content_of(value), key=key)
 
 
-def _places(row: Row, knowing: Knowing) -> Sources:
-    return ((Place(knowing.context.root, row[0]), row[1]),)
-
-
-def _repeated(sought: _Sought, knowing: Knowing) -> Call:
-    places = [one.namespace for one in sought.echoes.values()]
+def _repeated(echoes: Sequence[Known], knowing: Knowing) -> Call:
+    places = [one.namespace for one in echoes]
     params = {
         "tenant": knowing.context.root,
         "namespaces": [None if one is None else encode(one).namespace for one in places],
-        "keys": [one.key for one in sought.echoes.values()],
+        "keys": [one.key for one in echoes],
         **elsewhere(knowing.context.namespace(Tier.WORKING)),
         "alive_at": knowing.moment.alive_at,
         "true_at": knowing.moment.now,
@@ -186,12 +143,12 @@ def _repeated(sought: _Sought, knowing: Knowing) -> Call:
     return Call("repeated", params)
 
 
-def _copies(sought: _Sought, knowing: Knowing) -> Call:
+def _copies(copied: Sequence[tuple[Looked, Place]], knowing: Knowing) -> Call:
     index = knowing.options.index
     params = {
         "tenant": knowing.context.root,
-        "namespaces": [place.namespace for place in sought.copies.values()],
-        "texts": [lexical_text(bare(sought.found[at].content)) for at in sought.copies],
+        "namespaces": [place.namespace for _, place in copied],
+        "texts": [lexical_text(one.candidate.content) for one, _ in copied],
         "language": index.language if index else "simple",
         "alive_at": knowing.moment.alive_at,
     }

@@ -131,8 +131,7 @@ def injection_storage(candidate: Candidate) -> tuple[float, str]:
     found = instructions_in(candidate.content, candidate.source)
     if not found:
         return BEST, "nothing instructs the reader"
-    weight = sum(one.weight for one in found)
-    return max(0.0, BEST - 2.5 * weight), "; ".join(map(str, found))
+    return BEST * (1 - found[0].chance), "; ".join(map(str, found))
 
 
 def analyzer_relevance(content: str, query: str) -> tuple[float, str]:

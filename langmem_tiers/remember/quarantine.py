@@ -16,7 +16,7 @@ from langmem_tiers.core.namespaces import Place, decode, elsewhere, scope
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.remember.room import Held, gone_call
+from langmem_tiers.remember.room import Located, gone_call
 from langmem_tiers.remember.trust import TrustPolicy, released_trust
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
@@ -85,7 +85,7 @@ def quarantined(
     return [_quarantined(row, context.root) for row in rows]
 
 
-def named(context: MemoryContext, key: str, moment: Moment) -> Flow[Held]:
+def named(context: MemoryContext, key: str, moment: Moment) -> Flow[Located]:
     """The quarantined memory of that key, of what a context looks after.
 
     Raises:
@@ -99,11 +99,11 @@ def named(context: MemoryContext, key: str, moment: Moment) -> Flow[Held]:
             f"several quarantined memories have the key {key!r}: use a coordinator whose context "
             "names the project and the session"
         )
-    return Held(Place(context.root, rows[0][1]), key, rows[0][0])
+    return Located(Place(context.root, rows[0][1]), key, rows[0][0])
 
 
 def release(
-    one: Held,
+    one: Located,
     reason: str,
     policy: TrustPolicy,
     options: StoreOptions,
@@ -137,7 +137,7 @@ def release(
 
 
 def reject(
-    one: Held,
+    one: Located,
     reason: str,
     options: StoreOptions,
     moment: Moment,
@@ -199,11 +199,11 @@ def _call(
     return Call("quarantined", params)
 
 
-def _lock(one: Held, options: StoreOptions) -> Call:
+def _lock(one: Located, options: StoreOptions) -> Call:
     return lock_call([(*one.place, one.key), (one.place.tenant, "", LOCK)], options)
 
 
-def _looked_at(one: Held, options: StoreOptions, version: datetime | None) -> Flow[Any]:
+def _looked_at(one: Located, options: StoreOptions, version: datetime | None) -> Flow[Any]:
     """The value of what is quarantined, locked; of that version, if one is given."""
     (rows,) = (yield Query((_lock(one, options), _held(one))))[1:]
     _checked(rows, one.key)
@@ -216,7 +216,7 @@ def _looked_at(one: Held, options: StoreOptions, version: datetime | None) -> Fl
     return value
 
 
-def _held(one: Held) -> Call:
+def _held(one: Located) -> Call:
     return Call("held", {"tenant": one.place.tenant, "id": one.id})
 
 

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import NamedTuple
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.core.memory import Moment, Tier
+from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.postgres.flow import Call, Row
-from langmem_tiers.remember.capacity import Standing, evictions
 from langmem_tiers.store.write import Room, Write
 
+HALF_LIFE: Final = timedelta(days=30)
+"""After this an accessless memory's freshness counts half, as its strength does."""
+_IMPORTANCE, _STRENGTH, _FRESH = 0.5, 0.3, 0.2
+_UNSAID: Final = 0.5
 
-class Held(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """What is known of a memory that may have to go; a row of standing_in_place after its id."""
+
+    key: str
+    created_at: datetime
+    importance: float | None = None
+    """In 0…1; one half if nobody said."""
+    strength: float = 0.0
+    """Accesses, each counting half after 30 days."""
+    trust: float = 1.0
+    """In 0…1: it makes room for nothing that is trusted less."""
+
+
+class Located(NamedTuple):
     """Which memory is meant."""
 
     place: Place
@@ -26,20 +46,39 @@ class Held(NamedTuple):
 class Evicted(NamedTuple):
     """A memory that made room, why it and not another, and for which."""
 
-    memory: Held
+    memory: Located
     reason: str
     by: str
 
 
-def rooms_of(
-    memory_type: str, tier: Tier, by_type: Mapping[str, int], by_tier: Mapping[str, int]
-) -> tuple[Room, ...]:
-    """What bounds the place that a memory goes to; nothing, if no bound is set."""
-    of_type = (
-        [Room(by_type[memory_type], memory_type=memory_type)] if memory_type in by_type else []
-    )
-    of_tier = [Room(by_tier[tier], tier=tier)] if tier in by_tier else []
-    return (*of_type, *of_tier)
+def worth(one: Occupant, now: datetime) -> float:
+    """What a memory is worth keeping, in 0…1: half importance, then strength, then freshness."""
+    importance = _UNSAID if one.importance is None else one.importance
+    age = max(timedelta(), now - one.created_at) / HALF_LIFE
+    used = one.strength / (one.strength + 1)
+    return _IMPORTANCE * importance + _STRENGTH * used + _FRESH * math.exp2(-age)
+
+
+def evictions(
+    standing: Sequence[Occupant], surplus: int, most: int, now: datetime
+) -> list[tuple[str, str]]:
+    """The keys of so many memories that have to go, the least worth first, and why it is they.
+
+    Of equal worth the older goes first, then the lower key: the same memories in any order give
+    the same answer.
+    """
+    ranked = sorted(standing, key=lambda one: (worth(one, now), one.created_at, one.key))
+    return [
+        (
+            one.key,
+            (
+                f"the place holds {most}, and this was worth least: {worth(one, now):.2f} "
+                f"(importance {_UNSAID if one.importance is None else one.importance:g}, "
+                f"strength {one.strength:g}, since {one.created_at:%Y-%m-%d})"
+            ),
+        )
+        for one in ranked[:surplus]
+    ]
 
 
 def incoming(writes: Sequence[Write]) -> dict[tuple[Place, Room], list[str]]:
@@ -84,7 +123,7 @@ def making_room(
 
     A write makes nothing go that is trusted more, that it came from, or that it spares.
     """
-    left = {where: {row[0]: Standing(*row[1:]) for row in rows} for where, rows in standing.items()}
+    left = {where: {row[0]: Occupant(*row[1:]) for row in rows} for where, rows in standing.items()}
     came = dict.fromkeys(left, 0)
     found: list[Evicted] = []
     full: dict[tuple[Place, str], str] = {}
@@ -111,7 +150,7 @@ def making_room(
 
 
 def _leaving(
-    one: Write, there: Mapping[int, Standing], most: int, came: int, now: datetime
+    one: Write, there: Mapping[int, Occupant], most: int, came: int, now: datetime
 ) -> list[Evicted] | None:
     """What of a place goes for a write, after so many that came; None if that is not enough.
 
@@ -130,10 +169,9 @@ def _leaving(
     if len(free) < surplus:
         return None
     standing = [there[number] for number in free.values()]
-    staying = len(there) - len(free) + came
     return [
-        Evicted(Held(one.place, each.key, free[each.key]), each.reason, one.key)
-        for each in evictions(standing, most, now, incoming=staying + 1)
+        Evicted(Located(one.place, key, free[key]), reason, one.key)
+        for key, reason in evictions(standing, surplus, most, now)
     ]
 
 
@@ -155,7 +193,7 @@ def evicted_calls(evicted: Sequence[Evicted], now: datetime) -> list[Call]:
 def gone_call(
     tenant: str,
     kind: str,
-    gone: Sequence[Held],
+    gone: Sequence[Located],
     told: Sequence[Mapping[str, object]],
     now: datetime,
 ) -> Call:

@@ -9,6 +9,7 @@ from typing import Final
 from langmem_tiers.core.memory import Destination, Source
 from langmem_tiers.core.reading import ends_of
 
+HAPPENED: Final = "it happened"
 _INTENDED: Final = re.compile(
     r"\b(?:to-?do|later|need(?:s)? to|plan(?:s|ned|ning)? to|remind(?:er)?|don't forget|must not forget"
     r"|remember to|going to|will have to|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|deadline|due)\b",
@@ -74,7 +75,7 @@ def route(
             ("prospective", "it is intended", _INTENDED),
             ("procedural", "it says how something is done", _WAYS),
             ("learning", "it is a lesson", _LESSON),
-            ("episodic", "it happened", _HAPPENED),
+            ("episodic", HAPPENED, _HAPPENED),
             ("episodic", "it is going on", _NOW),
             ("semantic", "it holds in general", _HOLDS),
         )

@@ -1,6 +1,6 @@
-"""Whether a text shows a cue: "when Anna mentions the budget".
+"""Whether a text shows a cue: "when Anna mentions the budget"; by stems, or as a model says.
 
-By stems: one sentence holds two thirds of the cue's longer words, its last one and every name among
+By stems one sentence holds two thirds of the cue's longer words, its last one and every name among
 them. It is denied as the cue is, and is the speaker's own if the cue is. Nothing else is known of a
 language, so a sentence that says the same words of something else shows the cue too.
 """
@@ -8,11 +8,25 @@ language, so a sentence that says the same words of something else shows the cue
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from pydantic import BaseModel, Field
+
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.prompts import (
+    CUE_ONE,
+    CUE_SHOWN,
+    CUES_JUDGE,
+    CUES_JUDGED,
+    NO_SUCH_CUE,
+)
 from langmem_tiers.core.reading import ends_of, words
+from langmem_tiers.core.structured import trimmed, ways_to_ask
+from langmem_tiers.recall.fence import quoted
 
 LEAD: Final = re.compile(
     r"\b(?:when(?:ever)?|if|once|as soon as|next time(?: that)?)\b", re.IGNORECASE
@@ -34,7 +48,7 @@ _AT_ONCE: Final = 100
 """Words of a sentence that are looked at at once: our own choice."""
 
 
-class Clause(NamedTuple):
+class CueClause(NamedTuple):
     """A part of a sentence, between commas."""
 
     stems: frozenset[str]
@@ -45,7 +59,7 @@ class Sentence(NamedTuple):
     """A sentence as it is compared with cues."""
 
     stems: frozenset[str]
-    clauses: tuple[Clause, ...]
+    clauses: tuple[CueClause, ...]
     own: bool
 
 
@@ -72,7 +86,7 @@ class Cue(NamedTuple):
 def anchors(cue: str) -> tuple[str, ...]:
     """Stems that every text which shows the cue holds, sorted; none of a cue that says nothing.
 
-    They are stored: whoever changes what a stem is empties those of older cues (migration 15).
+    They are stored: whoever changes what a stem is makes those of older cues anew.
     """
     return tuple(sorted(read_cue(cue).anchors))
 
@@ -145,10 +159,78 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _sentence(text: str) -> Sentence:
     clauses = tuple(
-        Clause(frozenset(_stems(one)), bool(DENIED.search(one))) for one in text.split(",")
+        CueClause(frozenset(_stems(one)), bool(DENIED.search(one))) for one in text.split(",")
     )
     return Sentence(_all_stems(clauses), clauses, bool(_OWN.search(text)))
 
 
-def _all_stems(several: Iterable[Clause | Sentence]) -> frozenset[str]:
+def _all_stems(several: Iterable[CueClause | Sentence]) -> frozenset[str]:
     return frozenset().union(*(one.stems for one in several))
+
+
+class CueJudge(NamedTuple):
+    """Finds those of several cues that a text shows.
+
+    Both raise ModelError where the model gives nothing usable. Nobody judges in its place then:
+    nothing is raised, and all of it is due still.
+    """
+
+    call: Callable[[str, Sequence[str]], frozenset[str]]
+    acall: Callable[[str, Sequence[str]], Awaitable[frozenset[str]]]
+
+
+class ShownCues(BaseModel):
+    """What a model is asked for."""
+
+    numbers: list[int] = Field(description=CUES_JUDGED)
+
+
+def cue_judge(model: BaseChatModel) -> CueJudge:
+    """A judge that asks a chat model, all cues in one request.
+
+    Example:
+        ```python
+        from langmem_tiers.remind.cue import cue_judge
+
+        shown = cue_judge(model).call("Anna asked about money", ["when Anna mentions the budget"])
+        ```
+    """
+    return CueJudge(*ways_to_ask(model, ShownCues, _one_request, _its_answer))
+
+
+def _one_request(text: str, cues: Sequence[str]) -> list[_CuesShown]:
+    return [_CuesShown(text, cues)]
+
+
+def _its_answer(
+    said: list[frozenset[str]],
+    /,
+    text: str,  # noqa: ARG001 - what was asked, like the cues
+    cues: Sequence[str],  # noqa: ARG001
+) -> frozenset[str]:
+    return said[0]
+
+
+class _CuesShown(NamedTuple):
+    text: str
+    cues: Sequence[str]
+
+    def messages(self) -> list[BaseMessage]:
+        """What the model is told."""
+        cues = "\n".join(
+            CUE_ONE.format(number=number, cue=quoted(one))
+            for number, one in enumerate(self.cues, 1)
+        )
+        shown = CUE_SHOWN.format(text=quoted(trimmed(self.text)), cues=cues)
+        return [SystemMessage(CUES_JUDGE), HumanMessage(shown)]
+
+    def read(self, answer: ShownCues) -> frozenset[str]:
+        """The cues that an answer names.
+
+        Raises:
+            InvalidInputError: if it names one that there is not.
+        """
+        for number in answer.numbers:
+            if not 1 <= number <= len(self.cues):
+                raise InvalidInputError(NO_SUCH_CUE.format(number=number, last=len(self.cues)))
+        return frozenset(self.cues[number - 1] for number in answer.numbers)

@@ -17,21 +17,20 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row
-from langmem_tiers.remember.admission import Applied, apply
-from langmem_tiers.remind.cue import features
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Rows
+from langmem_tiers.remember.admission import Applied, write_if
+from langmem_tiers.remind.cue import CueJudge, features
 from langmem_tiers.remind.intentions import (
     OPEN,
     PRIORITIES,
     STORED_AS,
     Intention,
-    Place,
     Priority,
+    RaisingOrder,
     Reminder,
     Status,
     refuse_cycles,
 )
-from langmem_tiers.remind.judging import CueJudge
 from langmem_tiers.remind.triggers import (
     At,
     BeforeTool,
@@ -42,14 +41,14 @@ from langmem_tiers.remind.triggers import (
     of_json,
     to_json,
 )
-from langmem_tiers.store.write import Write, Writing, embed, lock_writes
+from langmem_tiers.store.write import Write
 
-LOCK = "\0intentions"
+NEEDS_LOCK = "\0intentions"
 """The key that intentions of a tenant lock which come after others: no two make a circle."""
 
 _PAGE = 200
 _TRIES = 20
-_FIRST = Place(-1, datetime.min.replace(tzinfo=UTC), 0)
+_FIRST = RaisingOrder(-1, datetime.min.replace(tzinfo=UTC), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,35 +91,29 @@ def intend(one: NewIntention, here: Here) -> Flow[Applied]:
     Raises:
         InvalidInputError: if it would have to be done before itself.
     """
-    vectors = yield from embed([one.write], here.options)
-    if one.after:
-        yield from _check_needs(one, here)
-    return (
-        yield from apply(
-            Writing([one.write], vectors, here.moment),
-            options=here.options,
-            locked=bool(one.after),
-            further=lambda applied: [_intend_call(one, here)] if applied.writes else [],
-        )
-    )
-
-
-def _check_needs(one: NewIntention, here: Here) -> Flow[None]:
-    """Refuse to need what is not intended, or would come after this; locks the keys first."""
     tenant, place = here.context.root, one.write.place
-    lock = lock_writes([one.write], here.options, [(tenant, "", LOCK)])
-    params = {
-        "tenant": tenant,
-        "ids": list(one.after),
-        "namespace": place.namespace,
-        "key": one.write.key,
-    }
-    *_, rows = yield Query((lock, Call("needs_of", params)))
+    names = {"ids": list(one.after), "namespace": place.namespace, "key": one.write.key}
+    needs = Call("needs_of", {"tenant": tenant, **names})
+    applied = yield from write_if(
+        [one.write],
+        options=here.options,
+        moment=here.moment,
+        keys=[(tenant, "", NEEDS_LOCK)],
+        calls=[needs] if one.after else [],
+        stands=lambda answers: _check_needs(one, answers[0]),
+        further=lambda applied: [_intend_call(one, here)] if applied.writes else [],
+    )
+    return applied or Applied()
+
+
+def _check_needs(one: NewIntention, rows: Rows) -> bool:
+    """Refuse to need what is not intended, or would come after this."""
     if not {*one.after} <= {row[0] for row in rows}:
         raise InvalidInputError(
             "`after` names a memory that nothing is intended by: name keys of intentions"
         )
     refuse_cycles(rows[0][2], one.after, {row[0]: row[1] for row in rows})
+    return True
 
 
 def _intend_call(one: NewIntention, here: Here) -> Call:
@@ -153,9 +146,9 @@ class Due(NamedTuple):
     raised: bool
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RaisingOrder:
         """Its place in the order."""
-        return Place(self.rank, self.due_at, self.id)
+        return RaisingOrder(self.rank, self.due_at, self.id)
 
     def is_met(self, occasion: Occasion) -> bool:
         """Whether it is to be raised on that occasion."""
@@ -197,7 +190,9 @@ def remind(
 
 def _in_order(rows: Sequence[Row]) -> list[Reminder]:
     """Rows of raise_intentions as reminders, in the order in which they are raised."""
-    return [_reminder(row) for row in sorted(rows, key=lambda row: Place(row[1], row[2], row[0]))]
+    return [
+        _reminder(row) for row in sorted(rows, key=lambda row: RaisingOrder(row[1], row[2], row[0]))
+    ]
 
 
 def _reminder(row: Row) -> Reminder:
@@ -266,7 +261,7 @@ def _found_by(occasion: Occasion) -> dict[str, Any]:
     said, kinds = occasion.query is not None, occasion.kinds
     words = sorted(features(occasion.query or ""))
     names = {
-        When.kind: [When.FOUND_BY_ALL, *words] if said else [],
+        When.kind: words if said else [],
         BeforeTool.kind: sorted({call.name for call in occasion.calls}),
         If.kind: sorted(occasion.true),
     }

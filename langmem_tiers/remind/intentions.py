@@ -1,16 +1,21 @@
-"""The nouns: priorities, intentions and reminders, and the order they are raised in."""
+"""Priorities, intentions and reminders, the order they are raised in, and how they are asked for.
+
+Every argument of a verb is checked here, at the door.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.remind.triggers import Trigger
+from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.remember.new import label, parsed_moment
+from langmem_tiers.remind.triggers import At, BeforeTool, If, NextCall, Trigger, When
 
 
 class Priority(StrEnum):
@@ -55,7 +60,7 @@ STORED_AS: Mapping[Status, tuple[Status, ...]] = {
 """Which statuses a row may have: leases and ends that came by themselves need no write."""
 
 
-class Place(NamedTuple):
+class RaisingOrder(NamedTuple):
     """A place in the order in which intentions are raised: priority, then time, then id."""
 
     rank: int
@@ -64,8 +69,8 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intention:
-    """A prospective memory, and what became of it."""
+class _Prospective:
+    """What an intention and a reminder both say."""
 
     key: str
     namespace: tuple[str, ...]
@@ -75,14 +80,9 @@ class Intention:
     """The whole stored value."""
     priority: Priority
     trigger: Trigger
+    """When, or why, it is raised."""
     due_at: datetime
     """It is not raised before."""
-    status: Status
-    expires_at: datetime | None = None
-    delivered_at: datetime | None = None
-    closed_at: datetime | None = None
-    waits_for: tuple[str, ...] = ()
-    """The keys of those that must be done first."""
 
     def __str__(self) -> str:
         """In one line, with its priority."""
@@ -90,27 +90,25 @@ class Intention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reminder:
+class Intention(_Prospective):
+    """A prospective memory, and what became of it."""
+
+    status: Status
+    expires_at: datetime | None = None
+    delivered_at: datetime | None = None
+    closed_at: datetime | None = None
+    waits_for: tuple[str, ...] = ()
+    """The keys of those that must be done first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reminder(_Prospective):
     """An intention that is raised."""
 
-    key: str
-    namespace: tuple[str, ...]
-    tier: Tier
-    content: str
-    value: Mapping[str, Any]
-    """The whole stored value."""
-    priority: Priority
-    trigger: Trigger
-    """Why it is raised."""
-    due_at: datetime
     token: str
     """What `acknowledge` knows it by."""
     leased_until: datetime | None = None
     """Until when it waits to be acknowledged; None is delivered already."""
-
-    def __str__(self) -> str:
-        """In one line, with its priority."""
-        return f"[{self.priority.upper()}] {self.content}"
 
 
 def facts(one: Reminder) -> dict[str, Any]:
@@ -148,3 +146,158 @@ def refuse_cycles(
             "an intention would have to be done before itself: what it comes after comes, "
             "directly or not, after it; leave that out of `after`"
         )
+
+
+Predicates = Mapping[str, Callable[[Any], bool]]
+"""What is true of a graph's state, each under the name that intentions know it by."""
+NextTools = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+"""Tools about to run: a name, a LangChain tool call, or several."""
+
+DEFAULT_REMINDERS = 10
+"""Reminders that one call raises at most: as many as the specification lists."""
+TRIGGER_KINDS = (At.kind, When.kind, BeforeTool.kind, If.kind)
+MOST_REMINDERS = 1000
+"""Reminders or intentions that one call answers at most."""
+_MOST_SECONDS = 30 * 86_400.0
+
+
+def checked_priority(priority: object) -> Priority:
+    """A priority by its name."""
+    if priority not in tuple(Priority):
+        raise InvalidInputError(f"priority is high, medium or low, not {short(priority)}")
+    return Priority(str(priority))
+
+
+def checked_end(expires_at: datetime | str | None, trigger: Trigger) -> datetime | None:
+    """When an intention expires: after it can be raised, or never."""
+    if expires_at is None:
+        return None
+    end = parsed_moment(expires_at, "expires_at")
+    if isinstance(trigger, At) and trigger.moment is not None and end <= trigger.moment:
+        raise InvalidInputError(
+            f"it would expire at {end.isoformat()}, before it could be raised: leave "
+            "`expires_at` out, or give a later one"
+        )
+    return end
+
+
+def checked_statuses(status: Any) -> list[Status]:
+    """Statuses by their names; what is open if None."""
+    if status is None:
+        return list(OPEN)
+    return [Status(one) for one in _known(status, tuple(Status), "status")]
+
+
+def checked_kinds(kinds: Any) -> frozenset[str] | None:
+    """The kinds of triggers that are asked for; None is all."""
+    return None if kinds is None else frozenset(_known(kinds, TRIGGER_KINDS, "kind"))
+
+
+def _known(given: Any, names: Sequence[str], what: str) -> list[str]:
+    """One of these names, or several of them."""
+    several = [given] if isinstance(given, str) else list(given)
+    for one in several:
+        if one not in names:
+            raise InvalidInputError(f"there is no {what} {short(one)}: use {', '.join(names)}")
+    return several
+
+
+def checked_query(query: object) -> str | None:
+    """What is asked or said, as Postgres can hold it."""
+    if query is None:
+        return None
+    if not isinstance(query, str):
+        raise InvalidTypeError(f"a query is a string, not {type(query).__name__}")
+    return query.replace("\0", " ")
+
+
+def tool_calls(tool: Any) -> tuple[NextCall, ...]:
+    """Tool calls of names, LangChain's tool calls, or several of either."""
+    if tool is None:
+        return ()
+    if isinstance(tool, str | Mapping):
+        return (_call(tool),)
+    if not isinstance(tool, Iterable):
+        raise InvalidTypeError(f"tool is a name, a tool call or several, not {short(tool)}")
+    return tuple(_call(one) for one in tool)
+
+
+def _call(tool: Any) -> NextCall:
+    if isinstance(tool, str):
+        return NextCall(_name(tool), {})
+    if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str):
+        raise InvalidTypeError(f"a tool call is a mapping with a name and args, not {short(tool)}")
+    args = tool.get("args") or {}
+    return NextCall(_name(tool["name"]), args if isinstance(args, Mapping) else {})
+
+
+def _name(tool: str) -> str:
+    utf8_bytes(tool, "name of the tool")
+    return tool
+
+
+def checked_predicates(predicates: object) -> Predicates:
+    """Functions of a graph's state by name.
+
+    Raises:
+        InvalidTypeError: for anything else.
+    """
+    if predicates is None:
+        return {}
+    if not isinstance(predicates, Mapping):
+        raise InvalidTypeError(f"predicates maps names to functions, not {short(predicates)}")
+    for name, predicate in predicates.items():
+        if label(name, "the name of a predicate") is None or not callable(predicate):
+            raise InvalidTypeError(f"predicates maps names to functions; see {short(name)}")
+    return predicates
+
+
+def true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
+    """The names of the predicates that hold of a state."""
+    if predicates is None and state is not None:
+        raise InvalidInputError(
+            "a state is judged by predicates: give predicates={'name': function of the state}"
+        )
+    found = {name: one(state) for name, one in checked_predicates(predicates).items()}
+    for name, holds in found.items():
+        if not isinstance(holds, bool):
+            raise InvalidTypeError(
+                f"the predicate {name!r} returns True or False, not {short(holds)}"
+            )
+    return frozenset(name for name, holds in found.items() if holds)
+
+
+def checked_limit(limit: object) -> int:
+    """How many at most."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise InvalidTypeError(f"limit is a whole number, not {type(limit).__name__}")
+    if not 0 <= limit <= MOST_REMINDERS:
+        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {MOST_REMINDERS:,}")
+    return limit
+
+
+def checked_seconds(seconds: object) -> float | None:
+    """How long a lease is; None is no lease."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise InvalidTypeError(f"lease_seconds is a number, not {type(seconds).__name__}")
+    if not 0 < seconds <= _MOST_SECONDS:
+        raise InvalidInputError(
+            f"lease_seconds is {seconds}: use a number above 0, at most {_MOST_SECONDS:,.0f}; or "
+            "None to deliver at once"
+        )
+    return float(seconds)
+
+
+def checked_token(reminder: object) -> tuple[int, int]:
+    """The id and the fence of a reminder, or of its token."""
+    token = reminder.token if isinstance(reminder, Reminder) else reminder
+    if not isinstance(token, str):
+        raise InvalidTypeError(f"acknowledge a Reminder or its token, not {short(token)}")
+    one, dot, fence = token.partition(".")
+    if not (dot and one.isascii() and one.isdigit() and fence.isascii() and fence.isdigit()):
+        raise InvalidInputError(
+            f"{short(token)} is no token of a reminder: pass what remind() gave"
+        )
+    return int(one), int(fence)

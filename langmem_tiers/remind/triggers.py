@@ -19,7 +19,7 @@ _LONGEST_CUE = 1_000
 """Characters of a cue: our own choice."""
 
 
-class ToolCall(NamedTuple):
+class NextCall(NamedTuple):
     """A tool that is about to run, and with what."""
 
     name: str
@@ -31,7 +31,7 @@ class Occasion(NamedTuple):
 
     now: datetime
     query: str | None = None
-    calls: tuple[ToolCall, ...] = ()
+    calls: tuple[NextCall, ...] = ()
     true: frozenset[str] = frozenset()
     """The names of the predicates that hold."""
     kinds: frozenset[str] | None = None
@@ -87,8 +87,6 @@ class When:
     """
 
     kind: ClassVar[str] = "cue"
-    FOUND_BY_ALL: ClassVar[str] = ""
-    """What a cue is found by whose words are not known: any query."""
     cue: str
 
     def __post_init__(self) -> None:
@@ -163,7 +161,7 @@ class BeforeTool:
         """Whether such a call is about to run."""
         return any(self.is_of(call) for call in occasion.calls)
 
-    def is_of(self, call: ToolCall) -> bool:
+    def is_of(self, call: NextCall) -> bool:
         """Whether it is about that call."""
         return call.name == self.name and all(
             name in call.args and _fits(call.args[name], wanted)

@@ -1,1 +1,1 @@
-"""What is going on at the moment: a short-term state and what is in mind."""
+"""What is going on at the moment: a short-term state, and the tasks that were completed."""

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from langgraph.store.base import (
     GetOp,
@@ -30,7 +30,6 @@ from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, a
 from langmem_tiers.postgres.group_commit import HOPELESS
 from langmem_tiers.store import ops
 from langmem_tiers.store import read as recalling
-from langmem_tiers.store import sweep as sweeping
 from langmem_tiers.store import write as remembering
 from langmem_tiers.store.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
 
@@ -38,6 +37,13 @@ _log = logging.getLogger(__name__)
 
 _STATE_SECONDS = 60.0
 """How long a store believes what it last read about the database's vector indexes."""
+
+OUTCOME_WITHIN: Final = timedelta(days=30)
+"""How long a run may take until its outcome is recorded: our own choice. What it was shown is then
+forgotten, unless that is the only evidence of a project."""
+
+INTENTION_KEPT: Final = timedelta(days=30)
+"""How long an intention that is over is still listed: our own choice."""
 
 
 class StoreFlows:
@@ -303,7 +309,7 @@ class StoreFlows:
 
     def sweep(self) -> Flow[int]:
         """Remove what has expired, and what waits in vain for an outcome; how many memories."""
-        return (yield from sweeping.sweep(self._clock(), self.options))
+        return (yield from _sweep(self._clock(), self.options))
 
     def tend(self) -> Flow[int]:
         """What a sweeper does each time: sweep, then optimize; how many were removed."""
@@ -324,3 +330,41 @@ def _puts(todo: Sequence[Op]) -> Iterable[tuple[int, PutOp]]:
 
 def _limit(seconds: float) -> Call:
     return Call("limit_time", {"milliseconds": str(round(seconds * 1000))})
+
+
+def _sweep(now: datetime, options: StoreOptions) -> Flow[int]:
+    """Remove what is over, each batch a transaction of its own; how many memories were.
+
+    The log says how many of them nobody had read.
+    """
+    for call in _over(now, options):
+        yield from _batches(call)
+    total, unread = yield from _batches(Call("sweep", {"now": now}))
+    if unread:
+        _log.info("%d memories expired and were removed; nobody had read %d of them", total, unread)
+    return total
+
+
+def _over(now: datetime, options: StoreOptions) -> Iterator[Call]:
+    """What is over beside memories: exposures, states, traces of turns and intentions."""
+    yield Call("forget_exposures", {"before": now - OUTCOME_WITHIN})
+    yield Call("sweep_states", {"now": now})
+    if options.trace_days is not None:
+        traced = {"before": now - timedelta(days=options.trace_days)}
+        yield Call("sweep_turns", traced)
+        yield Call("sweep_gone", traced)
+    yield Call("expire_intentions", {"now": now})
+    lives = [options.tier_ttl.get(tier) for tier in TIERS]
+    tiers = {"tiers": [tier.value for tier in TIERS], "tier_ttls": lives}
+    yield Call("retire_intentions", {"now": now, "before": now - INTENTION_KEPT, **tiers})
+
+
+def _batches(call: Call) -> Flow[tuple[int, int]]:
+    """Make a call until it removes nothing; what it removed, and what of that nobody had read."""
+    total = unread = 0
+    while True:
+        ((row,),) = yield Query((call,), commit=True)
+        total += row[0]
+        unread += row[1] if len(row) > 1 else 0
+        if not row[0]:
+            return total, unread

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from langgraph.store.base import BaseStore, Op, Result, TTLConfig, ensure_embeddings
+from langchain_core.embeddings import Embeddings
+from langgraph.store.base import Op, Result, TTLConfig, ensure_embeddings
 
 from langmem_tiers.core.bounds import DEFAULT, Bounds
 from langmem_tiers.core.config import (
@@ -30,13 +31,13 @@ from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.postgres.target import Host, Target
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.ops import to_tier
-from langmem_tiers.store.sweeper import Sweepers, SweepingStore
+from langmem_tiers.store.sweeper import SweepingStore
 from langmem_tiers.store.tier import TierView
 
 T = TypeVar("T")
 
 
-class TieredStore(SweepingStore, BaseStore):
+class TieredStore(SweepingStore):
     """A LangGraph `BaseStore` whose memories stand in three tiers of one Postgres.
 
     Open it with `with` or `async with`, or just use it: it connects on first use. Opened
@@ -113,20 +114,9 @@ class TieredStore(SweepingStore, BaseStore):
         self.index_config = index
         self.ttl_config = ttl
         self._flows = StoreFlows(self.options, clock=clock or _utc_now, ttl=lambda: self.ttl_config)
-        embed = index["embed"] if index and index.get("dims") else None
-        embeddings = None if embed is None else ensure_embeddings(embed)
-        target = Target.of(self.options, conn_string, embeddings, pool_config or {})
-        target.check()
+        target = Target.of(self.options, conn_string, _embeddings(index), pool_config or {})
         self._runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
         self._flows.aside = self._runner.briefly
-        self._sweepers = Sweepers(
-            check=self._check_set_up,
-            acheck=lambda: self._runner.arun(self._flows.check_set_up()),
-            sweep=lambda: self._runner.run(self._flows.tend()),
-            asweep=lambda: self._runner.arun(self._flows.tend()),
-            minutes=lambda: (self.ttl_config or {}).get("sweep_interval_minutes"),
-            refuse=self._runner.refuse_own_loop,
-        )
 
     def __repr__(self) -> str:
         """Its tiers, and how it is searched; never how it connects."""
@@ -362,10 +352,6 @@ class TieredStore(SweepingStore, BaseStore):
         """Remove expired memories, in small batches; how many."""
         return await self._runner.arun(self._flows.sweep())
 
-    def _check_set_up(self) -> None:
-        if not self._runner.on_own_loop:
-            self._runner.run(self._flows.check_set_up())
-
 
 def local_index(**overrides: Any) -> dict[str, Any]:
     """The index of `TieredStore.embedded`: embeddings that ship in a wheel.
@@ -377,6 +363,10 @@ def local_index(**overrides: Any) -> dict[str, Any]:
     """
     embeddings = LocalEmbeddings()
     return {"dims": embeddings.dims, "embed": embeddings, **overrides}
+
+
+def _embeddings(index: Mapping[str, Any] | None) -> Embeddings | None:
+    return ensure_embeddings(index["embed"]) if index and index.get("dims") else None
 
 
 def _utc_now() -> datetime:

@@ -1,106 +1,64 @@
-"""Removing expired memories in the background, on a thread or on an event loop.
-
-`SweepingStore` is the part of a store that users start and stop the sweeper with, `Sweepers` is
-what a store keeps for it.
-"""
+"""Removing expired memories in the background, on a thread or on an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+
+from langgraph.store.base import BaseStore, TTLConfig
 
 from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError
+from langmem_tiers.postgres.runner import Runner
+from langmem_tiers.store.flows import StoreFlows
 
 DEFAULT_INTERVAL_MINUTES = 5.0
 
+_FAILED = "sweeping expired memories failed; again in %g s"
 _log = logging.getLogger(__name__)
 
 
-def interval_seconds(minutes: float | None) -> float:
-    """Seconds between two sweeps, from minutes that a caller may have left out."""
-    chosen = DEFAULT_INTERVAL_MINUTES if minutes is None else minutes
-    if not chosen > 0:
-        raise InvalidInputError(f"the sweep interval is {chosen} minutes: use a positive number")
-    return chosen * 60
+class ThreadSweeper(threading.Thread):
+    """Sweeps until stopped; a failed sweep is logged and tried again."""
 
-
-class ThreadSweeper:
-    """Sweeps on a daemon thread until stopped; a failed sweep is logged and tried again."""
-
-    def __init__(self, sweep: Callable[[], int], seconds: float) -> None:
-        """Start at once; the first sweep comes after one interval."""
+    def __init__(self, sweep: Callable[[], object], seconds: float) -> None:
+        """The first sweep comes one interval after the start."""
+        super().__init__(daemon=True, name="langmem-tiers-sweeper")
         self.future: Future[None] = Future()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(
-            target=self._work, args=(sweep, seconds), daemon=True, name="langmem-tiers-sweeper"
-        )
         self.future.set_running_or_notify_cancel()
-        self._thread.start()
+        self._sweep, self._seconds = sweep, seconds
+        self._stopping = threading.Event()
 
-    def stop(self, timeout: float | None = None) -> bool:
+    def stop(self, timeout: float | None) -> bool:
         """Stop; True once the thread has ended, within `timeout` seconds if given."""
-        self._stop.set()
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        self._stopping.set()
+        self.join(timeout)
+        return not self.is_alive()
 
-    @property
-    def running(self) -> bool:
-        """Whether the thread is at work."""
-        return self._thread.is_alive()
-
-    def _work(self, sweep: Callable[[], int], seconds: float) -> None:
+    def run(self) -> None:
+        """What the thread does."""
         try:
-            while not self._stop.wait(seconds):
+            while not self._stopping.wait(self._seconds):
                 try:
-                    sweep()
+                    self._sweep()
                 except TieredMemoryError:
-                    _log.exception("sweeping expired memories failed; again in %g s", seconds)
+                    _log.exception(_FAILED, self._seconds)
         except BaseException as error:
             self.future.set_exception(error)
             raise
         self.future.set_result(None)
 
 
-async def sweep_forever(sweep: Callable[[], Awaitable[int]], seconds: float) -> None:
-    """Sweep on this loop until cancelled; a failed sweep is logged and tried again."""
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            await sweep()
-        except TieredMemoryError:
-            _log.exception("sweeping expired memories failed; trying again in %g s", seconds)
+class SweepingStore(BaseStore):
+    """What a store has for starting and stopping its sweeper: one thread and one task at most."""
 
-
-@dataclass(slots=True, kw_only=True)
-class Sweepers:
-    """A store's sweeper thread and its sweeper task, each started once and stopped together."""
-
-    check: Callable[[], None]
-    """Raises what would make every sweep fail; called before a thread is started."""
-    acheck: Callable[[], Awaitable[None]]
-    sweep: Callable[[], int]
-    asweep: Callable[[], Awaitable[int]]
-    minutes: Callable[[], float | None]
-    """The interval where a caller gives none; asked at each start."""
-    refuse: Callable[[], None]
-    """Raises on the loop that the store was opened on, which waiting would block."""
-    thread: ThreadSweeper | None = field(default=None, init=False)
-    task: asyncio.Task[None] | None = field(default=None, init=False)
-
-    def seconds(self, minutes: float | None) -> float:
-        """Seconds between two sweeps."""
-        return interval_seconds(self.minutes() if minutes is None else minutes)
-
-
-class SweepingStore:
-    """What a store has for starting and stopping its sweeper."""
-
-    __slots__ = ()
-    _sweepers: Sweepers
+    _runner: Runner
+    _flows: StoreFlows
+    ttl_config: TTLConfig | None
+    _sweeper: ThreadSweeper | None = None
+    _sweeping: asyncio.Task[None] | None = None
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Sweep every few minutes on a thread; the future is done once it was stopped.
@@ -112,12 +70,13 @@ class SweepingStore:
             NotSetUpError: if the database has no tables yet. On the loop that the store was
                 opened on, where a call must not block, the sweeps log it instead.
         """
-        mine = self._sweepers
-        if mine.thread is None or not mine.thread.running:
-            seconds = mine.seconds(sweep_interval_minutes)
-            mine.check()
-            mine.thread = ThreadSweeper(mine.sweep, seconds)
-        return mine.thread.future
+        if self._sweeper is None or not self._sweeper.is_alive():
+            seconds = self._sweep_seconds(sweep_interval_minutes)
+            if not self._runner.on_own_loop:
+                self._runner.run(self._flows.check_set_up())
+            self._sweeper = ThreadSweeper(lambda: self._runner.run(self._flows.tend()), seconds)
+            self._sweeper.start()
+        return self._sweeper.future
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
         """Stop the sweeper; True once it has ended, within `timeout` seconds if given.
@@ -126,28 +85,44 @@ class SweepingStore:
             asyncio.InvalidStateError: on the loop that the store was opened on, where it would
                 wait for a sweep that waits for the loop: await `astop_ttl_sweeper` there.
         """
-        self._sweepers.refuse()
-        thread = self._sweepers.thread
-        return thread is None or thread.stop(timeout)
+        self._runner.refuse_own_loop()
+        return self._sweeper is None or self._sweeper.stop(timeout)
 
     async def astart_ttl_sweeper(
         self, sweep_interval_minutes: float | None = None
     ) -> asyncio.Task[None]:
         """Sweep every few minutes on this loop; see `start_ttl_sweeper`."""
-        mine = self._sweepers
-        if mine.task is None or mine.task.done():
-            seconds = mine.seconds(sweep_interval_minutes)
-            await mine.acheck()
-            if mine.task is None or mine.task.done():  # nobody else came first meanwhile
-                mine.task = asyncio.create_task(sweep_forever(mine.asweep, seconds))
-        return mine.task
+        if self._sweeping is None or self._sweeping.done():
+            seconds = self._sweep_seconds(sweep_interval_minutes)
+            await self._runner.arun(self._flows.check_set_up())
+            if self._sweeping is None or self._sweeping.done():  # nobody else came first meanwhile
+                self._sweeping = asyncio.create_task(self._sweep_on(seconds))
+        return self._sweeping
 
     async def astop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         """Stop the sweeper; True once it has ended, within `timeout` seconds if given."""
         stopped = await asyncio.to_thread(self.stop_ttl_sweeper, timeout)
-        task = self._sweepers.task
-        if task is None:
+        if self._sweeping is None:
             return stopped
-        task.cancel()
-        done, _ = await asyncio.wait({task}, timeout=timeout)
+        self._sweeping.cancel()
+        done, _ = await asyncio.wait({self._sweeping}, timeout=timeout)
         return stopped and bool(done)
+
+    async def _sweep_on(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self._runner.arun(self._flows.tend())
+            except TieredMemoryError:
+                _log.exception(_FAILED, seconds)
+
+    def _sweep_seconds(self, minutes: float | None) -> float:
+        """Seconds between two sweeps: as told, else by the mapping, else our own choice."""
+        if minutes is None:
+            minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
+        chosen = DEFAULT_INTERVAL_MINUTES if minutes is None else minutes
+        if not chosen > 0:
+            raise InvalidInputError(
+                f"the sweep interval is {chosen} minutes: use a positive number"
+            )
+        return chosen * 60

@@ -5,12 +5,15 @@ every rule of the `BaseStore` contract is checked through `batch` and through `a
 `run_check` runs one rule without pytest.
 """
 
-from langmem_tiers.testing.check import OpenedStore, StoreFactory
-from langmem_tiers.testing.driver import Mode, StoreDriver
 from langmem_tiers.testing.embeddings import TrigramEmbeddings
-from langmem_tiers.testing.run import CheckResult, check_names, run_check
-from langmem_tiers.testing.suite import BaseStoreConformance
-from langmem_tiers.testing.table import conformance_table
+from langmem_tiers.testing.kit import Mode, OpenedStore, StoreDriver, StoreFactory
+from langmem_tiers.testing.run import (
+    BaseStoreConformance,
+    CheckResult,
+    check_names,
+    conformance_table,
+    run_check,
+)
 
 __all__ = [
     "BaseStoreConformance",

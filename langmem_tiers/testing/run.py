@@ -1,45 +1,26 @@
-"""Running checks: one store, one rule, one way of calling, one verdict."""
+"""Running the rules: one by one, as a pytest class, or as a table of several stores."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from langgraph.store.base import BaseStore, TTLConfig
 
-from langmem_tiers.testing import (
-    basics,
-    batches,
-    concurrency,
-    filters,
-    index,
-    labels,
-    listing,
-    recency,
-    scoring,
-    search,
-    ttl,
-    values,
-)
-from langmem_tiers.testing.check import Check, OpenedStore, StoreFactory, checks_of
-from langmem_tiers.testing.driver import Mode, StoreDriver
+from langmem_tiers.testing import calls, changes, finding, items, vectors
+from langmem_tiers.testing.kit import Check, Mode, OpenedStore, StoreDriver, StoreFactory
 
-CHECKS = checks_of(
-    (
-        basics,
-        values,
-        labels,
-        batches,
-        search,
-        filters,
-        listing,
-        scoring,
-        index,
-        recency,
-        ttl,
-        concurrency,
-    )
-)
+if TYPE_CHECKING:
+    import pytest
+
+CHECKS = {
+    each.name: each
+    for module in (items, calls, finding, vectors, changes)
+    for each in vars(module).values()
+    if isinstance(each, Check)
+}
+"""Every rule by its name, in the order in which they are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,3 +96,93 @@ async def _entered(opened: OpenedStore) -> AsyncIterator[BaseStore]:
             yield await stack.enter_async_context(opened)
         else:
             yield stack.enter_context(opened)
+
+
+_Test = Callable[["BaseStoreConformance", StoreFactory, Mode], None]
+
+
+class BaseStoreConformance:
+    """Every rule of the `BaseStore` contract, as a test through `batch` and through `abatch`.
+
+    Subclass it and give a fixture `make_store`: a function of `index` and `ttl` that returns a
+    context manager, sync or async, which yields a fresh and empty store. Say in the class
+    attributes what the store claims; tests of the rest are not collected. To leave one rule
+    out, write `test_name_of_the_rule = None` in the subclass, and why.
+
+        class TestInMemoryStore(BaseStoreConformance):
+            supports_ttl = False
+
+            @pytest.fixture
+            def make_store(self):
+                return lambda *, index, ttl: nullcontext(InMemoryStore(index=index))
+    """
+
+    supports_index: ClassVar[bool] = True
+    supports_ttl: ClassVar[bool] = True
+    distance_types: ClassVar[frozenset[str]] = frozenset({"cosine"})
+    modes: ClassVar[tuple[Mode, ...]] = ("batch", "abatch")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for each in CHECKS.values():
+            test_name = f"test_{each.name}"
+            if test_name not in vars(cls) and not cls._claims(each):
+                setattr(cls, test_name, None)
+
+    def pytest_generate_tests(self, metafunc: "pytest.Metafunc") -> None:
+        """Run each test in each of the class's modes."""
+        if "mode" in metafunc.fixturenames:
+            metafunc.parametrize("mode", self.modes)
+
+    @classmethod
+    def _claims(cls, each: Check) -> bool:
+        return claims(
+            each, index=cls.supports_index, ttl=cls.supports_ttl, distance_types=cls.distance_types
+        )
+
+
+def _as_test(each: Check) -> _Test:
+    def test(self: BaseStoreConformance, make_store: StoreFactory, mode: Mode) -> None:  # noqa: ARG001
+        run_or_raise(each, make_store, mode)
+
+    test.__name__ = f"test_{each.name}"
+    test.__qualname__ = f"BaseStoreConformance.{test.__name__}"
+    test.__doc__ = each.body.__doc__
+    return test
+
+
+for _check in CHECKS.values():
+    setattr(BaseStoreConformance, f"test_{_check.name}", _as_test(_check))
+
+
+def conformance_table(
+    defects: Mapping[str, Collection[str]], unclaimed: Mapping[str, Collection[str]]
+) -> str:
+    """Return one row a check and one column a store: ✓ kept, ✗ broken, – not claimed.
+
+    `defects` names, for each store in the order of columns, the checks it fails; `unclaimed`
+    those that do not apply to it.
+    """
+    stores = tuple(defects)
+    lines = [_line(("area", "rule", *stores)), _line(("---",) * (len(stores) + 2))]
+    for each in CHECKS.values():
+        marks = [_mark(each, defects[store], unclaimed.get(store, ())) for store in stores]
+        lines.append(_line((each.area, f"{each.claim}<br>`{each.name}`", *marks)))
+    kept = [_kept(defects[store], unclaimed.get(store, ())) for store in stores]
+    lines.append(_line(("", "**kept**", *kept)))
+    return "\n".join(lines)
+
+
+def _line(cells: Collection[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _mark(each: Check, defects: Collection[str], unclaimed: Collection[str]) -> str:
+    if each.name in unclaimed:
+        return "–"
+    return "✗" if each.name in defects else "✓"
+
+
+def _kept(defects: Collection[str], unclaimed: Collection[str]) -> str:
+    claimed = len(CHECKS) - len(unclaimed)
+    return f"{claimed - len(defects)} of {claimed}"

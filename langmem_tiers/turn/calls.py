@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,8 +27,6 @@ DEEPEST: Final = 50
 """Levels of a parameter that are kept as JSON: our own choice."""
 _TOLD: Final = ("tool", "parameters", "result", "error", "seconds", "relevance")
 """What the memory of a call says of it."""
-_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
-"""A NUL as JSON writes it, and the backslashes before it that are none of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,19 +106,24 @@ def called(
     _check_seconds(duration)
     if call_id is not None and not isinstance(call_id, str):
         raise InvalidTypeError(f"call_id is a string or None, not {short(call_id)}")
-    tool = _named(tool_name)
-    written = {storable(_text(name)): _written(one) for name, one in (parameters or {}).items()}
+    named: object = tool_name  # a model calls any name
+    tool = checked_text(storable(named) if isinstance(named, str) else named, "tool_name")
+    given = {_text(name): one for name, one in (parameters or {}).items()}
+    written = {name: _said(one) for name, one in given.items()}
+    whole = "\n".join((*written, *written.values()))
     came = _said(result) if error is None else _failed(error)
     one = Invocation(
         tool=tool.encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore"),
-        parameters=_json(written),
+        parameters={name: both_ends(one) for name, one in written.items()}
+        if len(whole) > LONGEST_RESULT
+        else {name: _plain(one) for name, one in given.items()},
         result=both_ends(came) if error is None else None,
         error=None if error is None else both_ends(came),
         seconds=duration,
         relevance=share(relevance, "relevance"),
         call_id=None if call_id is None else storable(call_id),
     )
-    return one, "\n".join((tool, *written, *written.values(), came))
+    return one, f"{tool}\n{whole}\n{came}"
 
 
 def _check_seconds(given: object) -> None:
@@ -133,63 +135,37 @@ def _check_seconds(given: object) -> None:
         raise InvalidInputError(f"duration is {short(given)}: use seconds, or None")
 
 
-def _named(tool_name: object) -> str:
-    """A tool's name: a model calls any name."""
-    named = storable(tool_name) if isinstance(tool_name, str) else tool_name
-    return checked_text(named, "tool_name")
-
-
-def _json(written: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters as JSON; what is none, is long or lies too deep is its text."""
-    read = {name: _read(one) for name, one in written.items()}
-    if sum(map(len, (*written, *written.values()))) > LONGEST_RESULT:
-        return {name: both_ends(_said(one)) for name, one in read.items()}
-    return read
-
-
-def _read(written: str) -> Any:
-    try:
-        return _level(json.loads(written, parse_constant=str))
-    except RecursionError:  # how deep is too deep depends on who calls
-        return written
-
-
-def _level(value: Any, levels: int = DEEPEST) -> Any:
-    """JSON of so many levels; what lies deeper is its text."""
-    if not isinstance(value, dict | list):
+def _plain(value: Any, levels: int = DEEPEST) -> Any:
+    """A value as JSON that Postgres can hold; what has no form there, or lies deeper, is a text."""
+    if value is None or isinstance(value, bool):
         return value
-    if levels == 0:
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list):
-        return [_level(one, levels - 1) for one in value]
-    return {name: _level(one, levels - 1) for name, one in value.items()}
+    if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
+        return value
+    if levels and isinstance(value, Mapping):
+        return {_text(name): _plain(one, levels - 1) for name, one in value.items()}
+    if levels and isinstance(value, list | tuple):
+        return [_plain(one, levels - 1) for one in value]
+    return _text(value)
 
 
 def _text(value: object) -> str:
     """What a value says of itself, or how it begins where it cannot."""
     try:
-        return str(value)
+        nested = isinstance(value, Mapping | list)
+        return storable(json.dumps(value, ensure_ascii=False) if nested else str(value))
     except Exception:  # noqa: BLE001 - a caller's object can raise anything when it is shown
-        return short(value, LONGEST_RESULT)
+        return storable(short(value, LONGEST_RESULT))
 
 
-def _said(result: Any) -> str:
-    return storable(result) if isinstance(result, str) else _written(result)
-
-
-def _written(value: Any) -> str:
-    """A value as JSON that Postgres can hold; what has no form there is its text."""
-    try:
-        text = json.dumps(value, default=_text, ensure_ascii=False, skipkeys=True)
-    except (ValueError, RecursionError):  # it holds itself, lies too deep, or has too many digits
-        text = json.dumps(short(value, LONGEST_RESULT), ensure_ascii=False)
-    return storable(_NUL.sub("\\1\N{REPLACEMENT CHARACTER}", text))
+def _said(given: Any) -> str:
+    """A text as it is, all else as JSON."""
+    plain = _plain(given)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 def _failed(error: BaseException | str) -> str:
-    failed = isinstance(error, BaseException)
-    said = storable(f"{type(error).__name__}: {_text(error)}") if failed else _said(error)
-    return said.strip() or "it reported an error and nothing else"
+    named = f"{type(error).__name__}: {_text(error)}" if isinstance(error, BaseException) else error
+    return _said(named).strip() or "it reported an error and nothing else"
 
 
 def _relevance(prompt: str, one: Invocation) -> float | None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext, StoreResult, Tier
+from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector
@@ -34,20 +34,21 @@ from langmem_tiers.store.write import (
     lock_call,
     lock_writes,
 )
-from langmem_tiers.turn.keeping import beginning
-from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.trace import (
     CommitReport,
     Ending,
     TurnEvent,
     TurnTrace,
+    beginning,
     bounds,
     ended_call,
     event_names,
+    happened,
     is_of,
     lock_name,
     record_call,
+    report_of,
     trace_of,
 )
 from langmem_tiers.turn.turn import Turn, changing, going_on
@@ -109,23 +110,7 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
     except BaseException:
         record.closed = None
         raise
-    detail, exports, trace = ended
-    report = CommitReport(
-        turn=record.turn,
-        stored=tuple(map(_result, detail["stored"])),
-        refused=tuple(
-            StoreResult(stored=False, key=key, reason=why)
-            for key, why in detail.get("refused", {}).items()
-        ),
-        episodic=tuple(one for one in exports if _happened(one)),
-        semantic=tuple(one for one in exports if not _happened(one)),
-        goals=tuple(detail["goals"]),
-        lessons=tuple(detail["lessons"]),
-        skills=tuple(detail["skills"]),
-        summary=dict(detail["summary"]),
-        budget=budget,
-        trace=trace,
-    )
+    report = report_of(ended.detail, ended.exports, budget=budget, trace=ended.trace)
     turn.report, record.closed = report, "committed"
     begin_reviews(turn.memory, [str(one.key) for one in report.stored])
     return report
@@ -322,7 +307,7 @@ def _told(
     written = {one.key for one in puts}
     lessons = [key for key in wanted.lessons if key in written]
     skills = [key for key in wanted.skills if key in written]
-    episodes = sum(map(_happened, exports))
+    episodes = sum(map(happened, exports))
     summary = {
         "episodic": episodes,
         "semantic": len(exports) - episodes,
@@ -331,7 +316,7 @@ def _told(
         "skills": len(skills),
         "goals": len(record.goals),
         "refused": record.refusals + len(applied.refused),
-        "quarantined": _held(puts),
+        "quarantined": sum(one.held is not None for one in puts),
     }
     detail = {
         "summary": summary,
@@ -396,7 +381,7 @@ def _pending(record: TurnRecord) -> dict[str, Any]:
         "memories": len(record.pending),
         "tool calls": len(record.calls),
         "refused": record.refusals,
-        "quarantined": _held(record.pending),
+        "quarantined": sum(one.held is not None for one in record.pending),
     }
     return {"summary": summary}
 
@@ -412,23 +397,3 @@ def _record(
 def _export(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """A memory that is written, as a report exports it."""
     return {"key": key, **place._asdict(), "tier": str(tier), "value": value}
-
-
-def _result(one: Mapping[str, Any]) -> StoreResult:
-    """What became of a memory that was written, as the event keeps it."""
-    return StoreResult(
-        stored=True,
-        key=one["key"],
-        tier=Tier(one["tier"]),
-        quarantined=one["held"] is not None,
-        reason=one["held"] or "stored",
-        evicted=tuple(one["evicted"]),
-    )
-
-
-def _held(several: Iterable[Write | NewMemory]) -> int:
-    return sum(one.held is not None for one in several)
-
-
-def _happened(one: Mapping[str, Any]) -> bool:
-    return one["value"].get("memory_type") in EPISODES

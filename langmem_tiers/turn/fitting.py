@@ -76,13 +76,9 @@ class Assembled:
 
     def detail(self) -> dict[str, Any]:
         """Each fragment, and why it is in or out, as JSON for the trace."""
+        names = ("chosen", "tokens", "reason")
         told = [
-            {
-                **one.fragment.provenance(),
-                "chosen": one.chosen,
-                "tokens": one.tokens,
-                "reason": one.reason,
-            }
+            {**one.fragment.provenance(), **{name: getattr(one, name) for name in names}}
             for one in self.decisions
         ]
         return {"tokens": self.tokens, "sections": dict(self.sources), "fragments": told}
@@ -195,12 +191,16 @@ class _Fitting:
             tokens=self._count(text) if text else 0,
             sources={source: self._count(section) for source, section in self._shown()},
             fragments=tuple(one.fragment for one in self._all if one.taken),
-            decisions=tuple(map(self._decided, self._all)),
+            decisions=tuple(
+                Decided(
+                    fragment=one.fragment,
+                    chosen=one.taken,
+                    tokens=self._cost(one),
+                    reason=one.reason,
+                )
+                for one in self._all
+            ),
         )
-
-    def _decided(self, one: _Piece) -> Decided:
-        cost = self._cost(one)
-        return Decided(fragment=one.fragment, chosen=one.taken, tokens=cost, reason=one.reason)
 
     def _take(self, one: _Piece, reason: str) -> None:
         one.taken, one.reason = True, reason
@@ -235,31 +235,23 @@ class _Fitting:
             used = spent.get(one.stage.source, 0)
             room = min(int(left * one.stage.share) - used, left - sum(spent.values()))
             cost = self._cost(one) + (0 if used else self._frame(one.stage))
-            if self._taken_if(one, cost, room):
+            if cost <= room:
+                self._take(one, f"fits: {self._cost(one):,} tokens")
                 spent[one.stage.source] = used + cost
+            else:
+                one.reason = f"left out: {cost:,} tokens do not fit into the {max(room, 0):,} left"
         return sum(spent.values())
-
-    def _taken_if(self, one: _Piece, cost: int, room: int) -> bool:
-        if cost <= room:
-            self._take(one, f"fits: {self._cost(one):,} tokens")
-        else:
-            one.reason = f"left out: {cost:,} tokens do not fit into the {max(room, 0):,} left"
-        return one.taken
 
     def _by_use(self, pieces: Sequence[_Piece], left: int) -> int:
         """Take the memories that are most useful together; what they cost."""
         stages = [stage for stage in self._stages if any(one.stage is stage for one in pieces)]
         share = int(left * max((stage.share for stage in stages), default=0.0))
         frames = sum(map(self._frame, stages))
-        if (room := share - frames) <= 0:
-            for one in pieces:
-                self._taken_if(one, self._cost(one) + frames, share)
-            return 0
         memories = [one.fragment.memory for one in pieces if one.fragment.memory is not None]
         by_place = dict(zip(map(_place, memories), pieces, strict=True))
         choice = choose(
             memories,
-            room,
+            max(0, share - frames),
             self._count,
             query=self._query,
             render=lambda memory: by_place[_place(memory)].written + "\n",

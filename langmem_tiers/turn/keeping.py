@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any
 
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Destination, StoreResult
@@ -15,15 +15,8 @@ from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once, recalled_texts
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
 from langmem_tiers.turn.calls import Invocation, both_ends, called
-from langmem_tiers.turn.record import LONGEST_BEGINNING
+from langmem_tiers.turn.trace import beginning, discreet, private, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend, write_of
-
-_PRIVATE: Final = "(private)"
-"""What a trace shows in place of what the policy does not accept."""
-_QUOTELESS: Final = frozenset(
-    ("stored", "private", "too long", "trivial", "echo", "duplicate", "trust")
-)
-"""The gate's rules whose reasons repeat nothing of what they judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +118,13 @@ def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
         one = given.within(record.key("call", len(record.calls)), record.prompt)
         memory = one.to_memory(turn.now, record.task)
         gate = _of_a_tool(turn.memory.gate, memory, whole)
-        verdict = _discreet(Judged(memory, gate.judge(memory)), gate).verdict
+        verdict = discreet(Judged(memory, gate.judge(memory)), gate).verdict
         kept = passed(memory, verdict, gate)
         writes = [write_of(turn, each) for each in kept]
         record.calls.append(one)
         record.wanted.append(record.wish(turn.context, one.key, memory.content))
         record.pending += kept
-        tool, failed = _shown(one.tool, turn.memory.gate), one.error is not None
+        tool, failed = shown(one.tool, turn.memory.gate), one.error is not None
         why = f"{tool} {'failed' if failed else 'answered'}"
         about = {"tool": tool, "seconds": one.seconds, "relevance": one.relevance}
         held = verdict.decision is not Decision.ACCEPT
@@ -201,7 +194,7 @@ def memorized(
     given = _as_memory(turn, item, metadata)
     write_of(turn, given)
     whole, cut = len(given.content), ""
-    if longest is not None and whole > longest and not _private(given.content, turn.memory.gate):
+    if longest is not None and whole > longest and not private(given.content, turn.memory.gate):
         given = replace(given, content=both_ends(given.content, longest))
         cut = f"shortened: of {whole:,} characters {longest:,} are kept"
     return _put(turn, given, cut)
@@ -242,7 +235,7 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
             for each in record.untold({str(each.key) for each in own} | leaving.keys())
         ]
         judged = yield from unit(turn.memory.flows.judged([*own, *again], turn.context, leaving))
-        verdicts = [_discreet(each, gate) for each in judged]
+        verdicts = [discreet(each, gate) for each in judged]
         found = _memorized(turn, one, verdicts[: len(own)], route, cut)
         if found.pending:
             _taken_up(turn, verdicts[len(own) :])
@@ -341,49 +334,12 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> None:
     with changing(turn) as record:
         name = record.key("goal", len(record.goals))
         step = ProgressDelta(delta=delta, reason=reason, at=turn.now, delta_id=name)
-        step = replace(step, reason=_shown(step.reason, turn.memory.gate))
+        step = replace(step, reason=shown(step.reason, turn.memory.gate))
         check(turn, "note progress")
         record.goals.append({"goal": goal, **to_value(step)})
         wish = record.wish(turn.context, name, goal, step.delta, step.reason)
         record.wanted.append(wish)
         spend(turn, "progressed", step.reason, goal=goal, delta=step.delta, delta_id=name)
-
-
-def _discreet(one: Judged, gate: Gate) -> Judged:
-    """What the gate says, without a word of what holds private data that the policy refuses."""
-    verdict, judged = one.verdict, gate.candidate(one.memory)
-    labels = [tag.replace("-", " ") for tag in judged.tags]
-    if not any(_private(text, gate) for text in (judged.content, *judged.beside, *labels)):
-        return one
-    rule, reason, review = verdict.reason.partition(":")[0], verdict.reason, verdict.review
-    if rule not in _QUOTELESS:
-        kinds = ", ".join(each.kind for each in verdict.findings)
-        reason = f"{rule}: {_PRIVATE}" + (f" ({kinds})" if kinds else "")
-    if review is not None:
-        reasons, failures = dict.fromkeys(review.reasons, _PRIVATE), review.failures
-        review = replace(review, reasons=reasons, failures=dict.fromkeys(failures, _PRIVATE))
-    return one._replace(verdict=replace(verdict, reason=reason, review=review))
-
-
-def beginning(one: NewMemory, gate: Gate) -> dict[str, str]:
-    """How something begins and who said it, for the trace; without what is private."""
-    told = {"content": one.content, "speaker": one.speaker}
-    return {
-        name: " ".join(_shown(text, gate).split())[:LONGEST_BEGINNING]
-        for name, text in told.items()
-        if text is not None
-    }
-
-
-def _shown(text: str, gate: Gate) -> str:
-    """A text as a trace may show it."""
-    return _PRIVATE if _private(text, gate) else text
-
-
-def _private(text: str, gate: Gate) -> bool:
-    """Whether a text holds what the policy does not accept."""
-    kinds = {found.kind for detect in gate.detectors for found in detect(text)}
-    return any(gate.policy.private.get(kind) not in (None, Decision.ACCEPT) for kind in kinds)
 
 
 def _judgement(found: Memorized) -> dict[str, Any]:

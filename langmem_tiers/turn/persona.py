@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
+
+import yaml  # type: ignore[import-untyped]
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.recall.fence import labelled
 from langmem_tiers.turn.layout import Fragment, Section
-from langmem_tiers.turn.soul import read_soul
 
 _NAME: Final = "**Name**: "
 _BACKSTORY: Final = "**Backstory**: "
+_RULES: Final = {"MUST": "must_do", "MUST NOT": "must_not_do"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,7 @@ class Persona:
         if not isinstance(text, str):
             raise InvalidTypeError(f"a persona is a text or a Path, not {type(text).__name__}")
         known = {one.name: one.type == "str" for one in fields(cls)}
-        return cls(**{"persona_name": "", **read_soul(text, known)})
+        return cls(**_read_soul(text, known))
 
     @property
     def version(self) -> str:
@@ -94,10 +98,10 @@ class Persona:
 
         Where there is no room for all of it, the backstory is cut; its name and rules always stand.
         """
-        text, name = self._text(), f"{_NAME}{self.persona_name}"
+        name = f"{_NAME}{self.persona_name}"
         begin = len(f"{name}\n{_BACKSTORY}") if self.backstory else len(name)
         said = Fragment(
-            text=text,
+            text=self._text(),
             source="persona",
             version=self.version,
             rationale="who the agent is",
@@ -108,23 +112,29 @@ class Persona:
         return Section((said,))
 
     def _text(self) -> str:
-        who = ((_NAME, self.persona_name), (_BACKSTORY, self.backstory))
-        voice = (
-            ("**Communication Style**: ", self.communication_tone),
-            ("**Voice Traits**: ", ", ".join(self.voice_traits)),
-        )
-        values = [f"- {one}" for one in self.core_values]
+        values = "".join(f"\n- {one}" for one in self.core_values)
         parts = (
-            *([f"{name}{one}" for name, one in each if one] for each in (who, voice)),
-            ["**Core Values**:", *values] if values else [],
-            [self._rules()],
+            _lines({_NAME: self.persona_name, _BACKSTORY: self.backstory}),
+            _lines(
+                {
+                    "**Communication Style**: ": self.communication_tone,
+                    "**Voice Traits**: ": ", ".join(self.voice_traits),
+                }
+            ),
+            _lines({"**Core Values**:": values}),
+            self._rules(),
         )
-        return "\n\n".join(text for one in parts if (text := "\n".join(one)))
+        return "\n\n".join(one for one in parts if one)
 
     def _rules(self) -> str:
-        rules = (("MUST", self.must_do), ("MUST NOT", self.must_not_do))
-        told = [f"{name}: {_bullets(several)}" for name, several in rules if several]
-        return "\n".join(["**Behavioral Rules**:", *told] if told else [])
+        lists = {f"{name}: ": getattr(self, field) for name, field in _RULES.items()}
+        told = {name: "\n".join(f"- {one}" for one in rules) for name, rules in lists.items()}
+        return "\n".join(["**Behavioral Rules**:", _lines(told)]) if any(told.values()) else ""
+
+
+def _lines(told: Mapping[str, str]) -> str:
+    """What is told under each name, as far as anything is."""
+    return "\n".join(f"{name}{one}" for name, one in told.items() if one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,9 +158,7 @@ class OperationalState:
                 f"**System Status**: {self.system_status}",
             )
         )
-        return Section(
-            (Fragment(text=text, source="state", rationale="how the agent is", data=False),)
-        )
+        return Section((Fragment.own(text, "state", "how the agent is"),))
 
     def _emotion(self) -> str:
         if not self.emotional_state:
@@ -166,5 +174,216 @@ class OperationalState:
             ) from error
 
 
-def _bullets(rules: Sequence[str]) -> str:
-    return "\n".join(f"- {one}" for one in rules)
+# A SOUL.md: headings, lines, or a front matter in YAML name the fields
+
+_FRONT: Final = re.compile(
+    r"\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
+_HEADING: Final = re.compile(r"#{1,6}\s+(?P<name>\S.*)")
+_NAMED: Final = re.compile(
+    r"(?P<bullet>[-*+]\s+)?\*{0,2}(?P<name>[A-Za-z][\w ]{0,79}?)\*{0,2}\s*:\*{0,2}\s*(?P<said>.*)$"
+)
+_BULLET: Final = re.compile(r"(?:[-*+]|\d+[.)])\s+(?P<said>.+)$")
+_RULE: Final = re.compile(
+    r"(?P<never>must not|must never|never|do not|don.t)\b|(?P<must>must|always)\b", re.IGNORECASE
+)
+"""How a bullet begins that is a rule, under whichever heading; a line, if it is in capitals."""
+_ALIASES: Final = {
+    "name": "persona_name",
+    "tone": "communication_tone",
+    "communication": "communication_tone",
+    "communication_style": "communication_tone",
+    "style": "communication_tone",
+    "background": "backstory",
+    "story": "backstory",
+    "voice": "voice_traits",
+    "traits": "voice_traits",
+    "values": "core_values",
+    "must": "must_do",
+    "do": "must_do",
+    "always": "must_do",
+    "must_not": "must_not_do",
+    "do_not": "must_not_do",
+    "never": "must_not_do",
+}
+
+_Known = Mapping[str, bool]
+"""The fields, and whether each is a text and no list."""
+
+
+def _read_soul(text: str, known: _Known) -> dict[str, Any]:
+    """What a SOUL.md says of each field; `persona_name` is whom its first heading names, if none.
+
+    Raises:
+        InvalidInputError: if its front matter is no YAML, or holds what no field can.
+    """
+    front, body = _parted(text)
+    read = _SoulReader(known)
+    further = read.take(front)
+    name = " ".join(read.said.pop("persona_name", ())).strip()
+    read.lines(_uncommented(body).splitlines())
+    title, read.title = read.title, "front matter"
+    read.lines(further)
+    told: dict[str, Any] = {
+        field: "\n".join(lines).strip() if known[field] else _items(lines, field)
+        for field, lines in read.said.items()
+    }
+    for field, rules in read.rules.items():
+        told[field] = [*told.get(field, ()), *rules]
+    kept = "\n".join("\n".join([*head, *lines]) for head, lines in read.beside if lines)
+    told["backstory"] = "\n\n".join(one for one in (told.get("backstory"), kept) if one)
+    return {**told, "persona_name": name or told.get("persona_name") or title}
+
+
+class _SoulReader:
+    """Reads lines: the first heading that names no field, the lines of each field, and the rest."""
+
+    def __init__(self, known: _Known) -> None:
+        self._known = known
+        self.title = ""
+        self.said: dict[str, list[str]] = defaultdict(list)
+        self.rules: dict[str, list[str]] = defaultdict(list)
+        """Those that stand under no field."""
+        self.beside: list[tuple[list[str], list[str]]] = [([], [])]
+        """What belongs to no field: each heading with its lines."""
+        self._section: str | None = None
+        """The field that the last heading names."""
+        self._open: str | None = None
+        """The field that what follows belongs to."""
+        self._rule: str | None = None
+        """The field of a rule on a line of its own, whose text may go on in the next."""
+
+    def take(self, front: Mapping[str, Any]) -> list[str]:
+        """Take what a front matter says of fields; the rest of it, as lines of Markdown."""
+        further: list[str] = []
+        for key, value in front.items():
+            within = isinstance(value, dict) and not self._field(key)
+            for name, one in value.items() if within else [(key, value)]:
+                field = self._field(name)
+                if field is not None and isinstance(one, str):
+                    self.said[field] += [*one.splitlines(), ""]
+                elif field is not None:
+                    mark = "" if self._known[field] else "- "
+                    self.said[field] += [*(f"{mark}{each}" for each in _listed(name, one)), ""]
+                else:
+                    further += [f"# {name}", *(f"- {each}" for each in _listed(name, one))]
+        return further
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Take each line."""
+        for line in map(str.strip, lines):
+            if heading := _HEADING.match(line):
+                self._head(heading["name"].rstrip("#").rstrip() or heading["name"])
+            elif not self._names(line):
+                self._follows(line)
+
+    def _head(self, name: str) -> None:
+        self._section = self._open = self._field(name)
+        self._rule = None
+        if self._section is None and self.title:
+            self.beside.append(([f"{name}:"], []))
+        elif self._section is None:
+            self.title = name
+
+    def _names(self, line: str) -> bool:
+        """Whether a line names the field that it belongs to; a rule names it for itself alone."""
+        named = _NAMED.match(line)
+        field = named and self._field(named["name"])
+        if not named or not field:
+            return False
+        said = named["said"]
+        if field in _RULES.values() and said and not _BULLET.match(said):
+            self.said[field].append(f"- {said}")
+            self._rule = field
+            return True
+        if named["bullet"] and self._section is not None:
+            return False  # an item of the section's list
+        self._open, self._rule = field, None
+        self.said[field].append(said)
+        return True
+
+    def _follows(self, line: str) -> None:
+        if self._rule and (not line or _BULLET.match(line)):
+            self.said[self._rule].append("")
+            self._rule = None
+        if field := self._rule or self._open:
+            self.said[field].append(line)
+        elif line:
+            self._beside(line)
+
+    def _beside(self, line: str) -> None:
+        """Take a line of no field: a rule, or something else to be kept."""
+        bullet = _BULLET.match(line)
+        said = bullet["said"] if bullet else line
+        rule = _RULE.match(said)
+        told = said[rule.end() :].lstrip(" ,:") if rule else ""
+        if rule and told and (bullet or rule[0].isupper()):
+            self.rules["must_do" if rule["must"] else "must_not_do"].append(told)
+        else:
+            self.beside[-1][1].append(line)
+
+    def _field(self, name: str) -> str | None:
+        """The field that a heading names."""
+        words = "_".join(re.findall(r"[a-z]+", name.lower()))
+        found = _ALIASES.get(words, words)
+        return found if found in self._known else None
+
+
+def _items(lines: Sequence[str], field: str) -> list[str]:
+    """The items of a list.
+
+    They are its bullets, each with its further lines, and what stands beside them, parted by
+    commas. Rules of several words are not parted.
+    """
+    items: list[list[str]] = []
+    bullet = False
+    for line in lines:
+        found = _BULLET.match(line)
+        if found:
+            items.append([found["said"].strip()])
+        elif bullet and line:
+            items[-1].append(line)
+        else:
+            parts = [part for one in line.split(",") if (part := one.strip())]
+            whole = field in _RULES.values() and any(" " in part for part in parts)
+            items += [[line]] if whole else [[part] for part in parts]
+        bullet = bool(found) or (bullet and bool(line))
+    return [" ".join(one) for one in items]
+
+
+def _parted(text: str) -> tuple[dict[str, Any], str]:
+    """The front matter as texts, lists and mappings, and what stands after it."""
+    found = _FRONT.match(text)
+    if not found:
+        return {}, text
+    try:
+        # every scalar is a text, as it is written: "no" is no truth value
+        front = yaml.load(found["yaml"], Loader=yaml.BaseLoader)  # noqa: S506 - makes nothing else
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"the persona's front matter is no YAML: {error}; quote what holds ': ' or begins with "
+            "a mark, or leave out the lines of ---"
+        ) from error
+    return (front, text[found.end() :]) if isinstance(front, dict) else ({}, text)
+
+
+def _listed(name: str, value: Any) -> Iterator[str]:
+    """The items of a list as they are written; `Cite: sources` is no mapping there."""
+    for one in value if isinstance(value, list) else [value]:
+        pair = next(iter(one.items())) if isinstance(one, dict) and len(one) == 1 else None
+        text = f"{pair[0]}: {pair[1]}" if pair and isinstance(pair[1], str) else one
+        if not isinstance(text, str):
+            raise InvalidInputError(
+                f"{name} in the persona's front matter is a text or a list of texts, not "
+                f"{short(one)}"
+            )
+        yield " ".join(text.split())
+
+
+def _uncommented(text: str) -> str:
+    """The text without the comments that end."""
+    pieces, at = [], 0
+    while (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin + 4)) >= 0:
+        pieces.append(text[at:begin])
+        at = end + 3
+    return "".join((*pieces, text[at:]))

@@ -23,8 +23,6 @@ from langmem_tiers.turn.trace import TurnEvent
 
 LONGEST_TASK: Final = 200
 """Characters of a prompt that its memories and its trace keep: our own choice."""
-LONGEST_BEGINNING: Final = 80
-"""Characters that a trace keeps of what was refused or quarantined: our own choice."""
 
 
 class Lesson(NamedTuple):

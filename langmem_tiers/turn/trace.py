@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import MemoryContext, StoreResult
+from langmem_tiers.core.memory import MemoryContext, StoreResult, Tier
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.remember.admit import Gate, Judged
+from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.spending import BudgetStatus
 
 Kind = Literal[
@@ -168,6 +172,49 @@ class CommitReport:
         return json.dumps(told, ensure_ascii=False, sort_keys=True)
 
 
+def report_of(
+    detail: Mapping[str, Any],
+    exports: Sequence[Mapping[str, Any]],
+    *,
+    budget: BudgetStatus,
+    trace: TurnTrace,
+) -> CommitReport:
+    """The report of a `committed` event; `exports` are its memories, in its order."""
+    return CommitReport(
+        turn=trace.turn,
+        stored=tuple(map(_stored, detail["stored"])),
+        refused=tuple(
+            StoreResult(stored=False, key=key, reason=why)
+            for key, why in detail.get("refused", {}).items()
+        ),
+        episodic=tuple(one for one in exports if happened(one)),
+        semantic=tuple(one for one in exports if not happened(one)),
+        goals=tuple(detail["goals"]),
+        lessons=tuple(detail["lessons"]),
+        skills=tuple(detail["skills"]),
+        summary=dict(detail["summary"]),
+        budget=budget,
+        trace=trace,
+    )
+
+
+def _stored(one: Mapping[str, Any]) -> StoreResult:
+    """What became of a memory that was written, as the event keeps it."""
+    return StoreResult(
+        stored=True,
+        key=one["key"],
+        tier=Tier(one["tier"]),
+        quarantined=one["held"] is not None,
+        reason=one["held"] or "stored",
+        evicted=tuple(one["evicted"]),
+    )
+
+
+def happened(export: Mapping[str, Any]) -> bool:
+    """Whether a memory says what happened, and not what is known."""
+    return export["value"].get("memory_type") in EPISODES
+
+
 def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:
     """The name of each event: the same for the same turn, in the order of its events."""
     return [f"{bounds(turn)[0]}{number:06}" for number, _ in enumerate(events)]
@@ -266,3 +313,52 @@ def _event(row: Row) -> TurnEvent:
     reasons = tuple(told.pop("reasons", ()))
     told.pop("turn", None)
     return TurnEvent(kind=kind, at=at, reasons=reasons, detail=told, namespace=namespace, key=key)
+
+
+# What a trace may show
+
+_PRIVATE: Final = "(private)"
+"""What a trace shows in place of what the policy does not accept."""
+_QUOTELESS: Final = frozenset(
+    ("stored", "private", "too long", "trivial", "echo", "duplicate", "trust")
+)
+"""The gate's rules whose reasons repeat nothing of what they judge."""
+LONGEST_BEGINNING: Final = 80
+"""Characters that a trace keeps of what was refused or quarantined: our own choice."""
+
+
+def discreet(one: Judged, gate: Gate) -> Judged:
+    """What the gate says, without a word of what holds private data that the policy refuses."""
+    verdict, judged = one.verdict, gate.candidate(one.memory)
+    labels = [tag.replace("-", " ") for tag in judged.tags]
+    if not any(private(text, gate) for text in (judged.content, *judged.beside, *labels)):
+        return one
+    rule, reason, review = verdict.reason.partition(":")[0], verdict.reason, verdict.review
+    if rule not in _QUOTELESS:
+        kinds = ", ".join(each.kind for each in verdict.findings)
+        reason = f"{rule}: {_PRIVATE}" + (f" ({kinds})" if kinds else "")
+    if review is not None:
+        reasons, failures = dict.fromkeys(review.reasons, _PRIVATE), review.failures
+        review = replace(review, reasons=reasons, failures=dict.fromkeys(failures, _PRIVATE))
+    return one._replace(verdict=replace(verdict, reason=reason, review=review))
+
+
+def beginning(one: NewMemory, gate: Gate) -> dict[str, str]:
+    """How something begins and who said it, for the trace; without what is private."""
+    told = {"content": one.content, "speaker": one.speaker}
+    return {
+        name: " ".join(shown(text, gate).split())[:LONGEST_BEGINNING]
+        for name, text in told.items()
+        if text is not None
+    }
+
+
+def shown(text: str, gate: Gate) -> str:
+    """A text as a trace may show it."""
+    return _PRIVATE if private(text, gate) else text
+
+
+def private(text: str, gate: Gate) -> bool:
+    """Whether a text holds what the policy does not accept."""
+    kinds = {found.kind for detect in gate.detectors for found in detect(text)}
+    return any(gate.policy.private.get(kind) not in (None, Decision.ACCEPT) for kind in kinds)

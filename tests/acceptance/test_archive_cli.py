@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,20 +91,6 @@ def test_an_archive_comes_back_bit_by_bit(url: str, cold: str) -> None:
     assert again["restored"][0]["restored"] == 0
 
 
-def test_a_dry_run_writes_nothing(url: str, cold: str) -> None:
-    report = document("archive", "--tenant", "acme", "--to", cold, "--dry-run", *ALL)
-
-    assert report == {
-        "tenant": "acme",
-        "memories": NUMBER,
-        "left": 0,
-        "archives": [],
-        "dry_run": True,
-        "waiting": 0,
-    }
-    assert (count(url, "memories"), files_in(Path(cold))) == (NUMBER, [])
-
-
 def test_options_narrow_what_is_archived(url: str, cold: str) -> None:
     mine = ("archive", "--tenant", "acme", "--to", cold, "--dry-run", *ALL)
 
@@ -121,18 +105,6 @@ def test_options_narrow_what_is_archived(url: str, cold: str) -> None:
     assert url
 
 
-def test_some_keys_of_an_archive_come_back_and_then_all(url: str, cold: str) -> None:
-    name = archived(cold)
-    some = document("restore", name, "--tenant", "acme", "--key", "key 4", "--key", "key 8")
-    assert some["restored"][0]["restored"] == 2
-    assert count(url, "memories") == 2
-
-    everything = document("restore", "--all", "--tenant", "acme")
-
-    assert everything["restored"][0]["restored"] == NUMBER - 2
-    assert document("restore", "--all", "--tenant", "acme")["restored"] == []
-
-
 def test_for_people_there_are_lines_and_a_table(url: str, cold: str) -> None:
     assert "Nothing of 'acme' is archived." in run("restore", "--tenant", "acme").stderr
     told = run("archive", "--tenant", "acme", "--to", cold, *ALL)
@@ -143,39 +115,6 @@ def test_for_people_there_are_lines_and_a_table(url: str, cold: str) -> None:
     assert listed[1].endswith(f", memories: {NUMBER}, remaining: {NUMBER}")
     back = run("restore", name, "--tenant", "acme")
     assert back.stdout == f"{name}: {NUMBER} memories restored\n"
-    assert url
-
-
-def test_restoring_everything_again_says_that_there_is_nothing_to_restore(
-    url: str, cold: str
-) -> None:
-    archived(cold)
-    assert run("restore", "--all", "--tenant", "acme").exit_code == 0
-
-    again = run("restore", "--all", "--tenant", "acme")
-
-    assert (again.exit_code, again.stdout) == (0, "")
-    assert again.stderr.startswith("There is nothing to restore: what was archived of 'acme' is")
-    assert count(url, "memories") == NUMBER
-
-
-def test_names_and_urls_of_archives_stay_on_one_line_each_however_narrow_the_terminal(
-    url: str, cold: str
-) -> None:
-    def lines(*arguments: str) -> list[str]:
-        result = CliRunner().invoke(
-            app, [*arguments, "--tenant", "acme"], env={"COLUMNS": "20"}, terminal_width=20
-        )
-        assert result.exit_code == 0, result.output
-        return [line.strip() for line in result.stdout.splitlines()]
-
-    told = lines("archive", "--to", cold, *ALL)
-    (one,) = document("restore", "--tenant", "acme")["archives"]
-
-    assert told[-1] == one["archive"]
-    listed = lines("restore")
-    assert (listed[0], listed[2]) == (one["archive"], one["url"])
-    assert lines("restore", one["url"]) == [f"{one['url']}: {NUMBER} memories restored"]
     assert url
 
 
@@ -205,14 +144,6 @@ def test_mistakes_are_told_in_one_line(url: str, cold: str) -> None:
     assert count(url, "memories") == 0
 
 
-def test_a_directory_that_cannot_be_written_is_told_in_one_line(url: str, tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("not a directory")
-
-    assert "cannot be written" in complaint("archive", "--tenant", "acme", "--to", str(blocked))
-    assert count(url, "memories") == NUMBER
-
-
 def test_without_the_extra_one_line_names_it(
     url: str, cold: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,44 +167,3 @@ def test_no_embedded_database_is_made_to_archive_nothing(tmp_path: Path) -> None
         assert result.exit_code == 1
         assert "There are no memories" in result.stderr
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.slow
-def test_on_a_terminal_a_bar_shows_how_far_it_is(url: str, cold: str) -> None:
-    program = "from langmem_tiers.cli.app import app; app(prog_name='langmem-tiers')"
-    terminal, screen = pty.openpty()
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            program,
-            "archive",
-            "--tenant",
-            "acme",
-            "--to",
-            cold,
-            *ALL,
-            "--json",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=screen,
-        text=True,
-        check=True,
-    )
-    os.close(screen)
-    shown = os.read(terminal, 100_000).decode()
-    os.close(terminal)
-
-    assert json.loads(done.stdout)["memories"] == NUMBER
-    assert "Archiving acme" in shown
-    assert f"{NUMBER}/{NUMBER}" in shown
-    assert url
-
-
-@pytest.mark.parametrize("command", ["archive", "restore"])
-def test_help_fits_80_columns(command: str) -> None:
-    helped = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80"}).stdout
-
-    assert "BOOLEAN" not in helped
-    assert "…" not in helped
-    assert max(len(line) for line in helped.splitlines()) == 80

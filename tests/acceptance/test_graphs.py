@@ -58,7 +58,7 @@ def said(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-def thread(name: str) -> dict[str, Any]:
+def thread(name: str) -> Any:
     return {"configurable": {"thread_id": name}}
 
 
@@ -81,12 +81,19 @@ async def test_what_is_said_in_one_thread_is_quoted_in_another(
 ) -> None:
     context = MemoryContext(tenant=f"{opened}-{how}")
     async with opened_store(TieredStore.embedded(directory), opened) as store:
-        agent = make_agent(store=store)
+        agent = make_agent(store=store, checkpointer=InMemorySaver())
         heard = [await answer(agent, how, one, context=context, config=thread("1")) for one in TOLD]
-        found = await answer(agent, how, "Where is my bike?", context=context, config=thread("2"))
+        asking = {"context": context, "config": thread("2")}
+        found = await answer(agent, how, "Where is my bike?", **asking)
+        same = await answer(agent, how, "Where is my bike?", context=context, config=thread("1"))
+        asking["context"] = MemoryContext(tenant="another")
+        other = await answer(agent, how, "Where is my bike?", **{**asking, "config": thread("3")})
+        with pytest.raises(InvalidInputError, match="whose memory"):
+            await answer(agent, how, "Hello", context=None, config=thread("4"))
 
     assert heard == [NOTED, NOTED]
-    assert found == f'You told me: "{TOLD[0]}"'
+    assert found == same == f'You told me: "{TOLD[0]}"'
+    assert other == UNKNOWN
 
 
 async def test_an_answer_streams_as_messages(directory: Path) -> None:
@@ -103,33 +110,6 @@ async def test_an_answer_streams_as_messages(directory: Path) -> None:
     assert "".join(texts) == f'You told me: "{TOLD[1]}"'
 
 
-async def test_what_was_said_in_the_same_thread_is_quoted_as_well(directory: Path) -> None:
-    same: dict[str, Any] = {"context": MemoryContext(tenant="same"), "config": thread("1")}
-    async with TieredStore.embedded(directory) as store:
-        agent = make_agent(store=store, checkpointer=InMemorySaver())
-        await answer(agent, "ainvoke", TOLD[0], **same)
-        found = await answer(agent, "ainvoke", "Where is my bike?", **same)
-
-    assert found == f'You told me: "{TOLD[0]}"'
-
-
-def test_another_tenant_is_told_nothing(directory: Path) -> None:
-    with TieredStore.embedded(directory) as store:
-        agent = make_agent(store=store)
-        agent.invoke(said(TOLD[0]), context=MemoryContext(tenant="one"))
-        state = agent.invoke(said("Where is my bike?"), context=MemoryContext(tenant="two"))
-
-    assert state["messages"][-1].text == UNKNOWN
-
-
-def test_a_run_that_does_not_say_whose_memory_it_uses_is_refused(directory: Path) -> None:
-    with (
-        TieredStore.embedded(directory) as store,
-        pytest.raises(InvalidInputError, match="whose memory"),
-    ):
-        make_agent(store=store).invoke(said("Hello"))
-
-
 @pytest.mark.parametrize(
     ("agent", "hello"),
     [(assistant, NOTED), (chat_agent, NOTED), (coding_agent, NOTHING_TO_ADD)],
@@ -140,6 +120,8 @@ def test_the_model_is_the_one_that_the_environment_names(
     monkeypatch.setenv("LANGMEM_TIERS_MODEL", "nobody:model")
     with pytest.raises(ValueError, match="nobody"):
         agent.make_agent()
+    with pytest.raises(ValueError, match="nobody"):
+        consolidation.make_graph()
 
     monkeypatch.setenv("LANGMEM_TIERS_MODEL", "")
     with TieredStore.embedded(directory) as store:
@@ -181,27 +163,15 @@ async def test_what_the_coding_agent_learned_is_credited_and_belongs_to_the_proj
         MemoryContext(tenant="credit", project_id=one) for one in ("billing", "shipping")
     )
     async with TieredStore.embedded(directory) as store:
-        agent = coding_agent.make_agent(store=store)
-        for question in SUMS:
-            await agent.ainvoke(said(question), context=billing)
-        elsewhere = await agent.ainvoke(said(SUMS[1]), context=shipping)
+        agent = coding_agent.make_agent(store=store, checkpointer=InMemorySaver())
+        for question in (*SUMS, "Hello"):
+            await agent.ainvoke(said(question), context=billing, config=thread("1"))
+        elsewhere = await agent.ainvoke(said(SUMS[1]), context=shipping, config=thread("2"))
         memory = MemoryCoordinator(store, context=billing)
         (lesson,) = await memory.aget_lessons(failed(elsewhere), tools="run_python")
 
     assert (lesson.success_count, lesson.failure_count) == (1, 0)
     assert len(failed(elsewhere)) == 1
-
-
-async def test_in_a_thread_of_several_turns_each_failure_is_one_lesson(directory: Path) -> None:
-    context = MemoryContext(tenant="turns", project_id="billing")
-    options: dict[str, Any] = {"context": context, "config": thread("1")}
-    async with TieredStore.embedded(directory) as store:
-        agent = coding_agent.make_agent(store=store, checkpointer=InMemorySaver())
-        for question in (SUMS[0], "Hello"):
-            await agent.ainvoke(said(question), **options)
-        lessons = await store.asearch(("turns",), filter={"memory_type": "reflexion"})
-
-    assert [one.value["task_id"] for one in lessons] == [SUMS[0]]
 
 
 def test_a_model_that_fails_on_and_on_has_to_answer_in_the_end(directory: Path) -> None:
@@ -225,32 +195,19 @@ def test_a_try_of_several_calls_worked_only_if_all_of_them_did(directory: Path) 
         memory = MemoryCoordinator(store, context=context)
         memory.store_pattern("Two calls in one go save time.")
         agent = coding_agent.make_agent(model=model, store=store)
-        state = agent.invoke(said("Two calls in one go, please."), context=context)
+        agent.invoke(said("Two calls in one go, please."), context=context)
         (shown,) = memory.get_context("Two calls in one go", memory_types=["pattern"])
 
-    assert [one.status for one in state["messages"] if isinstance(one, ToolMessage)] == [
-        "error",
-        "success",
-    ]
     assert (shown.success_count, shown.failure_count) == (0, 1)
 
 
-def test_what_code_prints_is_told_from_its_end_whatever_its_bytes_are() -> None:
-    code = "import os; os.write(1, b'\\xff' + b'x' * 10_000 + b'end')"
-    printed = run_python.invoke({"code": code})
-
-    assert printed == "x" * (coding_agent.LONGEST - 3) + "end"
-
-
-def test_the_code_of_the_coding_agent_does_not_see_the_environment(
+def test_code_is_run_without_the_environment_for_a_while_and_its_end_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    long = "import os; os.write(1, b'\\xff' + b'x' * 10_000 + b'end')"
+    assert run_python.invoke({"code": long}) == "x" * (coding_agent.LONGEST - 3) + "end"
     monkeypatch.setenv("A_KEY", "secret")
-
     assert run_python.invoke({"code": "import os; print('A_KEY' in os.environ)"}) == "False\n"
-
-
-def test_code_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coding_agent, "SECONDS", 0.5)
 
     with pytest.raises(ToolException, match=r"longer than 0\.5 seconds"):
@@ -295,21 +252,15 @@ async def test_a_server_can_consolidate_the_memory_of_a_tenant(
     assert schema["required"] == ["tenant"]
 
 
-def test_the_graph_of_consolidation_asks_the_model_that_the_environment_names(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_the_store_is_in_the_working_directory_or_on_a_server_that_is_named(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LANGMEM_TIERS_MODEL", "nobody:model")
-    with pytest.raises(ValueError, match="nobody"):
-        consolidation.make_graph()
-
-
-def test_every_graph_that_is_served_is_shown() -> None:
-    assert SERVED["graphs"].keys() == {*SERVED_FOR, "consolidation"}
-
-
-async def test_the_store_is_by_default_in_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch.setenv("LANGMEM_TIERS_URL", database_url)
+    for key in ("bike", "sister"):  # the second time the schema is there
+        async with named(SERVED["store"]["path"])() as store:
+            await store.aput(("ada",), key, {"content": TOLD[0]})
+    with TieredStore.from_conn_string(database_url) as store:
+        assert {one.key for one in store.search(("ada",))} == {"bike", "sister"}
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LANGMEM_TIERS_URL", raising=False)
     async with named(SERVED["store"]["path"])() as store:
@@ -318,19 +269,9 @@ async def test_the_store_is_by_default_in_the_working_directory(
     assert (tmp_path / ".memory").is_dir()
 
 
-async def test_the_store_is_on_a_server_of_ones_own_if_its_url_is_named(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LANGMEM_TIERS_URL", database_url)
-    for key in ("bike", "sister"):  # the second time the schema is there
-        async with named(SERVED["store"]["path"])() as store:
-            await store.aput(("ada",), key, {"content": TOLD[0]})
-    with TieredStore.from_conn_string(database_url) as store:
-        assert {one.key for one in store.search(("ada",))} == {"bike", "sister"}
-
-
 def test_langgraph_json_asks_for_what_the_extras_of_the_package_ask_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = {one for extra in EXTRAS for one in project["optional-dependencies"][extra]}
 
     assert {*SERVED["dependencies"]} == {".", *wanted}
+    assert SERVED["graphs"].keys() == {*SERVED_FOR, "consolidation"}

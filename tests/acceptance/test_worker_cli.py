@@ -18,7 +18,6 @@ from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
 from langmem_tiers.core.errors import ModelError
 from tests.support.coordinating import coordinator
-from tests.support.damaging import Put, calling, in_a_value, in_a_write
 
 SECONDS = 120
 
@@ -89,29 +88,6 @@ def test_a_tenant_that_failed_is_told_in_one_line_and_by_the_exit_code(
         "the model has no answer: ask again"
         for tenant in ("acme", "beta")
     ]
-
-
-@pytest.mark.parametrize("put", [in_a_value, in_a_write])
-def test_what_a_checkpoint_names_is_not_run_and_its_tenant_fails_alone(
-    url: str, tmp_path: Path, put: Put
-) -> None:
-    assert run("--once").exit_code == 0
-    with psycopg.connect(url) as conn:
-        put(conn, "acme", calling(tmp_path / "made"))
-    remember(url, "coda", "dune")
-    result = run("--once", "--every", "1s", "--json")
-    found = json.loads(result.stdout)
-    assert result.exit_code == 1
-    consolidated = {one["tenant"]: one["lines"] for one in found["cycles"]}
-    assert consolidated["coda"]
-    assert consolidated["dune"]
-    assert "acme" not in consolidated
-    assert list(found["failed"]) == ["acme"]
-    assert "'os.system'" in found["failed"]["acme"]
-    assert not (tmp_path / "made").exists()
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("the cycle of acme broke off")
-    assert "delete_thread('consolidation:' + tenant)" in line
 
 
 @pytest.mark.slow

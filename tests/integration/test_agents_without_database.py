@@ -114,9 +114,9 @@ async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answ
             second = await run(made, how, asked(2), context=ACME, config=config)
         await asyncio.to_thread(server.start)
         third = await run(made, how, asked(3), context=ACME, config=config)
-        stored = await MemoryCoordinator(store, context=ACME).aget_context(
-            "", memory_types=["episodic"], limit=100
-        )
+        memory = MemoryCoordinator(store, context=ACME)
+        stored = await memory.aget_context("", memory_types=["episodic"], limit=100)
+        ended = await MemoryOrchestrator(memory).aturns()
 
     assert [one["messages"][-1].text for one in (first, second, third)] == [
         ANSWER, "I do not know.", "Still there.",
@@ -135,36 +135,8 @@ async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answ
     if kind == "turns":
         assert (first["committed"], second["committed"]) == ({}, {})
         assert third["committed"]["summary"]["episodic"] == 2
-
-
-@pytest.mark.slow
-async def test_a_turn_that_could_not_be_committed_leaves_its_trace_when_the_next_begins(
-    tmp_path: Path,
-) -> None:
-    async with served(tmp_path, "async") as (server, store):
-        said = list(map(AIMessage, (ANSWER, "Still there.")))
-        model = Interrupting(responses=[*said], before=[server.stop])
-        made = agent(model, store, TurnMiddleware(), checkpointer=InMemorySaver())
-        config = {"configurable": {"thread_id": "t"}}
-        await run(made, "ainvoke", asked(1), context=ACME, config=config)
-        await asyncio.to_thread(server.start)
-        await run(made, "ainvoke", asked(2), context=ACME, config=config)
-        memory = MemoryCoordinator(store, context=ACME)
-        ended = await MemoryOrchestrator(memory).aturns()
-    assert [one.kind for one in ended] == ["committed", "abandoned"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_stream_tells_what_the_agent_goes_on_without(tmp_path: Path, kind: str) -> None:
-    async with served(tmp_path, "async") as (server, store):
-        model = Interrupting(responses=[AIMessage(ANSWER)], before=[server.stop])
-        made = agent(model, store, KINDS[kind]())
-        parts = [part async for part in made.astream(asked(1), context=ACME, stream_mode="custom")]
-    assert parts
-    assert all(one["memory"] == "failed" for one in parts)
-    assert {one["error"] for one in parts} <= {"DatabaseUnavailableError", "PoolExhaustedError"}
-    assert "recall" not in {one["during"] for one in parts}
+        # What could not be committed leaves its trace when the next turn begins.
+        assert [one.kind for one in ended] == ["committed", "abandoned"]
 
 
 @pytest.mark.slow
@@ -182,28 +154,33 @@ async def test_an_agent_fails_with_its_memory_where_that_is_asked_for(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, "hooks"])
-async def test_tools_run_without_the_database_too(tmp_path: Path, kind: str) -> None:
+async def test_tools_run_without_the_database_and_a_stream_tells_it(
+    tmp_path: Path, kind: str
+) -> None:
     hooks = partial(MemoryHooksMiddleware, before_tools=["look"], on_error="continue")
     async with served(tmp_path, "async") as (server, store):
         said = [calls("look", place="cellar"), AIMessage(ANSWER)]
         model = Interrupting(responses=[*said], before=[server.stop])
-        state = await agent(model, store, KINDS.get(kind, hooks)()).ainvoke(asked(1), context=ACME)
-    assert [one.type for one in state["messages"]] == ["human", "ai", "tool", "ai"]
-    assert state["messages"][2].text == "cellar: nothing to see"
-    assert state["messages"][-1].text == ANSWER
+        made = agent(model, store, KINDS.get(kind, hooks)())
+        modes = ["custom", "values"]
+        parts = [one async for one in made.astream(asked(1), context=ACME, stream_mode=modes)]
+    messages = parts[-1][1]["messages"]
+    assert [one.type for one in messages] == ["human", "ai", "tool", "ai"]
+    assert [one.text for one in messages[2:]] == ["cellar: nothing to see", ANSWER]
+    told = [one for mode, one in parts if mode == "custom"]
+    assert bool(told) == (kind != "hooks")  # which are told in the state
+    assert all(one["memory"] == "failed" for one in told)
+    assert {one["error"] for one in told} <= {"DatabaseUnavailableError", "PoolExhaustedError"}
+    assert "recall" not in {one["during"] for one in told}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_will_not_mend_itself_is_raised(url: str, kind: str) -> None:
+    wrong: Any = "ignore"
+    with pytest.raises(InvalidInputError, match="'continue' or 'raise'"):
+        KINDS[kind](on_error=wrong)
     bare = TieredStore(url, index=text_index(), schema_prefix="bare_")
     with bare, pytest.raises(NotSetUpError):
         agent(ScriptedModel(responses=[AIMessage(ANSWER)]), bare, KINDS[kind]()).invoke(
             asked(1), context=ACME
         )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_on_error_is_one_of_two(kind: str) -> None:
-    wrong: Any = "ignore"
-    with pytest.raises(InvalidInputError, match="'continue' or 'raise'"):
-        KINDS[kind](on_error=wrong)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,6 @@ from tests.support.archives import (
 )
 from tests.support.coordinating import Caller, coordinator
 from tests.support.opening import Clock, Opener, text_index, tiered
-from tests.support.plans import calls_of
 
 NUMBER = 120
 
@@ -110,16 +110,6 @@ def test_some_keys_come_back_and_the_others_wait(
     assert memory.restore_archive(archived).restored == NUMBER - 2
 
 
-def test_what_is_archived_is_no_longer_found_and_is_found_again(
-    memory: MemoryCoordinator, archived: str
-) -> None:
-    assert memory.get("key 4") is None
-    memory.restore_archive(archived)
-    found = memory.get("key 4")
-    assert found is not None
-    assert found.value["n"] == 4
-
-
 OF_A_KEY: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "history": (("a",), {}),
     "explain": (("a",), {}),
@@ -149,17 +139,6 @@ async def test_verbs_of_an_archived_key_say_that_it_is_archived_and_how_to_get_i
         assert (await call("history", "a")).key == "a"
         with pytest.raises(InvalidInputError, match="there is no memory 'c' in tenant 'acme'"):
             await call("history", "c")
-
-
-def test_the_archive_is_not_asked_for_a_key_that_is_there(
-    store: TieredStore, memory: MemoryCoordinator
-) -> None:
-    memory.store("Something", key="a")
-
-    calls = calls_of(store, lambda: memory.history("a"))
-
-    assert [one.name for one in calls if "archive" in one.name] == []
-    assert [one.name for one in calls][-3:] == ["versions", "successors", "history_of"]
 
 
 def test_a_move_of_an_archived_memory_is_rolled_back_once_that_is_restored(
@@ -279,3 +258,111 @@ def test_reads_that_were_not_written_yet_count(
 
     assert memory.archive(policy(tmp_path)).memories == 0
     assert keys(url) == ["read"]
+
+
+FORGETTING: dict[str, Callable[[MemoryCoordinator], object]] = {
+    "delete_memory": lambda memory: memory.delete_memory("key 4"),
+    "delete": lambda memory: memory.tiered_store.delete(("acme",), "key 4"),
+    "delete in its tier": lambda memory: memory.tiered_store.tier("working").delete(
+        ("acme",), "key 4"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", FORGETTING)
+def test_what_was_deleted_in_the_archive_does_not_come_back(
+    memory: MemoryCoordinator, url: str, archived: str, how: str
+) -> None:
+    execute(
+        url,
+        """INSERT INTO memory.exposures (tenant, run, id, position, held_out, exposed_at)
+           SELECT tenant, 'r', id, 1, false, '2026-01-01' FROM memory.archived
+           WHERE key = 'key 4'""",
+    )
+    FORGETTING[how](memory)
+
+    assert count(url, "exposures") == 0
+    assert memory.restore_archive(archived).restored == NUMBER - 1
+    assert "key 4" not in keys(url)
+
+
+def test_only_what_is_meant_is_forgotten(memory: MemoryCoordinator, archived: str) -> None:
+    memory.tiered_store.tier("long_term").delete(("acme",), "key 4")
+    memory.tiered_store.delete(("acme", "elsewhere"), "key 4")
+    memory.tiered_store.delete(("other",), "key 4")
+
+    assert memory.delete_memory("nobody") is False
+    assert memory.restore_archive(archived).restored == NUMBER
+    assert memory.delete_memory("key 4") is True
+    assert memory.delete_memory("key 4") is False
+
+
+def test_a_key_that_lives_again_stays_and_its_archived_memory_waits(
+    memory: MemoryCoordinator, url: str, archived: str
+) -> None:
+    memory.tiered_store.put(("acme",), "key 4", {"text": "new"})
+
+    report = memory.restore_archive(archived)
+
+    assert (report.restored, report.occupied) == (NUMBER - 1, ("key 4",))
+    assert memory.archives()[0].remaining == 1
+    memory.tiered_store.delete(("acme",), "key 4")
+    assert memory.restore_archive(archived).restored == 0
+    assert "key 4" not in keys(url)
+
+
+def test_of_two_archived_memories_of_a_key_the_newer_one_comes_back(
+    memory: MemoryCoordinator, clock: Clock, archived: str, tmp_path: Path
+) -> None:
+    memory.tiered_store.put(("acme",), "key 4", {"text": "new"})
+    clock.advance(days=181)
+    (newer,) = memory.archive(policy(tmp_path)).archives
+
+    older = memory.restore_archive(archived, keys=["key 4"])
+
+    assert (older.restored, older.occupied) == (0, ("key 4",))
+    assert memory.restore_archive(newer).restored == 1
+    found = memory.get("key 4")
+    assert found is not None
+    assert found.value == {"text": "new"}
+
+
+def test_what_has_expired_in_the_archive_is_gone_for_good(
+    memory: MemoryCoordinator, url: str, clock: Clock, archived: str
+) -> None:
+    expiring = one(
+        url,
+        "SELECT count(*) FROM memory.archived WHERE split_part(key, ' ', 2)::int %% 4 = 2",
+    )
+    clock.now = NOW + timedelta(days=3000)
+
+    report = memory.restore_archive(archived)
+
+    assert (report.restored, report.expired) == (NUMBER - expiring, expiring)
+    clock.now = NOW
+    assert memory.restore_archive(archived).restored == 0
+
+
+def test_exposures_outlast_the_archive_and_what_they_earn_is_added(
+    memory: MemoryCoordinator, url: str, tmp_path: Path
+) -> None:
+    remember(url, "a", namespace="")
+    assert memory.get("a") is not None
+    memory.record_outcome([memory.get("a")], success=True, run_id="first")  # type: ignore[list-item]
+    execute(
+        url,
+        """INSERT INTO memory.exposures (tenant, run, id, position, held_out, exposed_at)
+           SELECT tenant, 'open', id, 1, false, %s FROM memory.memories""",
+        NOW,
+    )
+    (name,) = memory.archive(policy(tmp_path)).archives
+    memory.tiered_store.optimize()
+    memory.record_outcome(run_id="open", success=False)
+    memory.tiered_store.optimize()
+
+    memory.restore_archive(name)
+
+    found = memory.get("a")
+    assert found is not None
+    assert (found.access_count, found.success_count, found.failure_count) == (2, 1, 1)
+    assert count(url, "exposures") == 2

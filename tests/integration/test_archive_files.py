@@ -295,24 +295,6 @@ def test_an_unknown_place_is_a_mistake_of_configuration(
         memory.archive(policy("s3://cold"))
 
 
-@pytest.mark.parametrize(
-    "tenant", ["a.b", "..", "a/b", "../escape", "%2E", "C:\\x", "ü" * 180, " ", "Acme Ltd & Co"]
-)
-def test_a_tenant_of_any_name_has_a_folder_of_its_own_inside(
-    store: TieredStore, url: str, tmp_path: Path, tenant: str
-) -> None:
-    memory = coordinator(store, tenant)
-    fill(url, 3, memory.context.root)
-    inside = tmp_path / "inside"
-
-    report = memory.archive(policy(inside))
-
-    assert files_in(tmp_path) == files_in(inside)
-    (path,) = files_in(inside)
-    assert len(path.relative_to(inside).parts) == 2
-    assert memory.restore_archive(report.archives[0]).restored == 3
-
-
 def test_without_the_extra_the_error_names_it() -> None:
     program = """
 import sys

@@ -126,22 +126,6 @@ def test_what_was_judged_long_ago_and_is_no_longer_meant_stays(
     assert (count(url, "archives"), count(url, "archived")) == (0, 0)
 
 
-def test_an_apply_that_is_done_twice_changes_nothing_the_second_time(
-    store: TieredStore, url: str, tmp_path: Path
-) -> None:
-    fill(url, 20)
-    step, cycle = Archive(ArchiveFiles()), cycle_of(store, tmp_path)
-    proposal = store.run(step.propose(cycle, store.run(step.select(cycle, 0, 100))))
-
-    first = store.run(step.apply(cycle, proposal["decisions"]))
-    found = files_in(tmp_path)
-    second = store.run(step.apply(cycle, proposal["decisions"]))
-
-    assert first == second
-    assert files_in(tmp_path) == found
-    assert len(found) == count(url, "archives") == 1
-
-
 def test_a_file_without_its_transaction_is_written_again_under_the_same_name(
     store: TieredStore, url: str, tmp_path: Path
 ) -> None:

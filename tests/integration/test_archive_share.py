@@ -112,34 +112,6 @@ def test_a_cycle_takes_a_tenth_of_the_tenant_the_least_important_first_and_count
     assert len(gone(url)) == 57
 
 
-@pytest.mark.usefixtures("memory")
-async def test_a_cycle_that_is_awaited_takes_the_very_same(
-    clock: Clock, url: str, tmp_path: Path
-) -> None:
-    async with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        graph = create_consolidation_graph(store=store, policy=archiving(tmp_path))
-        report = ConsolidationReport.of(await graph.ainvoke({}, context=ACME))
-    assert (report.count("archive"), waiting(report)) == (30, 270)
-    assert gone(url) == set(sorted(LEAST)[:30])
-
-
-def test_what_was_made_or_changed_lately_or_is_important_stays_however_much_may_go(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, tmp_path: Path
-) -> None:
-    memory.store("Note 1, said anew", "semantic", tier="working", key="k001")
-    memory.store("Never drop the ledger", "semantic", tier="working", key="new")
-    for number in range(3, 6):
-        key = f"k{number:03}"
-        memory.store(f"{key} matters", "semantic", tier="working", key=key, importance=0.6)
-    clock.advance(days=100)
-    report = cycle(store, tmp_path, max_share=1)
-    assert report.count("archive") == STORED - 4
-    assert keys(url) == ["k001", "k003", "k004", "k005", "new"]
-    clock.advance(days=81)
-    assert cycle(store, tmp_path, max_share=1).count("archive") == 2
-    assert keys(url) == ["k003", "k004", "k005"]
-
-
 @pytest.mark.usefixtures("memory", "broken")
 def test_a_cycle_that_is_broken_off_takes_no_more_when_it_goes_on(
     store: TieredStore, clock: Clock, url: str, tmp_path: Path
@@ -153,20 +125,6 @@ def test_a_cycle_that_is_broken_off_takes_no_more_when_it_goes_on(
     clock.advance(days=3)
     report = ConsolidationReport.of(graph.invoke(None, ONE_BY_ONE, context=ACME))
     assert (report.count("archive"), waiting(report)) == (30, 270)
-    assert gone(url) == set(sorted(LEAST)[:30])
-
-
-@pytest.mark.usefixtures("memory", "small_batches")
-def test_a_cycle_that_is_run_again_from_its_past_takes_no_more(
-    store: TieredStore, url: str, tmp_path: Path
-) -> None:
-    graph = create_consolidation_graph(
-        store=store, policy=archiving(tmp_path), checkpointer=InMemorySaver()
-    )
-    graph.invoke({}, ONE_BY_ONE, context=ACME)
-    for past in list(graph.get_state_history(ONE_BY_ONE))[1:]:
-        if past.next == ("select",):
-            graph.invoke(None, past.config, context=ACME)
     assert gone(url) == set(sorted(LEAST)[:30])
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from datetime import timedelta
@@ -76,16 +75,8 @@ def by_coordinator(memory: MemoryCoordinator) -> list[str]:
     return [one.content for one in memory.get_context(QUESTION, limit=1)]
 
 
-def by_coordinator_async(memory: MemoryCoordinator) -> list[str]:
-    return [one.content for one in asyncio.run(memory.aget_context(QUESTION, limit=1))]
-
-
 def by_batch(memory: MemoryCoordinator) -> list[str]:
     return [one.content for one in memory.get_context_batch([QUESTION], limit=1)[0]]
-
-
-def by_cutoff(memory: MemoryCoordinator) -> list[str]:
-    return [one.content for one in memory.get_context(QUESTION, limit=1, cutoff=True)]
 
 
 def by_retriever(memory: MemoryCoordinator) -> list[str]:
@@ -115,37 +106,21 @@ def by_search_tool(memory: MemoryCoordinator) -> list[str]:
     return [one["value"]["content"] for one in found]
 
 
-def by_search_tool_async(memory: MemoryCoordinator) -> list[str]:
-    tool = create_search_memory_tool("ada", store=memory.tiered_store)
-    found = json.loads(asyncio.run(tool.ainvoke({"query": QUESTION, "limit": 1})))
-    return [one["value"]["content"] for one in found]
-
-
 @pytest.mark.parametrize(
     "recalled",
     [
         by_coordinator,
-        by_coordinator_async,
         by_batch,
-        by_cutoff,
         by_retriever,
         by_node,
         by_middleware,
         by_search_tool,
-        by_search_tool_async,
     ],
 )
 def test_earlier_askings_take_no_answers_place(
     asked_often: MemoryCoordinator, recalled: Callable[[MemoryCoordinator], list[str]]
 ) -> None:
     assert recalled(asked_often) == [ANSWER]
-
-
-def test_where_only_the_question_was_stored_nothing_answers_it(store: TieredStore) -> None:
-    memory = coordinator(store, "ada")
-    memory.store("Who is Zebulon married to?", speaker="user", session_id="d1")
-
-    assert memory.get_context("Who is Zebulon married to?", cutoff=True) == []
 
 
 # What is an asking, and what is not

@@ -48,61 +48,40 @@ def check(url: str, done: Sequence[Worker]) -> None:
     assert {key: counts.get(key, 0) for key in COUNTED} == {key: expected[key] for key in COUNTED}
 
 
-def with_threads(store: TieredStore, url: str, steps: int) -> None:
-    prepare(store)
+SOME_STEPS = pytest.mark.parametrize("steps", [40, pytest.param(1000, marks=pytest.mark.proof)])
+
+
+@SOME_STEPS
+def test_sixteen_threads_at_ten_keys_lose_nothing(
+    own_store: TieredStore, database_url: str, steps: int
+) -> None:
+    prepare(own_store)
     with ThreadPoolExecutor(WORKERS) as pool:
-        done = list(pool.map(lambda one: one.run(store), workers(steps)))
-    store.stats()
-    check(url, done)
+        done = list(pool.map(lambda one: one.run(own_store), workers(steps)))
+    own_store.stats()
+    check(database_url, done)
 
 
-async def with_tasks(url: str, index: dict[str, Any], steps: int) -> None:
-    async with TieredStore.from_conn_string(url, index=index) as store:
+@SOME_STEPS
+async def test_sixteen_tasks_at_ten_keys_lose_nothing(
+    database_url: str, index: dict[str, Any], steps: int
+) -> None:
+    async with TieredStore.from_conn_string(database_url, index=index) as store:
         await store.asetup()
         await asyncio.to_thread(prepare, store)
         done = await asyncio.gather(*(one.arun(store) for one in workers(steps)))
-    check(url, done)
+    check(database_url, done)
 
 
-def with_processes(store: TieredStore, url: str, steps: int) -> None:
-    prepare(store)
+@pytest.mark.parametrize("steps", [20, pytest.param(1000, marks=pytest.mark.proof)])
+def test_four_processes_at_ten_keys_lose_nothing(
+    own_store: TieredStore, database_url: str, steps: int
+) -> None:
+    prepare(own_store)
     names = [[f"w{i}" for i in range(first, WORKERS, 4)] for first in range(4)]
     with ProcessPoolExecutor(4, mp_context=_PROCESSES) as pool:
-        done = pool.map(run_process, [url] * 4, names, [steps] * 4)
-        check(url, [one for several in done for one in several])
-
-
-def test_sixteen_threads_at_ten_keys_lose_nothing(
-    own_store: TieredStore, database_url: str
-) -> None:
-    with_threads(own_store, database_url, steps=40)
-
-
-async def test_sixteen_tasks_at_ten_keys_lose_nothing(
-    database_url: str, index: dict[str, Any]
-) -> None:
-    await with_tasks(database_url, index, steps=40)
-
-
-def test_four_processes_at_ten_keys_lose_nothing(own_store: TieredStore, database_url: str) -> None:
-    with_processes(own_store, database_url, steps=20)
-
-
-@pytest.mark.proof
-def test_sixteen_threads_lose_nothing_for_long(own_store: TieredStore, database_url: str) -> None:
-    with_threads(own_store, database_url, steps=1000)
-
-
-@pytest.mark.proof
-async def test_sixteen_tasks_lose_nothing_for_long(
-    database_url: str, index: dict[str, Any]
-) -> None:
-    await with_tasks(database_url, index, steps=1000)
-
-
-@pytest.mark.proof
-def test_four_processes_lose_nothing_for_long(own_store: TieredStore, database_url: str) -> None:
-    with_processes(own_store, database_url, steps=1000)
+        done = pool.map(run_process, [database_url] * 4, names, [steps] * 4)
+        check(database_url, [one for several in done for one in several])
 
 
 def test_what_is_put_again_while_it_is_swept_leaves_no_vector_behind(
@@ -224,19 +203,6 @@ def test_sixteen_setups_of_one_store_all_succeed(database_url: str, index: dict[
             store.put(NAMESPACE, str(number), {"text": "set up"})
 
         at_once(set_up)
-    assert len(values(database_url)) == WORKERS
-    wait_until(lambda: sessions(database_url) == 0)
-
-
-async def test_sixteen_async_setups_of_one_store_all_succeed(
-    database_url: str, index: dict[str, Any]
-) -> None:
-    async def set_up(store: TieredStore, number: int) -> None:
-        await store.asetup()
-        await store.aput(NAMESPACE, str(number), {"text": "set up"})
-
-    async with TieredStore.from_conn_string(database_url, index=index) as store:
-        await asyncio.gather(*(set_up(store, number) for number in range(WORKERS)))
     assert len(values(database_url)) == WORKERS
     wait_until(lambda: sessions(database_url) == 0)
 

@@ -19,9 +19,9 @@ from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.store.write import lock_call
 from tests.support.coordinating import coordinator
-from tests.support.cycling import column, cycle, done, fact, judged, step, usage, without_events
+from tests.support.cycling import column, cycle, done, judged, step
 from tests.support.learning import broken
-from tests.support.opening import Clock, tables, text_index
+from tests.support.opening import Clock, text_index
 from tests.support.servers import blocked, wait_until
 
 ACME = MemoryContext(tenant="acme")
@@ -83,17 +83,6 @@ def test_what_two_sessions_said_is_put_to_the_judge_unless_two_speakers_did(
     assert len(done(store, step("merge"), cycle(store))["moves"]) == met
 
 
-def test_what_rose_without_a_session_meets_what_its_project_knows(
-    store: TieredStore, clock: Clock
-) -> None:
-    memory = coordinator(store, project_id="billing")
-    fact(memory, "known", TEA)
-    clock.advance(hours=1)
-    note(memory, "noted", TEA)
-    done(store, step("rise"), cycle(store))
-    assert done(store, step("merge"), cycle(store))["moves"]
-
-
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
 def test_a_cycle_merges_and_supersedes_what_two_sessions_told(
     store: TieredStore, clock: Clock, url: str, mode: str
@@ -118,68 +107,6 @@ def test_a_cycle_merges_and_supersedes_what_two_sessions_told(
 async def _cycle(url: str, clock: Clock) -> Any:
     async with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
         return await create_consolidation_graph(Ruling(), store=store).ainvoke({}, context=ACME)
-
-
-def test_what_the_project_knows_is_compared_with_what_a_session_told(
-    store: TieredStore, clock: Clock, url: str
-) -> None:
-    told(store, clock, "monday", "noted", TEA)
-    fact(coordinator(store, project_id="billing"), "known", f"{TEA}!")
-    told(store, clock, "tuesday", "again", TEA.upper())
-    assert sum(done(store, step("merge"), cycle(store))["done"].values()) == 2
-    assert column(url, "state") == {
-        "noted": None, "known": "consolidated", "again": "consolidated",
-    }  # fmt: skip
-
-
-def test_the_oldest_is_given_the_evidence_of_all_and_is_found_in_every_session(
-    store: TieredStore, clock: Clock, url: str
-) -> None:
-    memory = twice(store, clock, "merge")
-    for key in ("monday", "tuesday", "tuesday"):
-        memory.get(key)
-    done(store, step("merge"), cycle(store))
-    assert (usage(url, "monday") or ())[0] == 3
-    assert [one.key for one in memory.get_context("green tea")] == ["monday"]
-    merged, oldest = memory.explain("tuesday"), memory.explain("monday")
-    assert merged.state == "consolidated"
-    assert [one.namespace for one in merged.successors] == [("acme", "billing", "monday")]
-    assert [one.namespace for one in oldest.sources] == [("acme", "billing", "tuesday")]
-
-
-def test_the_history_of_what_sessions_told_is_one(
-    store: TieredStore, clock: Clock, url: str
-) -> None:
-    memory = twice(store, clock, "supersede")
-    done(store, step("supersede"), cycle(store))
-    versions = memory.history("tuesday").versions
-    assert [(one.namespace[-1], one.superseded_by) for one in versions] == [
-        ("monday", "tuesday"), ("tuesday", None),
-    ]  # fmt: skip
-    assert column(url, "valid_to")["monday"] == column(url, "created_at")["tuesday"]
-
-
-@pytest.mark.parametrize("session", ["v1.2", "50%", "_", "%2E", "Zürich 🏔"])
-def test_a_session_of_any_name_is_known_by_its_label(
-    store: TieredStore, clock: Clock, session: str
-) -> None:
-    told(store, clock, session, "one", TEA)
-    told(store, clock, "another", "two", f"{TEA}!")
-    assert done(store, step("merge"), cycle(store))["done"]
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_what_was_decided_across_sessions_is_taken_back_whole_and_not_done_again(
-    store: TieredStore, clock: Clock, url: str, name: str
-) -> None:
-    memory = twice(store, clock, name)
-    before = without_events(url)
-    (move,) = done(store, step(name), cycle(store))["moves"]
-    assert memory.rollback(move)
-    assert without_events(url) == before
-    with psycopg.connect(url) as conn:
-        conn.execute("UPDATE memory.memories SET updated_at = %s", [clock.now])
-    assert judged(store, step(name), cycle(store, "second")) == []
 
 
 # What does not
@@ -208,14 +135,6 @@ def test_what_is_of_another_project_or_tenant_is_left_alone(
     assert set(column(url, "state").values()) != {None}
 
 
-def test_a_session_that_goes_on_is_not_compared(store: TieredStore, clock: Clock) -> None:
-    told(store, clock, "monday", "one", TEA)
-    tuesday = coordinator(store, project_id="billing", session_id="tuesday")
-    tuesday.store(TEA, "semantic", tier="short_term", key="two")
-    clock.advance(minutes=5)
-    assert judged(store, step("merge"), cycle(store)) == []
-
-
 HOMES = {
     "x.s1.": ("s1", "x."),
     "s1.": ("s1", ""),
@@ -240,15 +159,6 @@ def test_a_home_is_a_namespace_without_its_own_session_at_the_end(
     assert encode(labels).namespace == namespace
     store.put(labels, "one", {"content": TEA, **({"session_id": session} if session else {})})
     assert homes(store, url) == {"one": home}
-
-
-def test_a_session_that_is_called_like_its_project_leaves_the_project_its_home(
-    store: TieredStore, url: str
-) -> None:
-    memory = coordinator(store, project_id="chat", session_id="chat")
-    fact(memory, "known", TEA)
-    note(memory, "noted", TEA)
-    assert homes(store, url) == {"known": "chat.", "noted": "chat."}
 
 
 def homes(store: TieredStore, url: str) -> dict[str, str]:
@@ -327,15 +237,3 @@ def test_a_cycle_waits_for_whoever_writes_either_memory_and_leaves_what_changed(
         store.run(writes())
     assert sum(left.values()) == 1
     assert set(column(url, "state").values()) == {None}
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_a_decision_across_sessions_says_where_both_are(
-    store: TieredStore, clock: Clock, url: str, name: str
-) -> None:
-    twice(store, clock, name)
-    before = tables(url)
-    (one,) = judged(store, step(name), cycle(store))
-    places = {(one["namespace"], one["key"]), (one["target_namespace"], one["target_key"])}
-    assert places == {("billing.monday.", "monday"), ("billing.tuesday.", "tuesday")}
-    assert tables(url) == before

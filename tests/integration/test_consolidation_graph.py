@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -29,6 +31,7 @@ from tests.support.agents import How, run, scripted
 from tests.support.consolidating import (
     ACME,
     DONE,
+    POLICY,
     by_key,
     crashing,
     cycle,
@@ -38,7 +41,7 @@ from tests.support.consolidating import (
 )
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
-from tests.support.opening import Clock, Opened, opened_store
+from tests.support.opening import Clock, Opened, opened_store, tables
 from tests.support.savers import Saver, saver
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
@@ -51,7 +54,6 @@ WAYS: list[tuple[Saver, Opened, How]] = [
     ("async postgres", "sync", "ainvoke"),
     ("async postgres", "async", "ainvoke"),
 ]
-_numbers = count()
 
 
 @pytest.fixture
@@ -157,31 +159,6 @@ def test_the_size_of_batches_changes_neither_the_tables_nor_the_report(
     assert ends[0] == ends[1]
 
 
-async def test_each_node_says_what_it_did_to_whoever_streams_custom(
-    url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(consolidation_nodes, "BATCH", 2)
-    async with opened_world(url, clock) as store:
-        stream = cycle(store).astream({}, context=ACME, stream_mode="custom")
-        said = [one async for one in stream]
-
-    assert said[0]["consolidation"] == "begin"
-    assert {one["tenant"] for one in said} == {"acme"}
-    assert len({one["cycle"] for one in said}) == 1
-    merging = [one for one in said if one["step"] == "merge"]
-    numbers = ("consolidation", "batch", "batches", "memories", "done", "left", "kept")
-    shown = [tuple(one[name] for name in numbers) for one in merging]
-    assert shown[0] == ("select", 0, 5, 9, 0, 0, 0)
-    assert sorted(one[1:4] for one in shown if one[0] == "propose") == [
-        (1, 5, 2), (2, 5, 2), (3, 5, 2), (4, 5, 2), (5, 5, 1)
-    ]  # fmt: skip
-    assert [one for one in shown if one[0] == "review"] == [("review", 0, 5, 2, 0, 0, 7)]
-    assert [one for one in shown if one[0] == "apply"] == [("apply", 1, 1, 2, 2, 0, 0)]
-    last = said[-1]
-    assert (last["consolidation"], last["step"]) == ("report", None)
-    assert last["done"] == sum(DONE.values())
-
-
 def test_a_report_reads_as_a_table_in_a_terminal_and_in_a_notebook(store: TieredStore) -> None:
     state = cycle(store).invoke({}, context=ACME)
     report = ConsolidationReport.of(state)
@@ -280,3 +257,147 @@ def test_a_caller_s_mistakes_are_found_before_anything_runs(store: TieredStore) 
     without = MemoryContext(tenant="acme")
     with pytest.raises(InvalidInputError, match="does not say which session"):
         cycle(store).invoke({"session_ended": True}, context=without)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    server_url: str, filled: tuple[str, Clock]
+) -> tuple[dict[str, list[tuple[Any, ...]]], dict[str, int]]:
+    """The tables that a cycle leaves which nothing befalls, and what it did."""
+    name = f"{filled[0]}_undisturbed"
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name} TEMPLATE {filled[0]}".encode())
+    url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
+    with pytest.MonkeyPatch.context() as patch, opened_world(url, filled[1]) as store:
+        patch.setattr(consolidation_nodes, "uuid4", lambda: UUID(int=1))
+        report = ConsolidationReport.of(cycle(store).invoke({}, context=ACME))
+    left = everything(url)
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    return left, done(report)
+
+
+@pytest.mark.parametrize(
+    ("node", "at", "after"),
+    [
+        *((node, 1, False) for node in NODES),
+        *((node, 3 if node in NODES[1:5] else 1, True) for node in NODES),
+    ],
+)
+@pytest.mark.usefixtures("named")
+def test_a_cycle_that_breaks_off_at_any_node_ends_as_an_undisturbed_one(
+    store: TieredStore,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    undisturbed: tuple[Any, Any],
+    *,
+    node: str,
+    at: int,
+    after: bool,
+) -> None:
+    crashing(monkeypatch, node, after=after, error=KeyError("crash"), at=at)
+    graph = cycle(store, InMemorySaver())
+    with pytest.raises(KeyError):
+        graph.invoke({}, THREAD, context=ACME)
+    state = graph.invoke(None, THREAD, context=ACME)
+
+    assert everything(url) == undisturbed[0]
+    assert done(ConsolidationReport.of(state)) == undisturbed[1]
+
+
+@pytest.mark.parametrize("node", NODES)
+@pytest.mark.usefixtures("named")
+def test_a_cycle_that_is_interrupted_before_a_node_ends_as_an_undisturbed_one(
+    url: str, store: TieredStore, clock: Clock, undisturbed: tuple[Any, Any], node: str
+) -> None:
+    graph = cycle(store, InMemorySaver(), interrupt_before=[node])
+    graph.invoke({}, THREAD, context=ACME)
+    stops = 0
+    while graph.get_state(THREAD).next:
+        stops += 1
+        clock.advance(minutes=node != "begin")
+        graph.invoke(None, THREAD, context=ACME)
+
+    assert stops >= 1
+    assert everything(url) == undisturbed[0]
+    report = ConsolidationReport.of(graph.get_state(THREAD).values)
+    assert done(report) == undisturbed[1]
+    waited = 0 if node == "begin" else stops * 60
+    assert (report.finished_at - report.started_at).total_seconds() == waited
+
+
+def test_from_any_checkpoint_of_its_history_and_from_forks_nothing_is_done_twice(
+    url: str, store: TieredStore, clock: Clock
+) -> None:
+    graph = cycle(store, InMemorySaver())
+    graph.invoke({}, THREAD, context=ACME)
+    after = tables(url)
+    history = list(graph.get_state_history(THREAD))
+    assert len(history) > 25
+    clock.advance(seconds=20)
+    for one in history:
+        if one.next:
+            graph.invoke(None, one.config, context=ACME)
+            assert tables(url) == after, one.next
+    for one in history:
+        if one.next and set(one.next) <= {"apply", "propose", "review"}:
+            fork = graph.update_state(one.config, {"after": one.values["after"]}, as_node="select")
+            graph.invoke(None, fork, context=ACME)
+            assert tables(url) == after, one.next
+
+
+def test_somebody_may_take_decisions_back_before_they_are_applied(
+    url: str, store: TieredStore
+) -> None:
+    graph = cycle(store, InMemorySaver(), interrupt_before=["apply"])
+    graph.invoke({}, THREAD, context=ACME)
+    seen: list[str] = []
+    while (state := graph.get_state(THREAD)).next:
+        assert set(state.next) == {"apply"}
+        (decisions,) = state.values["decisions"]
+        seen += [one["key"] for one in decisions]
+        if state.values["step"] == "merge":
+            standing = [one for one in decisions if one["key"] != "tea 3"]
+            graph.update_state(THREAD, {"decisions": [standing]}, as_node="review")
+        graph.invoke(None, THREAD, context=ACME)
+
+    report = ConsolidationReport.of(graph.get_state(THREAD).values)
+    assert done(report) == {**DONE, "merge": 1}
+    assert {"tea 2", "tea 3", "port 1", "gone 1", "up"} <= {*seen}
+    with psycopg.connect(url) as conn:
+        rows = conn.execute("SELECT key, state FROM memory.memories WHERE key LIKE 'tea %'")
+        assert dict(rows.fetchall()) == {"tea 1": None, "tea 2": "consolidated", "tea 3": None}
+
+
+def test_a_step_that_the_policy_leaves_out_by_now_is_not_mistaken_for_another(
+    store: TieredStore,
+) -> None:
+    keeping = InMemorySaver()
+    begun = cycle(store, keeping, interrupt_before=["apply"])
+    begun.invoke({}, THREAD, context=ACME)
+    while begun.get_state(THREAD).values["step"] != "merge":
+        begun.invoke(None, THREAD, context=ACME)
+    later = cycle(store, keeping, policy=replace(POLICY, merge=None))
+    report = ConsolidationReport.of(later.invoke(None, THREAD, context=ACME))
+
+    assert done(report) == {**DONE, "merge": 0}
+    assert report.count("merge", "left") == 2
+
+
+def test_two_cycles_at_once_end_as_one(
+    worlds: Callable[[], str], url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = worlds()
+    with opened_world(alone, clock) as store:
+        cycle(store).invoke({}, context=ACME)
+    monkeypatch.setattr(consolidation_nodes, "BATCH", 3)
+    with opened_world(url, clock) as store, ThreadPoolExecutor() as pool:
+        graphs = [cycle(store) for _ in range(3)]
+        states = list(pool.map(lambda one: one.invoke({}, context=ACME), graphs))
+
+    assert by_key(url) == by_key(alone)
+    told = [done(ConsolidationReport.of(one)) for one in states]
+    moved = ("rise", "merge", "supersede", "demote")
+    assert {step: sum(one[step] for one in told) for step in moved} == {
+        step: DONE[step] for step in moved
+    }

@@ -18,10 +18,8 @@ from pydantic import BaseModel
 
 from langmem_tiers import (
     ConfigurationError,
-    ConsolidationPolicy,
     ConsolidationReport,
     ConsolidationSchedule,
-    InvalidInputError,
     MemoryContext,
     TieredStore,
     consolidation_due,
@@ -179,12 +177,6 @@ async def test_the_session_that_ends_is_the_thread_where_the_context_names_none(
     assert tiers == {"of thread 1": "working", "of thread 2": "short_term"}
 
 
-def test_a_session_that_ends_and_has_no_name_is_refused(store: TieredStore) -> None:
-    graph = agent(store, ConsolidationSchedule(on_session_end=True))
-    with pytest.raises(InvalidInputError, match="does not say which session"):
-        graph.invoke(says(session_ended=True), context=MemoryContext(tenant="acme"))
-
-
 def test_turns_are_counted_anew_where_older_messages_were_removed(store: TieredStore) -> None:
     graph = agent(store, ConsolidationSchedule(every_turns=3), InMemorySaver())
     states = [graph.invoke(says(), THREAD, context=ACME) for _ in range(3)]
@@ -202,18 +194,6 @@ def test_turns_without_ids_are_counted() -> None:
     assert consolidation_nodes.turns_since(said, None) == 2
     assert consolidation_nodes.turns_since(said, last) == 1
     assert consolidation_nodes.turns_since(said[:1], {**last, "turns": 5}) == 0
-
-
-def test_a_thread_that_keeps_nothing_is_due_by_time_each_time(store: TieredStore) -> None:
-    graph = agent(store, ConsolidationSchedule(every=timedelta(days=1)))
-    for _ in range(2):
-        assert "consolidated" in graph.invoke(says(), context=ACME)
-
-
-def test_the_end_of_a_session_needs_no_thread(store: TieredStore) -> None:
-    graph = agent(store, ConsolidationSchedule(on_session_end=True))
-    assert "consolidated" not in graph.invoke(says(), context=ACME)
-    assert "consolidated" in graph.invoke(says(session_ended=True), context=ACME)
 
 
 class Bare(BaseModel):
@@ -279,12 +259,6 @@ def test_whose_memory_it_is_the_agent_s_run_says(
     assert (report.tenant, report.count("merge")) == ("acme", 1)
 
 
-def test_a_session_that_nobody_names_cannot_end(store: TieredStore) -> None:
-    graph = agent(store, ConsolidationSchedule(on_session_end=True))
-    with pytest.raises(InvalidInputError, match="does not say which session"):
-        graph.invoke(says(session_ended=True), context=MemoryContext(tenant="acme"))
-
-
 # What is seen of it
 
 
@@ -308,15 +282,6 @@ async def test_its_progress_streams_through_the_agent_to_whoever_asks_for_subgra
         "select", "propose", "review", "apply"
     ]  # fmt: skip
     assert said[-1]["consolidation"] == "report"
-
-
-def test_a_long_cycle_ends_within_an_agent_s_run(
-    store: TieredStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(consolidation_nodes, "BATCH", 1)
-    monkeypatch.setattr(consolidation_nodes, "FAN_OUT", 1)
-    told(store, *map(str, range(8)))
-    assert merged(agent(store).invoke(says(), context=ACME)) == 7
 
 
 def test_somebody_approves_what_is_done_within_an_agent_s_run(url: str, store: TieredStore) -> None:
@@ -355,17 +320,3 @@ def test_an_agent_s_run_that_breaks_off_goes_on_with_the_same_cycle(
 
     assert report.started_at.isoformat() == begun
     assert report.count("merge") == 2
-
-
-def test_an_agent_s_past_can_be_visited_without_consolidating_twice(
-    url: str, store: TieredStore
-) -> None:
-    told(store, "1", "2", "3")
-    policy = ConsolidationPolicy(decay=False)
-    graph = agent(store, checkpointer=InMemorySaver(), policy=policy)
-    graph.invoke(says(), THREAD, context=ACME)
-    after = tables(url)
-    for one in graph.get_state_history(THREAD):
-        if one.next:
-            graph.invoke(None, one.config, context=ACME)
-            assert tables(url) == after

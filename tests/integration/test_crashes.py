@@ -170,30 +170,21 @@ async def survive_kills_with_tasks(
     check_streams(server, streams, kills)
 
 
+SOME_KILLS = pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.proof)])
+
+
+@SOME_KILLS
 def test_threads_lose_no_acknowledged_put_when_the_server_is_killed(
-    server: EmbeddedPostgres, index: dict[str, Any]
+    server: EmbeddedPostgres, index: dict[str, Any], kills: int
 ) -> None:
-    survive_kills_with_threads(server, index, kills=3, seed=1)
+    survive_kills_with_threads(server, index, kills, seed=kills)
 
 
+@SOME_KILLS
 async def test_tasks_lose_no_acknowledged_put_when_the_server_is_killed(
-    server: EmbeddedPostgres, index: dict[str, Any]
+    server: EmbeddedPostgres, index: dict[str, Any], kills: int
 ) -> None:
-    await survive_kills_with_tasks(server, index, kills=2, seed=2)
-
-
-@pytest.mark.proof
-def test_threads_lose_nothing_in_a_hundred_kills_of_the_server(
-    server: EmbeddedPostgres, index: dict[str, Any]
-) -> None:
-    survive_kills_with_threads(server, index, kills=100, seed=3)
-
-
-@pytest.mark.proof
-async def test_tasks_lose_nothing_in_a_hundred_kills_of_the_server(
-    server: EmbeddedPostgres, index: dict[str, Any]
-) -> None:
-    await survive_kills_with_tasks(server, index, kills=100, seed=4)
+    await survive_kills_with_tasks(server, index, kills, seed=kills)
 
 
 BATCHES = """
@@ -244,17 +235,11 @@ def survive_client_kills(url: str, index: dict[str, Any], kills: int, seed: int)
     assert broken_rows(url) == {}
 
 
+@SOME_KILLS
 def test_a_batch_of_a_killed_client_is_there_whole_or_not_at_all(
-    database_url: str, index: dict[str, Any]
+    database_url: str, index: dict[str, Any], kills: int
 ) -> None:
-    survive_client_kills(database_url, index, kills=3, seed=5)
-
-
-@pytest.mark.proof
-def test_a_hundred_killed_clients_leave_no_half_batch(
-    database_url: str, index: dict[str, Any]
-) -> None:
-    survive_client_kills(database_url, index, kills=100, seed=6)
+    survive_client_kills(database_url, index, kills, seed=kills)
 
 
 def test_a_store_can_be_closed_when_its_server_is_gone(

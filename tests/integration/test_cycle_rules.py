@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate.judge import Judge, Pair
-from langmem_tiers.consolidate.policy import ConsolidationPolicy, MergePolicy
+from langmem_tiers.consolidate import stored
+from langmem_tiers.consolidate.models import Judge, Pair
+from langmem_tiers.consolidate.stored import read
 from langmem_tiers.core.errors import ModelError
+from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from tests.support.coordinating import coordinator
 from tests.support.cycling import (
     CHAT,
-    NOTHING,
+    EASY,
     alike,
     column,
     contradicting,
@@ -80,12 +86,6 @@ def test_what_is_read_before_it_is_removed_lives_on(
     assert column(url, "tier").keys() == {"one"}
 
 
-def test_another_tenant_is_left_alone(store: TieredStore, clock: Clock, url: str) -> None:
-    expired(store, coordinator(store, "other", session_id="chat"), clock)
-    assert done(store, step("expire"), cycle(store)) == NOTHING
-    assert len(column(url, "tier")) == 2
-
-
 # Rising
 
 
@@ -121,20 +121,6 @@ def test_a_session_that_has_ended_and_frequent_reading_let_memories_rise(
     }  # fmt: skip
 
 
-def test_what_rose_is_compared_though_it_was_not_written_since_the_last_cycle(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    for key in ("one", "two"):
-        memory.store("The launch is on 3 May", "semantic", tier="short_term", key=key)
-        clock.advance(minutes=2)
-    done(store, step("merge"), cycle(store))
-    clock.advance(minutes=5)
-    at = cycle(store, "second", ended=CHAT)
-    done(store, step("rise"), at)
-    assert done(store, step("merge"), at)["done"]
-    assert column(url, "state") == {"one": None, "two": "consolidated"}
-
-
 # Merging
 
 
@@ -166,18 +152,6 @@ def test_what_is_apart_is_not_merged(
     assert found == {"decisions": [], "kept": {"nothing says the same": 5}}
 
 
-def test_what_says_the_same_of_another_time_is_not_merged(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    alike(store, memory, clock)
-    with psycopg.connect(url) as conn:
-        ended = [clock.now - timedelta(hours=1)]
-        conn.execute("UPDATE memory.memories SET valid_to = %s WHERE key = 'one'", ended)
-    memory.delete_memory("three")
-    found = proposed(store, step("merge"), cycle(store))
-    assert found == {"decisions": [], "kept": {"it says the same of another time": 1}}
-
-
 def test_a_memory_goes_with_the_one_that_it_was_merged_into(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
@@ -201,20 +175,6 @@ def test_what_is_said_anew_after_a_merge_is_counted_once(
     assert done(store, step("merge"), second)["done"]
     assert column(url, "state")["two"] == "consolidated"
     assert usage(url, "one") == before
-
-
-def test_what_is_taken_back_after_a_decay_leaves_what_the_oldest_would_have(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    alike(store, memory, clock)
-    at = cycle(store)
-    _, _, own, since = usage(url, "one") or ()
-    (move,) = done(store, step("merge"), at)["moves"]
-    clock.advance(days=30)
-    assert done(store, step("decay"), cycle(store, "second"))["done"]
-    memory.rollback(move)
-    faded = own * 0.5 ** ((clock.now - since) / timedelta(days=30))
-    assert usage(url, "one") == (1, 0, pytest.approx(faded), clock.now)
 
 
 def test_words_alone_find_what_says_the_same_in_a_store_without_vectors(
@@ -280,15 +240,6 @@ def test_nothing_is_superseded_before_the_newer_one_is_true(
     assert column(url, "valid_to") == {"one": soon, "two": None}
 
 
-def test_what_happened_is_not_contradicted(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock
-) -> None:
-    for key, port in (("one", 80), ("two", 443)):
-        fact(memory, key, f"The deployment port is {port}", memory_type="episodic")
-        clock.advance(days=1)
-    assert proposed(store, step("supersede"), cycle(store)) == {"decisions": [], "kept": {}}
-
-
 # A model as judge
 
 
@@ -306,42 +257,6 @@ def judge(*yes: str, fails: bool = False) -> tuple[Judge, list[tuple[str, set[st
         return call(question, pairs)
 
     return Judge(call, acall), asked
-
-
-WIDE = ConsolidationPolicy(merge=MergePolicy(near_duplicate=0.3))
-
-
-def test_a_model_is_asked_where_the_rules_have_no_word(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    fact(memory, "one", "Anna prefers green tea")
-    clock.advance(hours=1)
-    fact(memory, "two", "Anna prefers green tea over all")
-    fact(memory, "three", "Anna prefers green tea, or so she claimed")
-    clock.advance(hours=1)
-    at = cycle(store)
-    for name, word in (("merge", "over all"), ("supersede", "claimed")):
-        model, asked = judge(word)
-        assert done(store, step(name, WIDE, judge=model), at)["done"]
-        assert {question for question, _ in asked} == {"same" if name == "merge" else "contradicts"}
-    assert column(url, "state") == {"one": "superseded", "two": "consolidated", "three": None}
-
-
-@pytest.mark.parametrize("name", ["merge", "supersede"])
-def test_where_a_model_fails_the_step_fails_and_can_be_done_again(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, name: str
-) -> None:
-    fact(memory, "one", "Anna prefers green tea")
-    clock.advance(hours=1)
-    fact(memory, "two", "Anna prefers green tea over all")
-    clock.advance(hours=1)
-    failing, asked = judge(fails=True)
-    at = cycle(store)
-    with pytest.raises(ModelError):
-        proposed(store, step(name, WIDE, judge=failing), at)
-    assert asked
-    model, _ = judge("over all")
-    assert len(judged(store, step(name, WIDE, judge=model), at)) == 1
 
 
 # Promotion, demotion and decay
@@ -386,3 +301,191 @@ def test_strength_halves_in_30_days_however_often_it_is_brought_up_to_date(
     memory.get("one")
     cycle(store)
     assert usage(url, "one") == (2, 0, pytest.approx(1.25), clock.now)
+
+
+FAILED = FailedAttempt(task_id="t", approach="pip install x", error="ImportError: x")
+PATTERN = "Retry a POST only with a key"
+
+
+def found(memory: MemoryCoordinator, **asked: Any) -> list[str]:
+    return sorted(one.key for one in memory.get_context("", limit=100, **asked))
+
+
+def superseded(store: TieredStore, memory: MemoryCoordinator, clock: Clock) -> str:
+    """A port that was superseded by another one; the move."""
+    fact(memory, "one", "The deployment port is 80")
+    clock.advance(days=1)
+    fact(memory, "two", "The deployment port is 443")
+    clock.advance(days=1)
+    (move,) = done(store, step("supersede"), cycle(store))["moves"]
+    assert found(memory) == ["two"]
+    return move
+
+
+# What is put over what was superseded
+
+
+def test_other_content_over_what_was_superseded_begins_anew(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    superseded(store, memory, clock)
+    before = clock.now - timedelta(hours=36)
+    fact(memory, "one", "The deployment port is 8443")
+    assert found(memory) == ["one", "two"]
+    assert found(memory, as_of=before) == []  # what it said then was overwritten
+    assert [column(url, name)["one"] for name in ("state", "state_at", "valid_to")] == [None] * 3
+    clock.advance(days=1)
+    done(store, step("supersede"), cycle(store, "second"))
+    assert column(url, "state") == {"one": None, "two": "superseded"}
+    assert found(memory) == ["one"]
+
+
+def test_what_began_anew_is_not_superseded_any_more_whatever_comes_after(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    move = superseded(store, memory, clock)
+    fact(memory, "one", "The deployment port is 8443")
+    assert not memory.rollback(move)
+    history = memory.history("one")
+    assert [one.key for one in history.versions] == ["one"]
+    assert [(one.kind, one.undone_at is not None) for one in history.events] == [
+        ("superseded", True)
+    ]
+    memory.retract("one", reason="a rumour")
+    assert memory.restore("one").state is None
+    fact(memory, "one", "The deployment port is 8443", valid_to=clock.now + timedelta(days=1))
+    assert column(url, "valid_to")["one"] == clock.now + timedelta(days=1)
+
+
+def test_what_was_put_again_is_not_superseded_by_what_was_said_before(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    fact(memory, "one", "The deployment port is 80")
+    clock.advance(days=1)
+    fact(memory, "two", "The deployment port is 443")
+    clock.advance(days=1)
+    fact(memory, "one", "The deployment port is 8443")
+    clock.advance(days=1)
+    done(store, step("supersede"), cycle(store))
+    assert column(url, "state") == {"one": None, "two": None}
+
+
+# What is promoted is true
+
+
+def helped(memory: MemoryCoordinator, key: str) -> None:
+    one = memory.get(key)
+    assert one is not None
+    memory.record_outcome([one], success=True)
+
+
+@pytest.mark.parametrize("days", [(-9, -1), (1, None)])
+def test_what_is_not_true_now_is_not_promoted(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, days: tuple[Any, Any]
+) -> None:
+    began, ended = (None if one is None else clock.now + timedelta(days=one) for one in days)
+    fact(memory, "one", PATTERN, memory_type="pattern", valid_from=began, valid_to=ended)
+    helped(memory, "one")
+    clock.advance(hours=1)
+    assert not memory.promote_to_long_term("one", policy=EASY).promoted
+    assert memory.promote(policy=EASY) == []
+    assert not done(store, step("promote"), cycle(store))["done"]
+
+
+def test_a_successor_is_true_when_its_source_is(
+    memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    began, ended = clock.now - timedelta(days=9), clock.now + timedelta(days=9)
+    for key, until in (("one", ended), ("other", ended), ("open", None)):
+        fact(memory, key, PATTERN, memory_type="pattern", valid_from=began, valid_to=until)
+        helped(memory, key)
+    clock.advance(hours=1)
+    first, second = memory.promote(policy=EASY)
+    assert (first.sources, second.sources) == (("one", "other"), ("open",))
+    assert first.successor != second.successor
+    ends: dict[str, datetime | None] = column(url, "valid_to")
+    assert (ends[str(first.successor)], ends[str(second.successor)]) == (ended, None)
+    assert column(url, "valid_from")[str(first.successor)] == began
+    clock.advance(days=10)
+    assert found(memory) == [second.successor]
+
+
+# Lessons of what was taken back
+
+
+def test_a_lesson_of_a_retracted_attempt_is_suspect_until_that_is_restored(
+    memory: MemoryCoordinator,
+) -> None:
+    memory.reflect([FAILED])
+    (attempt,) = found(memory)
+    memory.retract(attempt, reason="it was another tool")
+    (lesson,) = memory.reflect([replace(FAILED, succeeded_with="pip install y")])
+    assert found(memory) == []
+    assert memory.explain(str(lesson.key)).state == "suspect"
+    memory.restore(attempt)
+    assert found(memory) == [lesson.key]
+
+
+# The way back
+
+
+def used(url: str, tenant: str) -> list[tuple[Any, ...]]:
+    query = """SELECT m.key, m.state, u.access_count, u.success_count, u.failure_count,
+                      u.last_accessed_at, u.strength_at, round(u.strength::numeric, 9)
+               FROM memory.usage u JOIN memory.memories m USING (tenant, id)
+               WHERE m.tenant = %s ORDER BY 1"""
+    with psycopg.connect(url) as conn:
+        return conn.execute(query, [tenant]).fetchall()
+
+
+def test_what_happens_between_a_merge_and_its_rollback_stays_with_the_oldest(
+    store: TieredStore, clock: Clock, url: str
+) -> None:
+    def ends(tenant: str, *, merged: bool) -> list[tuple[Any, ...]]:
+        mine = coordinator(store, tenant, project_id="billing", session_id="chat")
+        clock.now = began
+        alike(store, mine, clock)
+        at = cycle(store, tenant=tenant)
+        moves = done(store, step("merge"), at)["moves"] if merged else []
+        for _ in range(2):
+            clock.advance(days=2)
+            helped(mine, "one")
+            store.run(store.flows.flush())
+        assert all(mine.rollback(one) for one in moves)
+        return used(url, tenant)
+
+    began = clock.now
+    assert ends("merged", merged=True) == ends("apart", merged=False)
+
+
+# What is near
+
+
+def test_what_is_near_by_words_is_what_shares_most_of_them(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    chosen = random.Random(7)  # noqa: S311 - a sample
+    texts = {f"k{n}": frozenset(chosen.choices(WORDS, k=6)) for n in range(30)}
+    for key, words in texts.items():
+        fact(memory, key, " ".join(sorted(words)))
+    at = cycle(store)
+    ids = store.run(step("merge").select(at, 0, 100))
+    keys = {one.id: one.key for one in store.run(read(at, ids))}
+    params = {"tenant": "acme", "ids": ids, "alive_at": None, "same_tier": True, "also": None}
+    limits = {"limit": 100, "overlap": stored.OVERLAP, "looked_at": stored.LOOKED_AT}
+
+    def near() -> Flow[Rows]:
+        (rows,) = yield Query((Call("near_by_words", {**params, **limits}),), commit=True)
+        found: Rows = rows
+        return found
+
+    def overlap(one: frozenset[str], other: frozenset[str]) -> float:
+        return len(one & other) / len(one | other)
+
+    found = {(keys[one], keys[other]): share for one, other, share in store.run(near())}
+    pairs = ((one, other) for one in texts for other in texts if one != other)
+    wanted = {pair: overlap(texts[pair[0]], texts[pair[1]]) for pair in pairs}
+    assert found == {pair: pytest.approx(one) for pair, one in wanted.items() if one >= 0.2}
+
+
+WORDS = [f"w{n}x" for n in range(25)]

@@ -14,7 +14,7 @@ from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
-from langmem_tiers.postgres.flow import Flow, Query
+from langmem_tiers.postgres.flow import Flow
 from tests.support.coordinating import coordinator
 from tests.support.cycling import (
     CHAT,
@@ -243,22 +243,6 @@ def test_a_lease_is_somebody_elses_once_it_is_over_and_each_has_a_higher_fence(
     assert store.run(lease.release("acme", 2))
     assert not store.run(lease.renew("acme", 2, clock.now, 60))
     assert store.run(lease.acquire("acme", "one", clock.now, 60)) == 3
-
-
-def test_a_lease_does_not_change_hands_while_a_step_writes(
-    store: TieredStore, clock: Clock, url: str
-) -> None:
-    fence = store.run(lease.acquire("acme", "one", clock.now, 0))
-    at = cycle(store, fence=fence)
-
-    def writing() -> Flow[None]:
-        yield Query((lease.guard(at),))
-        with psycopg.connect(url, autocommit=True) as conn:
-            conn.execute("SET lock_timeout = '50ms'")
-            with pytest.raises(psycopg.errors.LockNotAvailable):
-                conn.execute("UPDATE memory.leases SET fence = fence + 1 WHERE tenant = 'acme'")
-
-    store.run(writing())
 
 
 def test_every_tenant_that_has_memories_is_known(store: TieredStore) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -26,10 +25,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.merge import Merge
-from langmem_tiers.consolidate.steps import Applied, Cycle
 from langmem_tiers.graph.checkpoints import CycleSerializer, config_of, strictly, thread_of
-from langmem_tiers.postgres.flow import Flow
 from tests.support.coordinating import coordinator
 from tests.support.damaging import (
     Put,
@@ -231,33 +227,6 @@ async def test_a_tenant_whose_thread_is_deleted_begins_anew(
     with PostgresSaver.from_conn_string(url) as saver:
         await asyncio.to_thread(saver.delete_thread, thread_of("acme"))
     assert await due(store, url, how) == (["acme", "beta", "coda"], {})
-
-
-@contextmanager
-def breaking(tenant: str, error: Exception) -> Iterator[None]:
-    """Meanwhile no merge of a tenant can be carried out."""
-    before = Merge.apply
-
-    def apply(self: Merge, cycle: Cycle, decisions: Any) -> Flow[Applied]:
-        if cycle.tenant == tenant:
-            raise error
-        return before(self, cycle, decisions)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Merge, "apply", apply)
-        yield
-
-
-@BOTH
-async def test_whatever_breaks_a_cycle_off_breaks_no_others(
-    store: TieredStore, url: str, how: How
-) -> None:
-    with breaking("acme", RuntimeError("the client has gone")):
-        ended, failures = await due(store, url, how)
-    assert ended == ["beta", "coda"]
-    assert str(failures.pop("acme")).startswith("the client has gone")
-    assert failures == {}
-    assert await due(store, url, how) == (["acme"], {})
 
 
 def test_who_is_told_of_a_cycle_and_raises_is_heard(store: TieredStore) -> None:

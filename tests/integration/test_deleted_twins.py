@@ -80,21 +80,6 @@ async def test_whichever_twin_is_deleted_none_is_recalled_again(
     assert broken(url) == {}
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_what_was_merged_and_promoted_stays_deleted(
-    memory: MemoryCoordinator, clock: Clock, url: str, key: str
-) -> None:
-    told(memory, clock, *KEYS)
-    consolidate(memory)
-    successor = promoted(memory, "first")
-    assert recalled(memory) == [successor]
-
-    assert memory.delete_memory(key)
-    assert recalled(memory) == stored(url) == [successor]
-    assert memory.delete_memory(successor)
-    assert recalled(memory) == stored(url) == []
-
-
 @pytest.mark.parametrize("mode", ["batch", "abatch"])
 async def test_what_was_promoted_is_deleted_with_its_successor(
     memory: MemoryCoordinator, clock: Clock, url: str, mode: Any
@@ -138,21 +123,6 @@ def test_a_rollback_brings_back_what_was_promoted_and_its_twins_stay_with_it(
     assert recalled(memory) == ["first"]
 
 
-def test_what_says_more_than_its_deleted_successor_is_kept_and_not_recalled(
-    memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    memory.store("The deployment port of billing is 8080.", "pattern", key="first")
-    clock.advance(minutes=1)
-    successor = promoted(memory, "first")
-    kept = memory.get(successor)
-    assert kept is not None
-    assert "billing" not in kept.content
-    assert memory.delete_memory(successor)
-    assert recalled(memory) == []
-    assert stored(url) == ["first"]
-    assert broken(url) == {}
-
-
 @pytest.mark.parametrize("how", ["delete_memory", "store.delete"])
 def test_what_was_promoted_comes_back_when_its_successor_says_something_else_by_then(
     memory: MemoryCoordinator, store: TieredStore, clock: Clock, how: str
@@ -183,17 +153,6 @@ def test_what_came_back_from_a_demotion_stays_when_what_was_demoted_is_deleted(
     else:
         store.delete(("acme",), successor)
     assert recalled(memory) == ["first"]
-
-
-def test_each_project_keeps_its_own_when_another_deletes_what_both_were_promoted_to(
-    memory: MemoryCoordinator, store: TieredStore, clock: Clock, url: str
-) -> None:
-    shipping = coordinator(store, project_id="shipping", policy=PROVEN)
-    told(memory, clock, "first")
-    told(shipping, clock, "theirs")
-    assert memory.delete_memory(promoted(memory, "first"))
-    assert recalled(memory) == []
-    assert recalled(shipping) == stored(url) == ["theirs"]
 
 
 async def overwritten(memory: MemoryCoordinator, key: str, how: str) -> None:
@@ -243,24 +202,6 @@ def test_a_merge_is_taken_back_after_the_oldest_says_something_else(
     assert broken(url) == {}
 
 
-def test_a_twin_that_was_put_with_the_oldest_is_what_it_says(
-    memory: MemoryCoordinator, store: TieredStore, clock: Clock, url: str
-) -> None:
-    told(memory, clock, *KEYS)
-    consolidate(memory)
-    own = {"memory_type": "pattern", "project_id": "billing"}
-    texts = {"first": MILK, "second": FACT, "third": "Invoices are sent on Fridays."}
-    store.batch(
-        [PutOp(("acme", "billing"), key, {**own, "content": text}) for key, text in texts.items()]
-    )
-    assert recalled(memory) == ["first", "second", "third"]
-    for key in KEYS:
-        assert memory.delete_memory(key)
-        assert key not in recalled(memory)
-    assert stored(url) == []
-    assert broken(url) == {}
-
-
 def test_a_twin_lives_on_in_the_successor_of_the_oldest(
     memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
@@ -292,30 +233,6 @@ def test_what_is_true_no_longer_does_not_come_back_when_it_is_put_over(
     assert "second" in stored(url)
     assert "second" not in recalled(memory)
     assert broken(url) == {}
-
-
-def test_a_twin_in_other_capitals_is_deleted_as_well(
-    memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    told(memory, clock, "first")
-    memory.store(FACT.upper(), "pattern", key="second")
-    consolidate(memory)
-    assert recalled(memory) == ["first"]
-    assert memory.delete_memory("first")
-    assert recalled(memory) == stored(url) == []
-
-
-def test_what_was_said_again_after_the_promotion_goes_with_what_it_repeats(
-    memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    told(memory, clock, "first")
-    successor = promoted(memory, "first")
-    told(memory, clock, "second")
-    assert promoted(memory, "second") == successor
-
-    assert memory.delete_memory("first")
-    assert memory.delete_memory(successor)
-    assert recalled(memory) == stored(url) == []
 
 
 def test_what_another_project_said_stays_when_this_one_deletes_its_own(
@@ -359,37 +276,6 @@ def test_a_twin_stays_out_of_recall_when_what_it_came_from_is_retracted_and_rest
     memory.retract("manual", reason="it is of another product")
     memory.restore("manual")
     assert recalled(memory) == ["manual"]
-
-
-def test_a_merge_that_was_taken_back_leaves_memories_of_their_own(
-    memory: MemoryCoordinator, clock: Clock
-) -> None:
-    told(memory, clock, "first", "second")
-    consolidate(memory)
-    (move,) = [one.move for one in memory.explain("first").history if one.kind == "merged"]
-    memory.rollback(move)
-    assert memory.delete_memory("first")
-    assert recalled(memory) == ["second"]
-
-
-def test_a_twin_that_says_something_else_by_now_stays(
-    memory: MemoryCoordinator, clock: Clock
-) -> None:
-    told(memory, clock, "first", "second")
-    consolidate(memory)
-    memory.store("Invoices are sent on Fridays.", "pattern", key="second")
-    assert memory.delete_memory("first")
-    assert recalled(memory) == ["second"]
-
-
-def test_what_was_deleted_with_its_twins_can_be_told_again(
-    memory: MemoryCoordinator, clock: Clock
-) -> None:
-    told(memory, clock, "first", "second")
-    consolidate(memory)
-    assert memory.delete_memory("first")
-    told(memory, clock, "second")
-    assert recalled(memory) == ["second"]
 
 
 def test_a_merge_whose_memories_were_deleted_leaves_nothing_to_undo(

@@ -81,15 +81,6 @@ async def test_what_one_call_replaces_and_tells_again_is_stored(call: Caller) ->
     assert {one.content for one in found} == {FACT, other["content"]}
 
 
-async def test_what_one_call_stores_as_it_is_known_is_no_reason_to_tell_it_again(
-    call: Caller,
-) -> None:
-    await stored(call, FACT, key="vault")
-    await call("get_context", "API key")
-    same = [{"content": FACT, "key": "vault"}, {"content": FACT}]
-    assert [one.stored for one in await call("store_many", same)] == [True, False]
-
-
 async def test_what_a_call_tells_again_makes_no_room_for_the_rest(call: Caller) -> None:
     small = beside(call, gate=GatePolicy(capacity={"semantic": 1}))
     await stored(small, FACT, "semantic", key="fact")
@@ -116,13 +107,6 @@ async def test_what_was_recalled_and_is_to_last_longer_is_kept_as_derived(call: 
     assert (kept.stored, kept.trust) == (True, 0.6)
     await call("retract", page.key, reason="it was wrong")
     assert await call("get_context", "API key") == []
-
-
-async def test_what_was_recalled_an_hour_ago_is_forgotten(call: Caller, clock: Clock) -> None:
-    await stored(call, FACT)
-    await call("get_context", "API key")
-    clock.advance(hours=1.1)
-    assert (await stored(call, FACT)).stored
 
 
 async def test_a_memory_may_replace_itself_though_it_was_recalled(call: Caller) -> None:

@@ -11,7 +11,7 @@ from langmem_tiers.core.options import CoordinatorSettings
 from tests.support.coordinating import calling
 from tests.support.opening import Opener
 from tests.support.reviewing import BAD, member, model_of, scoring
-from tests.support.wayward_chat import Reply, fails, minded, says
+from tests.support.wayward_chat import Reply, fails, minded
 
 FACT = "The API key of billing rotates on Mondays at 9:00."
 LOGGER = "langmem_tiers.remember.review_models"
@@ -49,20 +49,6 @@ async def test_a_model_that_fails_is_told_once_beside_the_result(
     assert kept.failures.keys() == ({"analyzer"} if when == "before" else set())
 
 
-async def test_all_that_fail_in_one_call_share_a_warning(
-    open_store: Opener, url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with minded(lambda _: says(f"No idea about {FACT}")) as server:
-        async with calling(
-            open_store, url, review_model=model_of(server), review_storage="before"
-        ) as call:
-            await call("store_many", [FACT, "Deployments of billing need two approvals."])
-
-    (said,) = warned(caplog)
-    assert said.startswith("8 of 8 reviews for storage by a model failed: 2 of analyzer (")
-    assert "API key" not in said
-
-
 async def test_a_model_that_does_not_answer_in_time_is_named_with_the_time(
     open_store: Opener, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -81,15 +67,3 @@ async def test_a_model_that_does_not_answer_in_time_is_named_with_the_time(
         "2 of 2 reviews for relevance by a model failed: "
         f"1 of analyzer ({late}), 1 of patterns ({late})"
     )
-
-
-async def test_where_all_answer_nothing_is_warned_of(
-    open_store: Opener, url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with minded(scoring()) as server:
-        async with calling(
-            open_store, url, review_model=model_of(server), review_storage="before"
-        ) as call:
-            await call("store", FACT)
-
-    assert warned(caplog) == []

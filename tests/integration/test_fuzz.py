@@ -28,8 +28,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import TieredStore
-from langmem_tiers.testing import StoreDriver
-from tests.support.opening import Clock, empty, text_index
+from tests.support.opening import empty, text_index
 
 FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
 COMMON = settings(
@@ -309,21 +308,3 @@ def test_a_memory_lives_in_one_tier_through_any_history(  # noqa: C901 - one bra
     for tier in ("short_term", "working", "long_term"):
         found = {item.key: item.value["n"] for item in opened.tier(tier).search((), limit=99)}
         assert found == {key: values[key] for key, home in lives.items() if home == tier}
-
-
-async def test_both_ways_of_calling_answer_the_same_histories(
-    driver: StoreDriver, clock: Clock
-) -> None:
-    oracle = Oracle()
-    for ops in HISTORY:
-        clock.advance(seconds=1)
-        wanted = oracle.batch(ops)
-        assert [plain(answer) for answer in await driver.batch(ops)] == wanted
-
-
-HISTORY: list[list[Op]] = [
-    [PutOp(("a",), str(n), {"p": n, "q": {"a.b": [n]}}) for n in range(5)],
-    [SearchOp(("a",), {"p": {"$gte": 2, "$lt": 4}}), PutOp(("a",), "3", None), GetOp(("a",), "3")],
-    [PutOp(("a", "b"), "3", {"p": "3"}), SearchOp((), {"q": {"a.b": [1]}})],
-    [ListNamespacesOp((MatchCondition("suffix", ("*",)),), 1), SearchOp((), {"p": {"$ne": 1}})],
-]

@@ -90,36 +90,6 @@ def test_what_is_held_for_another_reason_and_said_again_is_not_for_models_to_let
     assert memory.get_context(text) == []
 
 
-def test_another_text_that_is_trusted_too_little_is_not_for_models_to_let_go_either(
-    store: TieredStore, reviewers: Reviewers
-) -> None:
-    memory = held(store, "trust")
-    lenient = GatePolicy(trust=TrustPolicy(sources={"web": 0.2}, threshold=0.1))
-    with minded(reviewers) as server:
-        model = model_of(server)
-        options: dict[str, Any] = {"review_model": model, "review_storage": "background"}
-        quick = coordinator(store, project_id="p", gate=lenient, **options)
-        again = quick.store(OTHER, "procedural", source="web", key="key")
-        assert quick.finish_reviews()
-
-    assert again.reason.startswith("trust: ")
-    assert keys(memory.list_quarantined()) == ["key"]
-
-
-def test_what_models_objected_to_is_not_reviewed_again_because_it_is_said_again(
-    quick: MemoryCoordinator, reviewers: Reviewers
-) -> None:
-    reviewers.answers.append(scoring(injection=0))
-    quick.store(OTHER, "semantic", source="tool", key="key")
-    assert quick.finish_reviews()
-    reviewers.answers.append(scoring())
-    again = quick.store(OTHER, "semantic", source="user", key="key")
-    assert quick.finish_reviews()
-
-    assert again.reason.startswith("instructs: ")
-    assert keys(quick.list_quarantined()) == ["key"]
-
-
 @pytest.mark.parametrize("source", ["user", "tool"])
 @pytest.mark.parametrize("again", ["reviewed", "not reviewed"])
 def test_what_is_held_for_want_of_a_review_alone_awaits_it_however_it_is_said_again(
@@ -137,14 +107,3 @@ def test_what_is_held_for_want_of_a_review_alone_awaits_it_however_it_is_said_ag
     assert quick.review_waiting().released == ("key",)
     (found,) = quick.get_context(OTHER)
     assert (found.key, found.value["trust"]) == ("key", 0.6)
-
-
-def test_another_text_that_is_trusted_enough_takes_its_place_and_is_reviewed(
-    store: TieredStore, quick: MemoryCoordinator
-) -> None:
-    memory = held(store, "trust")
-    quick.store(OTHER, "procedural", source="tool", key="key")
-    assert quick.finish_reviews()
-
-    assert memory.list_quarantined() == []
-    assert keys(memory.get_context(OTHER)) == ["key"]

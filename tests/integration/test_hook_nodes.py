@@ -36,7 +36,7 @@ from langmem_tiers.graph.careful import careful_of
 from langmem_tiers.graph.driven import CALLER
 from langmem_tiers.postgres.flow import Flow
 from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
-from tests.support.graphs import ACME, QUICK, fails_once_after, memories
+from tests.support.graphs import ACME, QUICK, fails_once_after
 from tests.support.opening import Clock, Opened, opened_store, tables, text_index
 from tests.support.sessions import types
 
@@ -78,28 +78,37 @@ def hooked(store: TieredStore, *, user_prompt: Any = None, **options: Any) -> An
 async def test_a_graph_remembers_from_a_sessions_start_to_its_end_however_it_is_run(
     url: str, clock: Clock, opened: Opened, how: How
 ) -> None:
-    todo = {"content": "Rotate the API keys", "status": "completed", "task_type": "ops"}
+    todo = {"content": "Rotate the API keys", "task_type": "ops"}
+    doing, done = [{**todo, "status": "in_progress"}], [{**todo, "status": "completed"}]
+    told: dict[str, Any] = {"config": THREAD, "context": CHAT}
     store = TieredStore(url, index=text_index(), clock=clock)
     async with opened_store(store, opened):
-        graph = hooked(store, checkpointer=InMemorySaver())
-        first = await run(graph, how, said(RENEW), config=THREAD, context=CHAT)
-        second = await run(
-            graph, how, {**said("Anna decided to keep sessions in Redis.", 2), "todos": [todo]},
-            config=THREAD, context=CHAT,
-        )  # fmt: skip
+        graph = hooked(
+            store,
+            concepts=lambda _: [{"description": "Sessions live in Redis", "category": "storage"}],
+            checkpointer=InMemorySaver(),
+        )
+        first = await run(graph, how, {**said(RENEW), "todos": doing}, **told)
+        clock.advance(minutes=20)
+        decided = said("Anna decided to keep sessions in Redis.", 2)
+        second = await run(graph, how, {**decided, "todos": done}, **told)
         before = types(url)
         last = await run(
-            graph, how, {**said("That is all for now, Anna needs nothing else", 3),
-                         "session_ended": True},
-            config=THREAD, context=CHAT,
-        )  # fmt: skip
+            graph, how, {**said("That is all, Anna", 3), "session_ended": True}, **told
+        )
+        memory = MemoryCoordinator(store, context=CHAT)
+        kept = [await memory.aget(last["session"][name][0]) for name in ("events", "concepts")]
+        (flow,) = await memory.aget_context("Rotate", memory_types=["procedural"])
 
     prompt = first["hooks"]["user_prompt"]
     assert (prompt["priority"], prompt["trigger"]) == ("high", "at 2026-03-02T17:00:00+00:00")
     assert first["messages"][-1].text == f"Noted: {RENEW}"
     assert [one["stored"] for one in second["hooks"]["completed_tasks"]["stored"]] == [True]
     assert before == {"working": 2, "prospective": 1, "procedural": 1}
-    assert len(last["session"]["events"]) == 1
+    assert flow.metadata == {"task_type": "ops", "success": True, "duration_minutes": 20.0}
+    assert [one and one.metadata for one in kept] == [
+        {"decision_type": "decision", "promoted_from": "working"}, {"category": "storage"},
+    ]  # fmt: skip
     assert "working" not in types(url)
 
 
@@ -129,39 +138,6 @@ def test_a_node_whose_answer_got_lost_writes_nothing_twice(
     assert len(MemoryCoordinator(ready, context=CHAT).remind()) == 1
 
 
-def test_each_todo_is_kept_once_in_a_thread_with_how_long_it_took(
-    ready: TieredStore, clock: Clock
-) -> None:
-    graph = hooked(ready, checkpointer=InMemorySaver())
-    todo = {"content": "Rotate the API keys", "status": "in_progress"}
-    for number, status in enumerate(("in_progress", "completed", "completed"), 1):
-        asked = {**said(f"Prompt number {number} about keys", number)}
-        graph.invoke({**asked, "todos": [{**todo, "status": status}]}, THREAD, context=CHAT)
-        clock.advance(minutes=20)
-
-    (one,) = memories(ready, "procedural", CHAT)
-    assert one.metadata == {"task_type": None, "success": True, "duration_minutes": 20.0}
-
-
-def test_the_events_and_concepts_of_a_state_are_kept_at_its_sessions_end(
-    ready: TieredStore,
-) -> None:
-    graph = hooked(
-        ready,
-        events=lambda _: [{"description": "Anna chose Redis", "type": "architecture"}],
-        concepts=lambda _: [{"description": "Sessions live in Redis", "category": "storage"}],
-    )
-    state = graph.invoke({**said("Redis keeps sessions"), "session_ended": True}, THREAD,
-                         context=ACME)  # fmt: skip
-
-    memory = MemoryCoordinator(ready, context=ACME)
-    found = [memory.get(state["session"][name][0]) for name in ("events", "concepts")]
-    assert [one and one.metadata for one in found] == [
-        {"decision_type": "architecture"}, {"category": "storage"},
-    ]  # fmt: skip
-    assert state["session"]["session_id"] == "7"  # the thread's, as the context names none
-
-
 @contextmanager
 def refusing(url: str) -> Iterator[None]:
     """Meanwhile no memory can be written."""
@@ -174,21 +150,68 @@ def refusing(url: str) -> Iterator[None]:
             conn.execute("ALTER TABLE memory.memories DROP CONSTRAINT none")
 
 
-def test_an_error_of_a_hook_is_told_and_the_answer_is_not_lost(
-    url: str, ready: TieredStore, caplog: pytest.LogCaptureFixture
+class Broken(Embeddings):
+    """An embedding model whose client is broken."""
+
+    def embed_documents(self, _: list[str]) -> list[list[float]]:
+        raise AttributeError("the answer has no 'data'")
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+def agent_with_hooks(store: TieredStore, **options: Any) -> Any:
+    return agent_on(store, scripted("Fine."), MemoryHooksMiddleware(**options))
+
+
+def test_an_error_of_a_hook_is_told_and_no_answer_is_lost_or_it_is_raised(
+    url: str, ready: TieredStore, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    graph = hooked(ready)
     todo = {"content": "Rotate the API keys", "status": "completed"}
+    wrong = [{"content": " ", "status": "completed"}]
+    odd = [{"content": "Rotate the\x00 \ud800 keys", "status": "completed", "id": "1"}]
+    working, _ = working_agent(ready)
     before = tables(url)
     with refusing(url):
-        state = graph.invoke({**said(RENEW, 2), "todos": [todo]}, context=CHAT)
-
-    assert state["messages"][-1].text == f"Noted: {RENEW}"
-    assert "DatabaseError" in state["hooks"]["user_prompt"]["error"]
-    assert "DatabaseError" in state["hooks"]["completed_tasks"]["error"]
-    assert state["todos_seen"]["noted"] == []  # it is tried again
-    assert "the run goes on without its memory (user_prompt)" in caplog.text
+        state = hooked(ready).invoke({**said(RENEW, 2), "todos": [todo]}, context=CHAT)
+        answered = working.invoke(said(RENEW), THREAD, context=CHAT)
+        strict = hooked(ready, user_prompt=create_user_prompt_node(on_error="raise"))
+        for each in (strict, agent_with_hooks(ready, on_error="raise")):
+            with pytest.raises(DatabaseError):
+                each.invoke(said(RENEW), context=CHAT)
     assert tables(url) == before
+    assert state["messages"][-1].text == f"Noted: {RENEW}"
+    assert answered["messages"][-1].text == "The keys are rotated."
+    for each in (state, answered):
+        assert "DatabaseError" in each["hooks"]["user_prompt"]["error"]
+        assert "DatabaseError" in each["hooks"]["completed_tasks"]["error"]
+    assert state["todos_seen"]["noted"] == []  # it is tried again
+    assert "goes on without its memory (user_prompt)" in caplog.text
+
+    told = hooked(ready).invoke({**said("The port is 8443."), "todos": wrong}, context=CHAT)
+    assert "the content of a todo is empty" in told["hooks"]["completed_tasks"]["error"]
+    told = hooked(ready).invoke({**said("The port is 8443.", 2), "todos": odd}, context=CHAT)
+    assert told["hooks"]["completed_tasks"]["stored"][0]["stored"]
+    with TieredStore(url, index={**text_index(), "embed": Broken()}, clock=clock) as store:
+        for broken in (hooked(store), agent_with_hooks(store)):
+            told = broken.invoke(said("The port is 8443."), context=CHAT)
+            assert told["hooks"]["user_prompt"]["error"].endswith("the answer has no 'data'")
+            assert told["messages"][-1].text in {"Noted: The port is 8443.", "Fine."}
+
+
+def test_an_interrupt_passes_and_a_defect_of_our_own_is_raised(
+    ready: TieredStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupts() -> Flow[dict[str, Any]]:
+        yield from ()
+        raise GraphInterrupt
+
+    with pytest.raises(GraphInterrupt):
+        CALLER.run(careful_of("tell", "tell").hook("hook", interrupts()))
+    monkeypatch.delattr("langmem_tiers.memory.hooks._prompted")
+    for each in (hooked(ready), agent_with_hooks(ready)):
+        with pytest.raises(NameError, match="_prompted"):
+            each.invoke(said(RENEW), context=CHAT)
 
 
 def test_a_session_whose_start_failed_answers_and_starts_with_the_next_message(
@@ -206,83 +229,10 @@ def test_a_session_whose_start_failed_answers_and_starts_with_the_next_message(
     second = graph.invoke(said("The port is 8443.", 2), THREAD, context=ACME)
 
     assert "Error" in first["hooks"]["session_start"]["error"]
+    assert first["reminders_text"] == ""
     assert first["messages"][-1].text == "Noted: Good morning, Anna here"
     assert [one["content"] for one in second["reminders"]] == [BRANCHES]
     assert second["hooks"]["session_start"]["pending"] == []
-
-
-def test_what_a_model_says_wrongly_of_its_todos_is_told_and_the_answer_is_not_lost(
-    ready: TieredStore,
-) -> None:
-    wrong = [{"content": " ", "status": "completed"}]
-    odd = [{"content": "Rotate the\x00 \ud800 keys", "status": "completed", "id": "1"}]
-    graph = hooked(ready)
-    state = graph.invoke({**said("The port is 8443."), "todos": wrong}, context=CHAT)
-    other = graph.invoke({**said("The port is 8443.", 2), "todos": odd}, context=CHAT)
-
-    assert "the content of a todo is empty" in state["hooks"]["completed_tasks"]["error"]
-    assert state["messages"][-1].text == "Noted: The port is 8443."
-    assert other["hooks"]["completed_tasks"]["stored"][0]["stored"]
-
-
-def test_an_error_of_a_hook_is_raised_where_that_is_asked_for(url: str, ready: TieredStore) -> None:
-    graph = hooked(ready, user_prompt=create_user_prompt_node(on_error="raise"))
-    agent = agent_on(ready, scripted("Fine."), MemoryHooksMiddleware(on_error="raise"))
-    for each in (graph, agent):
-        with refusing(url), pytest.raises(DatabaseError):
-            each.invoke(said(RENEW), context=CHAT)
-
-
-def test_an_interrupt_passes_and_what_is_not_ours_is_told_with_its_traceback(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def raises(error: Exception) -> Flow[dict[str, Any]]:
-        yield from ()
-        raise error
-
-    careful = careful_of("tell", "tell")
-    with pytest.raises(GraphInterrupt):
-        CALLER.run(careful.hook("hook", raises(GraphInterrupt())))
-    told = CALLER.run(careful.hook("hook", raises(OSError("no embeddings"))))
-    assert told == {"error": "OSError: no embeddings"}
-    assert caplog.records[-1].exc_info is not None
-
-
-def agent_with_hooks(store: TieredStore) -> Any:
-    return agent_on(store, scripted("Fine."), MemoryHooksMiddleware())
-
-
-def test_a_defect_of_our_own_is_raised_and_not_told_as_something_that_was_refused(
-    ready: TieredStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr("langmem_tiers.memory.hooks._prompted")
-    for each in (hooked(ready), agent_with_hooks(ready)):
-        with pytest.raises(NameError, match="_prompted"):
-            each.invoke(said(RENEW), context=CHAT)
-
-
-class Broken(Embeddings):
-    """An embedding model whose client is broken."""
-
-    def embed_documents(self, _: list[str]) -> list[list[float]]:
-        raise AttributeError("the answer has no 'data'")
-
-    def embed_query(self, text: str) -> list[float]:
-        return self.embed_documents([text])[0]
-
-
-def test_whatever_an_embedding_model_raises_is_told_and_the_answer_is_not_lost(
-    url: str, clock: Clock
-) -> None:
-    index = {**text_index(), "embed": Broken()}
-    with TieredStore(url, index=index, clock=clock) as store:
-        states = [
-            each.invoke(said("The port is 8443."), context=CHAT)
-            for each in (hooked(store), agent_with_hooks(store))
-        ]
-    for state in states:
-        assert state["hooks"]["user_prompt"]["error"] == "AttributeError: the answer has no 'data'"
-    assert [one["messages"][-1].text for one in states] == ["Noted: The port is 8443.", "Fine."]
 
 
 def test_a_mistake_is_raised_before_anything_runs() -> None:
@@ -369,13 +319,3 @@ def test_what_is_due_is_shown_in_the_turn_whose_message_shows_its_cue(
     shown = ["figures" in "".join(str(one.text) for one in seen if one.type == "system")
              for seen in model.seen]  # fmt: skip
     assert shown == [False, True, False]
-
-
-def test_an_agent_answers_where_its_hooks_cannot_write(url: str, ready: TieredStore) -> None:
-    agent, _ = working_agent(ready)
-    with refusing(url):
-        state = agent.invoke(said(RENEW), THREAD, context=ACME)
-
-    assert state["messages"][-1].text == "The keys are rotated."
-    assert "DatabaseError" in state["hooks"]["user_prompt"]["error"]
-    assert "DatabaseError" in state["hooks"]["completed_tasks"]["error"]

@@ -62,30 +62,6 @@ def seen(url: str) -> list[Any]:
         return conn.execute("SELECT tenant, step, seen FROM memory.cycles").fetchall()
 
 
-def test_a_lease_has_one_holder_until_it_is_over(store: TieredStore, clock: Clock) -> None:
-    assert acquire(store, "one") == 1
-    assert acquire(store, "other") is None
-    clock.advance(seconds=SECONDS - 1)
-    assert acquire(store, "other") is None
-    assert store.run(lease.is_held("acme", clock.now))
-    clock.advance(seconds=1)
-    assert not store.run(lease.is_held("acme", clock.now))
-    assert acquire(store, "other") == 2
-
-
-def test_every_tenant_has_a_lease_of_its_own(store: TieredStore) -> None:
-    assert acquire(store, "one") == acquire(store, "other", tenant="beta") == 1
-
-
-def test_a_lease_that_is_renewed_lasts(store: TieredStore, clock: Clock) -> None:
-    fence = acquire(store, "one")
-    assert fence is not None
-    for _ in range(3):
-        clock.advance(seconds=SECONDS - 1)
-        assert renew(store, fence)
-    assert acquire(store, "other") is None
-
-
 def test_a_lease_that_is_over_can_be_renewed_as_long_as_nobody_took_it(
     store: TieredStore, clock: Clock
 ) -> None:
@@ -96,25 +72,6 @@ def test_a_lease_that_is_over_can_be_renewed_as_long_as_nobody_took_it(
     clock.advance(days=1)
     assert acquire(store, "other") == fence + 1
     assert not renew(store, fence)
-
-
-def test_a_lease_that_was_released_is_free_at_once_and_its_fence_is_used_up(
-    store: TieredStore,
-) -> None:
-    fence = acquire(store, "one")
-    assert fence is not None
-    assert store.run(lease.release("acme", fence))
-    assert not renew(store, fence)
-    assert acquire(store, "one") == fence + 1
-
-
-def test_a_former_holder_releases_nothing(store: TieredStore, clock: Clock) -> None:
-    fence = acquire(store, "one")
-    assert fence is not None
-    clock.advance(seconds=SECONDS)
-    acquire(store, "other")
-    assert not store.run(lease.release("acme", fence))
-    assert acquire(store, "one") is None
 
 
 def test_of_many_who_ask_at_once_one_gets_it(store: TieredStore) -> None:

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from langgraph.store.base import TTLConfig
 
-from langmem_tiers import InvalidInputError, MemoryType, MemoryTypes, Tier
+from langmem_tiers import (
+    InvalidInputError,
+    MemoryCoordinator,
+    MemoryType,
+    MemoryTypes,
+    Tier,
+    TieredStore,
+)
 from langmem_tiers.core.memory import TIERS
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Clock, Opener, tables
@@ -121,15 +128,6 @@ async def test_a_memory_is_deleted_once(call: Caller, url: str) -> None:
     assert len(tables(url)["vectors"]) == 1
 
 
-async def test_another_tenants_memory_is_neither_got_nor_deleted(call: Caller) -> None:
-    other = coordinator(call.memory.tiered_store, "other")
-    key = (await call("store", "ours")).key
-    assert await Caller(other, call.mode)("get", key) is None
-    assert await Caller(other, call.mode)("delete_memory", key) is False
-    assert (await Caller(other, call.mode)("stats")).total_count == 0
-    assert await call("get", key) is not None
-
-
 async def test_clearing_a_session_removes_its_working_memories_alone(call: Caller) -> None:
     for tier in TIERS:
         await call("store", f"note in {tier}", "working", tier=tier, session_id="chat")
@@ -160,3 +158,38 @@ async def test_stats_count_by_type_and_tier_what_is_alive(call: Caller, clock: C
     stats = await call("stats")
     assert (stats.total_count, dict(stats.by_type)) == (3, {"episodic": 2, "learning": 1})
     assert dict(stats.by_tier) == {"short_term": 0, "working": 2, "long_term": 1}
+
+
+# Whose memory a key means
+
+
+def project(store: TieredStore, name: str | None, session: str | None = None) -> MemoryCoordinator:
+    return coordinator(store, project_id=name, session_id=session)
+
+
+def test_a_key_is_the_projects_own_and_while_it_is_one_memorys_that_of_its_other_sessions(
+    store: TieredStore,
+) -> None:
+    one, other = project(store, "one"), project(store, "other")
+    one.store("of one", key="k")
+    other.store("of the other", key="k")
+    assert other.delete_memory("k")
+    found = one.get("k")
+    assert found is not None
+    assert found.content == "of one"
+    for name in ("s", "t"):
+        project(store, "one", name).store(f"of {name}", "working", key="several")
+    project(store, "one", "s").store("of s", "working", key="single")
+    assert project(store, "one", "s").get("several") is not None
+    assert project(store, "one", "t").delete_memory("single")
+    for verb in ("get", "delete_memory"):
+        with pytest.raises(InvalidInputError, match="several memories"):
+            getattr(one, verb)("several")
+
+
+def test_clearing_a_session_leaves_the_same_session_of_another_project(store: TieredStore) -> None:
+    for name in ("one", "other"):
+        project(store, name, "s").store(f"scratch of {name}", "working")
+    assert project(store, "one").clear_working_memory("s") == 1
+    assert project(store, "other", "s").stats().total_count == 1
+    assert project(store, None).clear_working_memory("s") == 1

@@ -108,36 +108,37 @@ async def test_memories_are_shown_once_a_turn_and_never_saved_however_the_agent_
     assert VAULT not in str(state)
 
 
-def test_a_new_turn_recalls_anew(ready: TieredStore, counting: type[Counting]) -> None:
-    saver = InMemorySaver()
-    made = agent(scripted("one", "two"), ready, coordinator=counting, checkpointer=saver)
-    config = {"configurable": {"thread_id": "1"}}
-    for question in ("Where is the vault?", "And the key?"):
-        made.invoke({"messages": [HumanMessage(question)]}, config, context=ACME)
-
-    assert counting.asked == ["Where is the vault?", "And the key?"]
-
-
-def test_the_same_words_in_another_run_are_recalled_anew(
+async def test_a_turn_is_recalled_once_and_no_checkpoint_and_no_stream_shows_what_was(
     ready: TieredStore, counting: type[Counting]
 ) -> None:
-    made = agent(scripted("one"), ready, coordinator=counting)
-    question = {"messages": [HumanMessage("Where is the vault?", id="1")]}
-    for _ in range(2):
-        made.invoke(question, context=ACME)
-
-    assert len(counting.asked) == 2
-
-
-def test_what_was_recalled_is_in_no_checkpoint(ready: TieredStore) -> None:
     saver = InMemorySaver()
-    made = agent(scripted(calls("look", place="attic"), "done"), ready, checkpointer=saver)
-    config = {"configurable": {"thread_id": "1"}}
-    made.invoke(ASKED, config, context=ACME)
+    model = scripted(calls("look", place="attic"), "done", "one", "two", "three")
+    made = agent(model, ready, coordinator=counting, checkpointer=saver)
+    modes = ["values", "updates", "messages", "custom", "tasks"]
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    streamed = made.astream(ASKED, thread, context=ACME, stream_mode=modes)
+    shown = [one async for one in streamed]
+    kept = list(saver.list(thread))
+    assert len(shown) > len(modes) < len(kept) + len(modes)
+    assert VAULT not in str(shown) + str(kept)
+    made.invoke({"messages": [HumanMessage("And the key?")]}, thread, context=ACME)
+    again = {"messages": [HumanMessage("And the key?", id="1")]}
+    for number in "2", "3":
+        made.invoke(again, {"configurable": {"thread_id": number}}, context=ACME)
+    assert counting.asked == ["Where is the vault?", *(["And the key?"] * 3)]
+    assert contents(ready) == []  # nothing is remembered unless asked
 
-    kept = list(saver.list({"configurable": {"thread_id": "1"}}))
-    assert kept
-    assert VAULT not in str(kept)
+
+def test_without_memories_the_request_stays_as_it_was_and_labels_may_come_from_configurable(
+    ready: TieredStore,
+) -> None:
+    model = scripted("nothing")
+    by_user = MemoryContext(tenant="{user_id}", project_id="billing")
+    for user in ("new", "acme"):
+        made = agent(model, ready, context=by_user)
+        made.invoke(ASKED, {"configurable": {"user_id": user}})
+    assert [type(one) for one in model.seen[0]] == [HumanMessage]
+    assert VAULT in system_of(model.seen[1])
 
 
 def test_a_run_that_was_interrupted_recalls_once_more_when_it_goes_on(
@@ -162,21 +163,6 @@ def test_a_run_that_was_interrupted_recalls_once_more_when_it_goes_on(
     assert len(model.seen) == 3
     assert all(VAULT in system_of(seen) for seen in model.seen)
     assert len(counting.asked) == 3
-
-
-def test_without_memories_the_request_stays_as_it_was(ready: TieredStore) -> None:
-    model = scripted("nothing")
-    agent(model, ready).invoke(ASKED, context=MemoryContext(tenant="new"))
-
-    assert [type(one) for one in model.seen[0]] == [HumanMessage]
-
-
-def test_labels_may_come_from_configurable(ready: TieredStore) -> None:
-    model = scripted("there")
-    made = agent(model, ready, context=MemoryContext(tenant="{user_id}", project_id="billing"))
-    made.invoke(ASKED, {"configurable": {"user_id": "acme"}})
-
-    assert VAULT in system_of(model.seen[0])
 
 
 def test_what_cannot_work_is_refused_at_once() -> None:
@@ -211,48 +197,22 @@ async def test_what_was_said_is_remembered_when_the_agent_is_done(
     assert {(one.memory_type, one.session_id) for one in found} == {("episodic", "chat-7")}
 
 
-def test_nothing_is_remembered_unless_asked(ready: TieredStore) -> None:
-    agent(scripted("there"), ready).invoke(ASKED, context=ACME)
-
-    assert contents(ready) == []
-
-
-def test_a_run_that_is_repeated_is_remembered_once(ready: TieredStore) -> None:
-    answer = AIMessage("There", id="answer")
-    made = agent(scripted(answer, answer), ready, remember=True)
-    asked = {"messages": [HumanMessage("Where is the vault?", id="question")]}
-    for _ in range(2):
-        made.invoke(asked, {"configurable": {"thread_id": "1"}}, context=ACME)
-
-    assert contents(ready) == [("user", "Where is the vault?"), ("assistant", "There")]
-
-
-def test_the_same_message_id_in_another_thread_is_another_memory(ready: TieredStore) -> None:
-    made = agent(scripted(AIMessage("A", id="a"), AIMessage("B", id="a")), ready, remember=True)
-    for thread in ("1", "2"):
-        asked = {"messages": [HumanMessage(f"In thread {thread}?", id="1")]}
-        made.invoke(asked, {"configurable": {"thread_id": thread}}, context=ACME)
-
-    assert [said for _, said in contents(ready)] == ["In thread 1?", "A", "In thread 2?", "B"]
-
-
-def test_without_a_thread_other_words_under_the_same_id_are_another_memory(
+def test_each_message_is_remembered_once_by_its_thread_its_id_and_its_words(
     ready: TieredStore,
 ) -> None:
-    made = agent(scripted(AIMessage("", id="a"), AIMessage("", id="a")), ready, remember=True)
-    for question in ("One?", "Two?"):
-        made.invoke({"messages": [HumanMessage(question, id="1")]}, context=ACME)
-
-    assert contents(ready) == [("user", "One?"), ("user", "Two?")]
-
-
-def test_the_session_of_the_context_comes_before_the_thread(ready: TieredStore) -> None:
-    context = MemoryContext(tenant="acme", project_id="billing", session_id="mine")
-    made = agent(scripted("there"), ready, remember=True)
-    made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=context)
-
-    found = MemoryCoordinator(ready, context=ACME).get_context("", memory_types=["episodic"])
-    assert {one.session_id for one in found} == {"mine"}
+    answers = [AIMessage(one, id="a") for one in ("A", "A", "B", f"As I recall: {VAULT}", "")]
+    made = agent(scripted(*answers), ready, remember=True)
+    mine = MemoryContext(tenant="acme", project_id="billing", session_id="mine")
+    for thread, question, context in (
+        *[("1", "In thread 1?", ACME)] * 2,  # a run that is repeated
+        *(("2", "In thread 2?", mine), ("3", "In thread 3?", ACME), (None, "In none?", ACME)),
+    ):
+        config = {"configurable": {"thread_id": thread} if thread else {}}
+        made.invoke({"messages": [HumanMessage(question, id="1")]}, config, context=context)
+    said = [text for _, text in contents(ready)]
+    assert said == ["In thread 1?", "A", "In thread 2?", "B", "In thread 3?", "In none?"]
+    found = MemoryCoordinator(ready, context=ACME).get_context("thread", memory_types=["episodic"])
+    assert {one.session_id for one in found} == {"1", "mine", "3", None}
 
 
 def test_what_stands_among_the_messages_is_not_recalled_as_well(ready: TieredStore) -> None:
@@ -288,22 +248,6 @@ def test_an_agent_works_against_an_openai_compatible_server(ready: TieredStore) 
         ("user", "Where is the vault?"),
         ("assistant", "In the cellar, behind the wine"),
     ]
-
-
-def test_an_answer_that_repeats_what_was_recalled_is_no_memory(ready: TieredStore) -> None:
-    model = scripted(f"As I recall: {VAULT}")
-    made = agent(model, ready, remember=True)
-    made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=ACME)
-    assert contents(ready) == [("user", "Where is the vault?")]
-
-
-async def test_no_stream_shows_what_was_recalled(ready: TieredStore) -> None:
-    made = agent(scripted(calls("look", place="attic"), "done"), ready)
-    modes = ["values", "updates", "messages", "custom", "tasks"]
-    shown = [one async for one in made.astream(ASKED, context=ACME, stream_mode=modes)]
-
-    assert len(shown) > len(modes)
-    assert VAULT not in str(shown)
 
 
 def test_a_middleware_keeps_the_memories_of_few_turns(ready: TieredStore) -> None:

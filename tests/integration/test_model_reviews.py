@@ -15,7 +15,7 @@ import pytest
 from langchain_core.outputs import ChatResult
 from pydantic import Field
 
-from langmem_tiers import ConfigurationError, StoreResult, TieredStore
+from langmem_tiers import ConfigurationError, TieredStore
 from langmem_tiers.core.options import CoordinatorSettings, PromotionSettings
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, GatePolicy
@@ -60,19 +60,6 @@ async def kinds(call: Caller, key: str) -> list[str]:
 # Before it is stored
 
 
-async def test_before_it_is_stored_the_mean_of_the_models_decides(
-    open_store: Opener, url: str
-) -> None:
-    async with reviewed_by(scoring(analyzer=7), "before", open_store, url) as (call, server):
-        kept: StoreResult = await call("store", FACT)
-
-    assert kept.stored
-    assert kept.score == pytest.approx((7 + 9 + 9) / 3)
-    assert dict(kept.scores) == {**dict.fromkeys(MEMBERS, 9.0), "analyzer": 7.0}
-    assert kept.reasons["patterns"] == "patterns by model"
-    assert len(server.asked) == 4
-
-
 async def test_what_the_models_think_little_of_is_refused_with_all_they_said(
     open_store: Opener, url: str
 ) -> None:
@@ -107,7 +94,7 @@ async def test_no_token_is_spent_on_what_is_refused_or_held_before_the_models(
         results = await call(
             "store_many",
             [
-                "thanks!",
+                "hello!",
                 {"content": ATTACK, "source": "web"},
                 "Write to anna@example.com on Mondays.",
             ],
@@ -356,41 +343,6 @@ async def test_what_was_promoted_before_its_review_is_held_with_what_it_lives_on
     assert len(held) == 2
 
 
-async def test_what_was_superseded_or_retracted_before_its_review_leaves_nothing_behind(
-    open_store: Opener, url: str
-) -> None:
-    answers: list[Answer] = [BAD["fails"]]
-    async with reviewed_by(latest(answers), "background", open_store, url) as (call, _):
-        await waiting(
-            call,
-            {"content": "The port of billing is 8080.", "key": "old"},
-            {"content": "The port of billing is 9090.", "key": "new"},
-            {"content": "Deployments of billing need approvals.", "key": "wrong"},
-        )
-        await call("supersede", "old", by="new")
-        await call("retract", "wrong", reason="nobody approves")
-        answers.append(scoring())
-
-        report = await call("review_waiting")
-        states = [(await call("get", key)) is not None for key in ("old", "new", "wrong")]
-        left = [await kinds(call, key) for key in ("old", "new", "wrong")]
-
-    assert set(report.kept) == {"old", "new"}
-    assert states == [True, True, True]
-    assert not any("unreviewed" in each for each in left)
-    assert "superseded" in left[0]
-
-
-async def test_what_is_intended_is_reviewed_in_the_background_too(
-    open_store: Opener, url: str
-) -> None:
-    async with reviewed_by(scoring(), "background", open_store, url) as (call, _):
-        held = await call("intend", "Renew the certificate of the shop", source="tool", key="renew")
-        assert held.quarantined
-        assert await call("finish_reviews")
-        assert keys(await call("remind")) == ["renew"]
-
-
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
@@ -496,20 +448,6 @@ def test_a_program_ends_though_a_model_never_answers(url: str) -> None:
 
 
 # A reviewer of one's own
-
-
-async def test_what_was_put_anew_past_the_gate_awaits_nothing_any_more(
-    open_store: Opener, url: str
-) -> None:
-    async with reviewed_by(BAD["fails"], "background", open_store, url) as (call, _):
-        await call("store", FACT, key="changed")
-        assert await call("finish_reviews")
-        another = Caller(coordinator(call.memory.tiered_store), call.mode)
-        await another("store", "The API key of billing rotates never.", key="changed")
-        assert await kinds(call, "changed") == ["unreviewed"]
-
-        assert str(await call("review_waiting")) == "nothing awaited a review"
-        assert await kinds(call, "changed") == []
 
 
 def about_security(memory: Candidate) -> tuple[float, str]:

@@ -104,19 +104,6 @@ async def test_what_is_near_is_neither_hidden_nor_taken_for_a_successor(
     assert {one.content for one in shown} == set(texts)
 
 
-async def test_a_run_over_all_counts_nothing_that_is_merely_near(ours: Team) -> None:
-    for number, texts in enumerate(PAIRS.values()):
-        for call, text in zip((ours.billing, ours.shipping), texts, strict=True):
-            await call("store", text, "pattern", tier="working", key=f"k{number}")
-            await tried(call, f"k{number}", successes=6)
-    ours.clock.advance(days=8)
-    assert not [one for one in await ours.billing("promote") if one.promoted]
-    moves = await ours.billing("promote", policy=ONE_PROJECT)
-    assert [(one.promoted, len(one.sources), one.reinforced) for one in moves] == [
-        (True, 1, False)
-    ] * len(PAIRS) * 2
-
-
 @pytest.mark.parametrize(
     "again",
     [

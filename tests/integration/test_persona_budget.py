@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,15 +11,11 @@ from langmem_tiers import (
     Budget,
     BudgetExceededError,
     InvalidInputError,
-    MemoryCoordinator,
     Persona,
-    TieredStore,
-    TurnMiddleware,
 )
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA
-from tests.support.agents import agent_on, scripted
-from tests.support.coordinating import Caller, calling, coordinator
-from tests.support.opening import Opener, text_index
+from tests.support.coordinating import Caller, calling
+from tests.support.opening import Opener
 from tests.support.turning import turning
 
 LONG_SOUL = Persona(
@@ -38,13 +33,6 @@ async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
     """A coordinator of (acme, billing, chat), called each way."""
     async with calling(open_store, url, project_id="billing", session_id="chat") as opened:
         yield opened
-
-
-@pytest.fixture
-def memory(url: str) -> Iterator[MemoryCoordinator]:
-    """A blocking coordinator of (acme, billing, chat)."""
-    with TieredStore(url, index=text_index()) as store:
-        yield coordinator(store, project_id="billing", session_id="chat")
 
 
 @pytest.mark.parametrize("stage", ["persona", "identity"])
@@ -73,21 +61,6 @@ async def test_a_personas_name_and_rules_stand_or_no_context_is_made(call: Calle
 
     assert all(one in least.text for one in STANDS)
     assert least.tokens <= 45
-
-
-def test_an_agent_whose_persona_has_no_room_is_told(memory: MemoryCoordinator) -> None:
-    model = scripted("Hello")
-    for tokens, fits in ((300, True), (10, False)):
-        middleware = TurnMiddleware(
-            layout=PERSONA, sources={"persona": LONG_SOUL}, budget=Budget(tokens=tokens)
-        )
-        agent: Any = agent_on(memory.tiered_store, model, middleware)
-        if fits:
-            agent.invoke({"messages": ["Hello"]}, context=memory.context)
-            assert all(one in str(model.seen[-1][0].text) for one in STANDS)
-        else:
-            with pytest.raises(InvalidInputError, match="and there are 10"):
-                agent.invoke({"messages": ["Hello"]}, context=memory.context)
 
 
 async def test_what_a_turn_has_spent_leaves_no_room_for_a_persona(call: Caller) -> None:

@@ -116,18 +116,6 @@ def test_what_was_proposed_is_not_proposed_again_until_it_changes(
     assert proposed(cycle(store)) == {("supersede", "a", "b")}
 
 
-def test_a_proposal_is_carried_out_by_the_verb(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    said(memory, "a", "The deployment port is 80.")
-    clock.advance(days=1)
-    said(memory, "b", "The deployment port is 443.")
-    clock.advance(days=1)
-    (found,) = cycle(store).proposed
-    memory.supersede(found.key, by=found.other_key)
-    assert column(url, "state") == {"a": "superseded", "b": None}
-
-
 # What says the same
 
 
@@ -173,36 +161,6 @@ def test_equal_texts_are_merged_where_one_speaker_said_them_minutes_apart(
     assert proposed(report) == (set() if merged else {("merge", "b", "a")})
 
 
-def test_what_two_speakers_said_is_not_even_proposed_as_the_same(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock
-) -> None:
-    for key, speaker in (("a", "Ada"), ("b", "Ben")):
-        said(memory, key, "I like tuna.", kind="episodic", speaker=speaker)
-    clock.advance(minutes=1)
-    assert cycle(store).proposed == ()
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        "The cat likes tuna, too.",
-        "The cat likes tuna?",
-        "Tuna is what the cat likes.",
-        "The cat does like tuna.",
-        "FYI: the cat likes tuna.",
-        "The cats like tuna.",
-    ],
-)
-def test_what_is_not_equal_is_never_merged(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, other: str
-) -> None:
-    said(memory, "a", "The cat likes tuna.")
-    said(memory, "b", other)
-    clock.advance(minutes=1)
-    cycle(store)
-    assert set(column(url, "state").values()) == {None}
-
-
 def test_how_far_apart_is_once_is_said_by_the_policy_and_told_by_when_it_happened(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
@@ -221,17 +179,6 @@ def test_how_far_apart_is_once_is_said_by_the_policy_and_told_by_when_it_happene
     cycle(store, within_minutes=11)
     assert column(url, "state")["k1"] == "consolidated"
     assert column(url, "state")["k2"] is None
-
-
-def test_what_happened_at_other_times_is_not_merged_however_soon_it_is_told(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    for number in range(2):
-        at = clock.now.replace(hour=number)
-        said(memory, f"k{number}", "Fed the cat.", kind="episodic", occurred_at=at)
-    clock.advance(minutes=1)
-    cycle(store)
-    assert set(column(url, "state").values()) == {None}
 
 
 def test_what_somebody_took_apart_stays_apart(

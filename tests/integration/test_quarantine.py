@@ -101,17 +101,6 @@ async def test_only_what_somebody_looked_at_is_released_or_rejected(
     assert await call("list_quarantined") == []
 
 
-@pytest.mark.parametrize("verb", ["release", "reject"])
-async def test_what_is_not_quarantined_is_neither_released_nor_rejected(
-    call: Caller, verb: str
-) -> None:
-    result = await stored(call, FACT)
-    with pytest.raises(InvalidInputError, match="not quarantined"):
-        await call(verb, result.key, reason="why not")
-    with pytest.raises(InvalidInputError, match="no memory"):
-        await call(verb, "nobody", reason="why not")
-
-
 async def test_what_is_held_replaces_nothing_that_is_trusted_more(call: Caller) -> None:
     await stored(call, FACT, key="one")
     refused = await stored(call, ATTACK, key="one", source="web")
@@ -123,13 +112,6 @@ async def test_what_is_held_replaces_nothing_that_is_trusted_more(call: Caller) 
         [{"content": ATTACK, "key": "one", "source": "web"}, {"content": "Anna likes tea."}],
     )
     assert [one.stored for one in results] == [False, True]
-
-
-async def test_what_is_held_replaces_nothing_of_its_own_call_either(call: Caller) -> None:
-    attack = {"content": ATTACK, "key": "one", "source": "web"}
-    results = await call("store_many", [{"content": FACT, "key": "one"}, attack])
-    assert [one.stored for one in results] == [True, False]
-    assert (await call("get", "one")).content == FACT
 
 
 async def test_what_a_user_stores_under_the_key_of_what_is_held_is_recalled(call: Caller) -> None:
@@ -165,26 +147,7 @@ async def test_what_is_said_of_a_memory_names_what_is_held_beside_it_and_no_more
         assert ("4111" in str(await call("history", key))) is shown
 
 
-async def test_what_is_held_stays_when_its_session_ends(call: Caller) -> None:
-    await stored(call, "Anna restarts the mailer at noon.", "working", key="note")
-    held = await stored(call, ATTACK, "working", source="web")
-    await call("consolidate_session")
-    assert await call("get", "note") is None
-    assert [one.key for one in await call("list_quarantined")] == [held.key]
-    told = [one.content for one in await call("get_context", "", limit=9)]
-    assert not any("AcmePay" in one for one in told)
-
-
 # Trust of what is derived
-
-
-async def test_what_is_derived_is_trusted_no_further_than_its_sources(call: Caller) -> None:
-    page = await stored(call, "AcmePay charges 2 %.", source="web")
-    tool = await stored(call, "The balance is 40 dollars.", source="tool")
-    both = await stored(call, "Paying costs 80 cents.", derived_from=[page.key, tool.key])
-    assert both.trust == 0.4
-    again = await stored(call, "Paying is dear.", derived_from=[both.key])
-    assert (again.trust, (await call("get", again.key)).value["trust"]) == (0.4, 0.4)
 
 
 async def test_what_comes_from_what_is_held_is_held_until_it_is_released_itself(
@@ -202,12 +165,12 @@ async def test_what_comes_from_what_is_held_is_held_until_it_is_released_itself(
 async def test_what_is_released_is_suspect_where_it_came_from_what_was_retracted(
     call: Caller,
 ) -> None:
-    wrong = await stored(call, "AcmePay charges 2 %.", source="web")
+    wrong = await stored(call, "The bank charges 2 %.", source="web")
     held = await stored(call, ATTACK, source="web", derived_from=[wrong.key])
     await call("retract", wrong.key, reason="it charges 3 %")
     released = await call("release", held.key, reason="ours")
     assert released.state == "suspect"
-    assert await call("get_context", "AcmePay") == []
+    assert await call("get_context", "AcmePay or the bank") == []
 
 
 async def test_a_type_may_need_more_trust_than_others(call: Caller) -> None:

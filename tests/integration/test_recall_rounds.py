@@ -164,6 +164,8 @@ def test_without_settings_a_recall_has_half_a_second(url: str) -> None:
     with TieredStore(url, index=text_index()) as store:
         memory = MemoryCoordinator(store, context=coordinator(store).context)
         limit, *_ = calls_of(store, lambda: memory.get_context("kiwi", limit=1))[-2:]
+        memory.store_many(f"kiwi number {n}" for n in range(12))
+        assert len(memory.get_context("")) == 10
     assert (limit.name, limit.params) == ("limit_time", {"milliseconds": "500"})
 
 
@@ -221,14 +223,6 @@ async def test_a_reranker_orders_again_and_what_it_leaves_out_is_left_out(
         assert compressor.asked == ["kiwi number 1"] * 4
 
 
-async def test_a_reranker_that_repeats_itself_is_taken_once(open_store: Opener, url: str) -> None:
-    twice = Choosing(choose=lambda documents: [*odd_ones(documents), *documents])
-    async with filled(open_store, url, reranker=twice) as call:
-        found = await call("get_context", "kiwi", limit=100)
-        assert keys(found)[:3] == ["5", "3", "1"]
-        assert sorted(keys(found)) == ["0", "1", "2", "3", "4", "5"]
-
-
 async def test_a_reranker_that_fails_is_seen_to_fail_and_one_that_keeps_nothing_leaves_nothing(
     open_store: Opener, url: str
 ) -> None:
@@ -243,15 +237,8 @@ async def test_a_reranker_that_fails_is_seen_to_fail_and_one_that_keeps_nothing_
             assert len(await call("get_context", "")) == 6
     async with filled(open_store, url, reranker=Choosing(choose=lambda _: [])) as call:
         assert await call("get_context", "kiwi") == []
-
-
-@pytest.mark.parametrize("settings", [None, CoordinatorSettings()])
-def test_default_settings_change_nothing_of_how_many_are_returned(
-    url: str, settings: CoordinatorSettings | None
-) -> None:
-    with TieredStore(url, index=text_index()) as store:
-        memory = coordinator(store, settings=settings)
-        memory.store_many(f"kiwi number {n}" for n in range(12))
-
-        assert len(memory.get_context("")) == 10
-        assert len(memory.get_context("kiwi number")) == 10
+    twice = Choosing(choose=lambda documents: [*odd_ones(documents), *documents])
+    async with filled(open_store, url, reranker=twice) as call:
+        found = await call("get_context", "kiwi", limit=100)
+        assert keys(found)[:3] == ["5", "3", "1"]
+        assert sorted(keys(found)) == ["0", "1", "2", "3", "4", "5"]

@@ -12,12 +12,11 @@ import pytest
 from langmem_tiers import InvalidInputError, ReviewResult
 from langmem_tiers.core.memory import facts
 from langmem_tiers.core.options import CoordinatorSettings
-from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.review import Reviewer, Reviewers
 from tests.support.coordinating import Caller, calling, keys
 from tests.support.opening import Opener
 from tests.support.reviewing import BAD, model_of
-from tests.support.wayward_chat import Reply, Wayward, fails, minded, says
+from tests.support.wayward_chat import Reply, Wayward, minded, says
 
 CONTENTS = [f"kiwi number {n} hangs on tree {9 - n}" for n in range(9)]
 QUERY = "kiwi number 1"
@@ -116,17 +115,6 @@ async def test_a_model_scores_each_memory_by_each_member_and_of_a_batch_too(
     assert [keys(batch[0]), batch[1][0].review] == [["8", "7", "6"], None]
 
 
-async def test_a_budget_of_tokens_keeps_the_order_of_the_review(
-    open_store: Opener, url: str
-) -> None:
-    async with filled(open_store, url, reviewers=NUMBERED) as call:
-        whole = await call("get_context", QUERY, limit=3, review="rules")
-        budget = whole[0].token_count + whole[1].token_count
-        found = await call("get_context", QUERY, limit=3, review="rules", max_tokens=budget)
-
-    assert keys(found) == keys(whole)[:2]
-
-
 @pytest.mark.parametrize("answer", BAD)
 async def test_a_model_whose_answer_is_no_use_loses_and_holds_up_nothing(
     open_store: Opener, url: str, answer: str
@@ -144,33 +132,3 @@ async def test_a_model_whose_answer_is_no_use_loses_and_holds_up_nothing(
     assert [one.review.agent_scores for one in found] == [one.review.agent_scores for one in ruled]
     assert all(set(one.review.failures) == {"analyzer", "patterns"} for one in found)
     assert "analyzer failed: the model" in str(found[0])
-
-
-async def test_what_one_member_does_not_say_is_left_to_the_other(
-    open_store: Opener, url: str
-) -> None:
-    def half(request: dict[str, Any]) -> Reply:
-        analyzes = "You are the analyzer" in request["messages"][0]["content"]
-        return fails(429, "too many") if analyzes else numbered(request)
-
-    async with reviewed_by(half, open_store, url) as (call, _):
-        found = await call("get_context", QUERY, limit=2, review="model")
-
-    assert keys(found) == ["8", "7"]
-    assert dict(found[0].review.agent_scores) == {"patterns": 0.8}
-    assert set(found[0].review.failures) == {"analyzer"}
-
-
-async def test_a_rule_that_fails_is_told_and_the_others_decide(
-    open_store: Opener, url: str
-) -> None:
-    def broken(content: str, _: str) -> tuple[float, str]:
-        raise LookupError(content)
-
-    panel = default_reviewers()
-    panel.register(Reviewer(name="broken", relevance=broken))
-    async with filled(open_store, url, reviewers=panel) as call:
-        found = await call("get_context", QUERY, limit=2, review="rules")
-
-    assert len(found) == 2
-    assert found[0].review.failures["broken"].startswith("LookupError: kiwi number")

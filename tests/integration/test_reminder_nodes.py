@@ -38,8 +38,6 @@ from langmem_tiers.graph.recall import MemoryState
 from tests.support.agents import How, run
 from tests.support.graphs import ACME, asks, call
 from tests.support.opening import Clock
-from tests.support.plans import calls_of
-from tests.support.reading import Reader
 
 CUE = "when Anna mentions the budget"
 QUICK = RetryPolicy(initial_interval=0.0, max_interval=0.0, jitter=False, max_attempts=3)
@@ -90,20 +88,6 @@ async def test_what_is_due_is_in_the_state_without_being_asked(
     assert raised(third) == ["tool"]
     fourth = await run(agent, how, {"messages": [asks("Anna's budget")]}, context=ACME)
     assert raised(fourth) == []
-
-
-@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
-async def test_a_judge_that_is_named_reads_the_question(
-    memory: MemoryCoordinator, ready: TieredStore, how: How
-) -> None:
-    memory.intend("Ask her for the figures", cue=CUE, key="cue")
-    judge: Any = Reader("budget")
-    agent = graph(ready, create_reminder_node(judge=judge))
-    said = {"messages": [asks("Anna wonders what we can spend: the budget, you know")]}
-    assert raised(await run(agent, how, said, context=ACME)) == ["cue"]
-    assert len(judge.asked) == 1
-    with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model"):
-        create_reminder_node(judge="gpt")  # type: ignore[arg-type]
 
 
 async def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_without(
@@ -188,63 +172,35 @@ async def test_what_a_model_that_failed_was_to_be_reminded_of_is_raised_again(
     assert raised(await run(agent, how, {"messages": [asks("Hello")]}, context=ACME)) == []
 
 
-def test_a_thread_that_goes_on_acknowledges_what_its_model_has_answered(
-    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
-) -> None:
-    memory.intend("Call", key="k")
-    agent = conversation(ready, 1, acknowledges=False, saver=InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    seen = []
-    with pytest.raises(ConnectionError):
-        agent.invoke({"messages": [asks("Hello")]}, thread, context=ACME)
-    for _ in range(3):
-        clock.advance(seconds=301)
-        state = agent.invoke({"messages": [asks("And now?")]}, thread, context=ACME)
-        seen.append((raised(state), str(memory.intentions()[0].status)))
-    assert seen == [(["k"], "leased"), ([], "delivered"), ([], "delivered")]
-
-
-def test_a_thread_whose_messages_are_trimmed_knows_that_its_model_has_answered(
-    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
-) -> None:
-    agent = conversation(ready, 3, acknowledges=False, saver=InMemorySaver(), trims=True)
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    for _ in range(2):
-        agent.invoke({"messages": [asks("Hello")]}, thread, context=ACME)
-    memory.intend("Call", key="k")
-    with pytest.raises(ConnectionError):
-        agent.invoke({"messages": [asks("Hello")]}, thread, context=ACME)
-    seen = []
-    for _ in range(3):
-        clock.advance(seconds=301)
-        state = agent.invoke({"messages": [asks("And now?")]}, thread, context=ACME)
-        seen.append((raised(state), str(memory.intentions()[0].status)))
-    assert seen == [(["k"], "leased"), ([], "delivered"), ([], "delivered")]
-
-
 class Plain(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], operator.add]
     reminders: list[dict[str, Any]]
     reminders_text: str
 
 
-def test_where_messages_have_no_ids_a_thread_knows_by_their_number_that_its_model_has_answered(
-    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
+@pytest.mark.parametrize(
+    ("schema", "trims"), [(State, False), (State, True), (Plain, False)], ids=str
+)
+def test_a_thread_that_goes_on_acknowledges_what_its_model_has_answered(
+    memory: MemoryCoordinator, ready: TieredStore, clock: Clock, schema: Any, *, trims: bool
 ) -> None:
-    saver = InMemorySaver()
-    agent = conversation(ready, 2, acknowledges=False, saver=saver, schema=Plain)
+    """Also where messages are trimmed, or have no ids."""
+    agent = conversation(
+        ready, 3, acknowledges=False, saver=InMemorySaver(), schema=schema, trims=trims
+    )
     thread: Any = {"configurable": {"thread_id": "1"}}
-    agent.invoke({"messages": [HumanMessage("Hello")]}, thread, context=ACME)
+    said = HumanMessage if schema is Plain else asks
+    for _ in range(2):
+        agent.invoke({"messages": [said("Hello")]}, thread, context=ACME)
     memory.intend("Call", key="k")
     with pytest.raises(ConnectionError):
-        agent.invoke({"messages": [HumanMessage("Hello")]}, thread, context=ACME)
+        agent.invoke({"messages": [said("Hello")]}, thread, context=ACME)
     seen = []
-    for _ in range(2):
+    for _ in range(3):
         clock.advance(seconds=301)
-        state = agent.invoke({"messages": [HumanMessage("And now?")]}, thread, context=ACME)
-        assert {one.id for one in state["messages"]} == {None}
+        state = agent.invoke({"messages": [said("And now?")]}, thread, context=ACME)
         seen.append((raised(state), str(memory.intentions()[0].status)))
-    assert seen == [(["k"], "leased"), ([], "delivered")]
+    assert seen == [(["k"], "leased"), ([], "delivered"), ([], "delivered")]
 
 
 @pytest.mark.parametrize("how", ["invoke", "ainvoke"])
@@ -266,22 +222,6 @@ async def test_a_state_that_would_lose_what_is_leased_is_refused_before_anything
     state = await run(builder.compile(store=ready), how, said, context=ACME)
     assert "Call" in state["messages"][-1].text
     assert [one.status for one in memory.intentions()] == ["delivered"]
-
-
-def test_all_that_a_model_was_reminded_of_is_acknowledged_by_one_statement(
-    memory: MemoryCoordinator, ready: TieredStore
-) -> None:
-    agent = conversation(ready, acknowledges=True)
-
-    def acknowledged() -> int:
-        calls = calls_of(ready, lambda: agent.invoke({"messages": [asks("Hi")]}, context=ACME))
-        return sum(call.name == "acknowledge" for call in calls)
-
-    assert acknowledged() == 0
-    for key in ("a", "b", "c"):
-        memory.intend("Call", key=key)
-    assert acknowledged() == 1
-    assert [one.status for one in memory.intentions()] == ["delivered"] * 3
 
 
 def test_without_a_lease_what_a_node_raises_is_delivered_at_once(

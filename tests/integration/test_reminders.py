@@ -73,50 +73,35 @@ async def ours(open_store: Opener, url: str) -> AsyncIterator[Desk]:
 # Triggers
 
 
-async def test_what_is_intended_for_a_time_is_raised_then_and_not_before(ours: Desk) -> None:
-    await ours.call("intend", "Call the bank", at=ours.at(hours=1), key="k")
-    ours.clock.advance(minutes=59, seconds=59)
-    assert await ours.raised() == []
-    ours.clock.advance(seconds=1)
-    assert await ours.raised() == ["k"]
-    assert await ours.raised() == []
-
-
-async def test_a_cue_is_raised_by_a_query_that_shows_it_and_no_other(ours: Desk) -> None:
+async def test_each_trigger_is_met_on_its_occasion_and_once(ours: Desk) -> None:
+    await ours.call("intend", "Call the bank", at=ours.at(hours=1), key="time")
     cue = "when Anna mentions the budget"
-    await ours.call("intend", "Ask her for the figures", cue=cue, key="k")
-    assert await ours.raised() == []
+    await ours.call("intend", "Ask her for the figures", cue=cue, key="cue")
+    await ours.call("intend", "Offer free shipping", when="cart_is_full", key="state")
+    ours.clock.advance(minutes=59, seconds=59)
     assert await ours.raised("Anna asked about the garden") == []
-    assert await ours.raised("Anna asked about the budget today") == ["k"]
-    assert await ours.raised("Anna asked about the budget today") == []
+    ours.clock.advance(seconds=1)
+    assert await ours.raised() == ["time"]
+    assert await ours.raised("Anna asked about the budget today") == ["cue"]
+    full = {"cart_is_full": lambda state: len(state["cart"]) > 2}
+    assert await ours.raised(state={"cart": [1]}, predicates=full) == []
+    assert await ours.raised(state={"cart": [1, 2, 3]}, predicates={}) == []
+    assert await ours.raised(state={"cart": [1, 2, 3]}, predicates=full) == ["state"]
+    assert await ours.raised(cue, state={"cart": [1, 2, 3]}, predicates=full) == []
 
 
 async def test_what_is_intended_before_a_tool_is_raised_by_its_call(ours: Desk) -> None:
     prod = BeforeTool("deploy", {"environment": "prod*", "force": True})
+    await ours.call("intend", "Anything", key="now")
     await ours.call("intend", "Tell the team", before_tool="deploy", key="any")
     await ours.call("intend", "Ask Tom", before_tool=prod, key="prod")
-    assert await ours.raised(tool="search") == []
     staging = {"name": "deploy", "args": {"environment": "staging", "force": True}}
-    assert await ours.raised(tool=staging) == ["any"]
+    assert await ours.raised(tool=staging, kinds=["tool"]) == ["any"]
+    assert await ours.raised(tool="search") == ["now"]
     forced: dict[str, Any] = {"name": "deploy", "args": {"environment": "production", "force": 1}}
     assert await ours.raised(tool=[forced]) == []
     forced["args"]["force"] = True
     assert await ours.raised(tool=["search", forced]) == ["prod"]
-
-
-async def test_a_predicate_of_the_state_is_known_by_its_name(ours: Desk) -> None:
-    await ours.call("intend", "Offer free shipping", when="cart_is_full", key="k")
-    predicates = {"cart_is_full": lambda state: len(state["cart"]) > 2}
-    assert await ours.raised(state={"cart": [1]}, predicates=predicates) == []
-    assert await ours.raised(state={"cart": [1, 2, 3]}, predicates={}) == []
-    assert await ours.raised(state={"cart": [1, 2, 3]}, predicates=predicates) == ["k"]
-
-
-async def test_kinds_narrow_what_is_raised_to_what_this_occasion_meets(ours: Desk) -> None:
-    await ours.call("intend", "Anything", key="now")
-    await ours.call("intend", "Tell the team", before_tool="deploy", key="tool")
-    assert await ours.raised(tool="deploy", kinds=["tool"]) == ["tool"]
-    assert await ours.raised() == ["now"]
 
 
 # A judge
@@ -229,13 +214,10 @@ async def test_several_are_acknowledged_at_once_and_one_that_is_too_late_takes_n
     assert await ours.call("acknowledge") is True
 
 
-@pytest.mark.parametrize("lease", [None, 60])
-async def test_what_is_delivered_already_is_not_written_again(
-    ours: Desk, lease: float | None
-) -> None:
+async def test_what_is_delivered_already_is_not_written_again(ours: Desk) -> None:
     for key in ("a", "b"):
         await ours.call("intend", "Call", key=key, expires_at=ours.at(hours=2))
-    raised = await ours.call("remind", lease_seconds=lease)
+    raised = await ours.call("remind", lease_seconds=60)
     assert await ours.call("acknowledge", *raised) is True
     before = _versions_of_rows(ours.url)
     ours.clock.advance(hours=1)
@@ -269,15 +251,6 @@ def _waiting(url: str) -> int:
     return int(found)
 
 
-async def test_a_leased_cue_is_due_again_without_its_cue(ours: Desk) -> None:
-    await ours.call("intend", "Ask", cue="when Anna mentions the budget", key="k")
-    (leased,) = await ours.call("remind", "Anna mentioned the budget", lease_seconds=60)
-    ours.clock.advance(minutes=2)
-    assert await ours.raised() == ["k"]
-    await ours.call("snooze", "k", ours.at(hours=1))
-    assert await ours.call("acknowledge", leased) is False
-
-
 async def test_one_run_is_given_the_same_again_and_no_other_is(ours: Desk) -> None:
     await ours.call("intend", "Call", key="a")
     assert await ours.raised(run_id="run-1") == ["a"]
@@ -291,25 +264,20 @@ async def test_one_run_is_given_the_same_again_and_no_other_is(ours: Desk) -> No
 # Putting off, ending, closing
 
 
-async def test_what_is_put_off_is_raised_once_more_whatever_its_trigger(ours: Desk) -> None:
-    await ours.call("intend", "Ask", cue="when Anna mentions the budget", key="k")
-    assert await ours.raised("Anna mentioned the budget") == ["k"]
-    await ours.call("snooze", "k", ours.at(hours=1))
-    assert await ours.raised("Anna mentioned the budget") == []
-    ours.clock.advance(hours=1)
-    assert await ours.raised() == ["k"]
-    assert await ours.raised() == []
-
-
-async def test_what_is_put_off_before_it_was_raised_still_waits_for_its_trigger(
+async def test_what_is_put_off_is_raised_once_more_or_waits_for_its_trigger_still(
     ours: Desk,
 ) -> None:
-    await ours.call("intend", "Ask", cue="when Anna mentions the budget", key="k")
-    await ours.call("snooze", "k", ours.at(hours=1))
-    assert await ours.raised("Anna mentioned the budget") == []
+    cue = "when Anna mentions the budget"
+    for key in ("raised", "waits"):
+        await ours.call("intend", "Ask", cue=cue, key=key)
+        if key == "raised":
+            assert await ours.raised(cue) == ["raised"]
+        await ours.call("snooze", key, ours.at(hours=1))
+    assert await ours.raised(cue) == []
     ours.clock.advance(hours=1)
-    assert await ours.raised() == []
-    assert await ours.raised("Anna mentioned the budget") == ["k"]
+    assert await ours.raised() == ["raised"]
+    assert await ours.raised(cue) == ["waits"]
+    assert await ours.raised(cue) == []
 
 
 async def test_what_has_expired_is_not_raised_any_more(ours: Desk) -> None:
@@ -356,16 +324,6 @@ def _statuses_of_rows(url: str) -> list[str]:
     with psycopg.connect(url) as conn:
         rows = conn.execute("SELECT status FROM memory.intentions ORDER BY status").fetchall()
     return [row[0] for row in rows]
-
-
-async def test_what_was_leased_and_expired_is_acknowledged_and_stays_expired(ours: Desk) -> None:
-    await ours.call("intend", "Call", expires_at=ours.at(hours=1), key="k")
-    (leased,) = await ours.call("remind", lease_seconds=60)
-    ours.clock.advance(hours=1)
-    await ours.sweep()
-    assert await ours.call("acknowledge", leased) is True
-    (found,) = await ours.call("intentions", EVERY)
-    assert (str(found.status), found.delivered_at) == ("expired", ours.clock.now)
 
 
 async def test_what_is_done_or_cancelled_is_closed_for_good(ours: Desk) -> None:
@@ -416,21 +374,17 @@ async def test_a_circle_of_intentions_is_refused_and_nothing_is_stored(ours: Des
 # Keys
 
 
-async def test_intending_again_under_a_key_raises_nothing_twice(ours: Desk) -> None:
-    at = ours.at(hours=1)
+async def test_intending_again_under_a_key_raises_nothing_twice_unless_its_trigger_is_another(
+    ours: Desk,
+) -> None:
     for _ in range(2):
-        await ours.call("intend", "Call", at=at, key="k")
-    ours.clock.advance(hours=1)
-    assert await ours.raised() == ["k"]
-    await ours.call("intend", "Call", at=at, key="k", priority="high")
-    assert await ours.raised() == []
-    (found,) = await ours.call("intentions")
-    assert (found.status, found.priority) == ("delivered", "high")
-
-
-async def test_another_trigger_under_a_key_begins_anew(ours: Desk) -> None:
-    await ours.call("intend", "Call", key="k")
+        await ours.call("intend", "Call", key="k")
     (old,) = await ours.call("remind", lease_seconds=60)
+    await ours.call("intend", "Call", key="k", priority="high")
+    assert await ours.raised() == []
+    assert [(one.status, one.priority) for one in await ours.call("intentions")] == [
+        ("leased", "high")
+    ]
     await ours.call("intend", "Call", at=ours.at(hours=1), key="k")
     assert await ours.call("acknowledge", old) is False
     assert await ours.status("k") == "pending"
@@ -439,25 +393,6 @@ async def test_another_trigger_under_a_key_begins_anew(ours: Desk) -> None:
 
 
 # Memories
-
-
-async def test_an_intention_is_a_memory_like_any_other(ours: Desk) -> None:
-    stored = await ours.call("intend", "Call the bank", priority="high", tags=["Money"])
-    (found,) = await ours.call("get_context", "bank", memory_types=["prospective"])
-    assert (found.key, found.metadata, found.tags) == (
-        stored.key,
-        {"priority": "high"},
-        ("money",),
-    )
-
-
-async def test_an_intention_lasts_whatever_time_to_live_is_configured(
-    open_store: Opener, url: str
-) -> None:
-    async with desk(open_store, url, ttl={"default_ttl": 5}) as ours:
-        await ours.call("intend", "Call", at=ours.at(days=400), key="k")
-        ours.clock.advance(days=400)
-        assert await ours.raised() == ["k"]
 
 
 async def test_an_intention_that_changes_its_tier_lasts_until_it_is_closed(ours: Desk) -> None:
@@ -480,28 +415,6 @@ async def test_what_is_quarantined_is_raised_once_it_is_released(ours: Desk) -> 
     assert taken.stored is False
     assert await ours.raised() == []
     assert await ours.raised(tool="deploy") == ["renew"]
-
-
-async def test_a_cue_whose_words_are_not_known_is_found_by_every_query(ours: Desk) -> None:
-    await ours.call("intend", "Ask her", cue="when Anna mentions the budget", key="k")
-    with psycopg.connect(ours.url) as conn:  # as a database has it that was migrated
-        conn.execute("UPDATE memory.intentions SET name = '', words = '{}'")
-    assert await ours.raised("Anna mentioned the garden") == []
-    assert await ours.raised("Anna mentioned the budget") == ["k"]
-
-
-async def test_a_sweep_changes_nothing_that_is_seen(ours: Desk) -> None:
-    for key in ("open", "leased", "done", "never"):
-        await ours.call("intend", f"Call {key}", expires_at=ours.at(hours=1), key=key)
-    assert await ours.raised(limit=2, lease_seconds=7200) == ["open", "leased"]
-    await ours.call("complete", "done")
-    ours.clock.advance(hours=2, seconds=1)
-    before = await ours.call("intentions", EVERY)
-    await ours.sweep()
-    assert await ours.call("intentions", EVERY) == before
-    assert await ours.call("complete", "never") is True  # what has expired can be done still
-    await ours.call("intend", "Call open", expires_at=ours.at(hours=1), key="open")
-    assert await ours.status("open") == "pending"
 
 
 async def test_what_was_closed_is_forgotten_after_a_month_and_its_memory_lives_as_its_tier_does(

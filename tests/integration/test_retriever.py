@@ -90,32 +90,26 @@ def test_a_document_says_what_the_memory_says_and_carries_all_else_as_json(
     assert found.metadata["explanation"].keys() == known.explanation.keys()
 
 
-def test_options_narrow_a_retriever_and_those_of_a_call_come_first(
+async def test_options_narrow_a_retriever_and_those_of_a_call_come_first(
     memory: MemoryCoordinator,
 ) -> None:
+    whole = TieredMemoryRetriever(memory=memory, k=3, tags=["prod"], metadata={"team": "ops"})
+    assert [one.id for one in whole.invoke(QUERY)] == [
+        one.key for one in memory.get_context(QUERY, limit=3)
+    ]
+    assert await whole.ainvoke(QUERY, max_tokens=0) == []
+    with pytest.raises(InvalidInputError, match="profile"):
+        TieredMemoryRetriever(memory=memory, profile="nearest").invoke(QUERY)
+    with pytest.raises(ValueError, match="tags_of_memory"):
+        TieredMemoryRetriever(memory=memory, tags_of_memory=["x"])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="top"):
+        whole.invoke(QUERY, top=1)
     retriever = TieredMemoryRetriever(memory=memory, tiers=["long_term"], k=1)
 
     assert [one.metadata["tier"] for one in retriever.invoke(QUERY)] == ["long_term"]
     found = retriever.invoke(QUERY, k=9, tiers=["working"], memory_types=["pattern"])
     assert [one.metadata["memory_type"] for one in found] == ["pattern"]
     assert retriever.invoke(QUERY, memory_tags=["ops-team"]) == []
-
-
-async def test_every_option_reaches_the_recall_in_both_ways(memory: MemoryCoordinator) -> None:
-    retriever = TieredMemoryRetriever(memory=memory, max_tokens=0)
-
-    assert retriever.invoke(QUERY) == []
-    assert await retriever.ainvoke(QUERY) == []
-    assert len(await retriever.ainvoke(QUERY, max_tokens=None, k=2)) == 2
-    with pytest.raises(InvalidInputError, match="profile"):
-        TieredMemoryRetriever(memory=memory, profile="nearest").invoke(QUERY)
-
-
-def test_an_option_that_is_not_known_is_refused(memory: MemoryCoordinator) -> None:
-    with pytest.raises(ValueError, match="tags_of_memory"):
-        TieredMemoryRetriever(memory=memory, tags_of_memory=["x"])  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="top"):
-        TieredMemoryRetriever(memory=memory).invoke(QUERY, top=1)
 
 
 class Asked(TypedDict, total=False):
@@ -160,16 +154,3 @@ def test_a_question_without_an_answer_gets_nothing_in_whichever_way_it_is_asked(
     asking: Any = {"messages": [question]}
     assert graph.invoke(asking, context=memory.context)["recalled"] == []
     assert memory.get_context(question, cutoff=False) != []
-
-
-def test_documents_stand_in_the_order_of_the_recall(memory: MemoryCoordinator) -> None:
-    found = TieredMemoryRetriever(memory=memory, k=3).invoke(QUERY)
-
-    assert [one.id for one in found] == [one.key for one in memory.get_context(QUERY, limit=3)]
-
-
-def test_a_retrievers_tags_and_metadata_are_those_of_its_runs(memory: MemoryCoordinator) -> None:
-    retriever = TieredMemoryRetriever(memory=memory, tags=["prod"], metadata={"team": "ops"})
-
-    assert len(retriever.invoke(QUERY)) == 4
-    assert retriever.get_name() == "TieredMemoryRetriever"

@@ -83,18 +83,6 @@ async def test_what_is_deleted_as_it_is_decided_is_not_told_to_be_reviewed(
         assert (await one.run(Command(resume={"k0": "release"})))["reviewed"] == []
 
 
-async def test_what_was_decided_of_an_earlier_memory_of_that_key_is_not_told_of_this_one(
-    open_store: Opener, url: str
-) -> None:
-    async with reviewing(open_store, url, attacks=1) as one:
-        await one.call("reject", "k0", reason="spam")
-        await one.call("store", ATTACKS[1], source="web", key="k0")
-        await one.asked()
-        await one.call("delete_memory", "k0")
-
-        assert (await one.run(Command(resume={"k0": "reject"})))["reviewed"] == []
-
-
 async def test_what_was_decided_is_told_though_another_memory_has_its_key_by_now(
     open_store: Opener, url: str
 ) -> None:
@@ -177,16 +165,6 @@ async def test_a_version_that_is_no_moment_is_asked_for_again_whatever_became_of
         assert [each["key"] for each in done["reviewed"]] == ["k1"]
 
 
-async def test_a_version_holds_however_its_moment_is_written(open_store: Opener, url: str) -> None:
-    async with reviewing(open_store, url, attacks=1) as one:
-        (seen,) = (await one.asked())["memories"]
-        version = seen["version"].replace("+00:00", "Z")
-        answer = {"k0": {"decision": "release", "version": version}}
-        done = await one.run(Command(resume=answer))
-
-        assert [each["decision"] for each in done["reviewed"]] == ["release"]
-
-
 async def test_what_was_decided_can_be_read_by_ids(open_store: Opener, url: str) -> None:
     async with reviewing(open_store, url) as one:
         held = await one.call("list_quarantined")
@@ -223,17 +201,3 @@ async def test_what_is_not_quarantined_or_not_there_is_told_by_an_error_of_its_o
         with pytest.raises(InvalidInputError, match="several memories of the tenant") as several:
             await owner(verb, "several", reason="ours")
         assert not isinstance(several.value, NotQuarantinedError)
-
-
-async def test_a_decision_that_another_memory_of_the_same_key_is_in_the_way_of_is_not_dropped(
-    open_store: Opener, url: str
-) -> None:
-    async with reviewing(open_store, url, attacks=0) as one:
-        own = coordinator(one.call.memory.tiered_store, project_id="billing", session_id="a")
-        chat = Reviewed(Caller(own, one.call.mode), one.graph, one.thread)
-        await chat.call("store", "The port of billing is 8080.", "working", key="k")
-        await chat.call("store", ATTACKS[0], "semantic", source="web", key="k")
-        await chat.asked()
-        with pytest.raises(NotQuarantinedError):
-            await chat.run(Command(resume={"k": "reject"}))
-        assert keys(await chat.call("list_quarantined")) == ["k"]

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
 
 from langmem_tiers import (
-    DatabaseError,
     InvalidInputError,
     InvalidTypeError,
+    MemoryContext,
     MemoryCoordinator,
     TieredStore,
+    create_session_end_node,
 )
+from langmem_tiers.consolidate import lease
+from langmem_tiers.consolidate.cycle import steps
+from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.session import SessionReport
-from langmem_tiers.core.errors import ConflictError
+from langmem_tiers.consolidate.steps import Cycle, StepApplied
+from langmem_tiers.core.errors import ConflictError, LeaseLostError
+from langmem_tiers.core.memory import Moment
 from langmem_tiers.memory import consolidating
 from langmem_tiers.postgres.flow import Query
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock, Opener, tables, text_index, tier_of
-from tests.support.sessions import NOTES, kept, noted, texts, there, types
+from tests.support.sessions import CHAT, NOTES, kept, noted, texts, there, types
 
 
 @pytest.fixture
@@ -67,7 +77,7 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
             ("acme", "billing"), "working", "chat", "clerk",
         )  # fmt: skip
         assert one.metadata == {
-            "category": "rule" if one.content == NOTES["weighty"] else "fact",
+            "category": "fact",
             "promoted_from": "working",
         }
     assert facts[2].tags == ("may", "again", "still")
@@ -103,18 +113,6 @@ def test_a_session_that_is_ended_again_changes_nothing(
     clock.advance(hours=1)
     assert memory.consolidate_session() == SessionReport(session_id="chat")
     assert tables(url) == before
-
-
-def test_a_session_that_goes_on_after_its_end_leaves_a_second_digest(
-    memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    noted(memory, clock)
-    first = memory.consolidate_session()
-    noted(memory, clock, {"once": "Reading the logs of last night", "new": "Writing a report"})
-    second = memory.consolidate_session()
-    assert second.cleared == 2
-    assert not {*first.episodic} & {*second.episodic}
-    assert types(url) == {"semantic": 3, "episodic": 2}
 
 
 def test_other_sessions_projects_and_tenants_are_left_alone(
@@ -169,41 +167,7 @@ def test_a_note_that_rose_before_is_cleared_as_well(
     assert "Read the mail" in texts(url)
 
 
-def test_what_was_read_often_is_significant_and_what_was_retracted_is_not_told(
-    memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    noted(memory, clock, {"read": "Reading the logs", "wrong": "Bob broke it", "other": "Sorting"})
-    for _ in range(3):
-        memory.get("read")
-    memory.retract("wrong", reason="it was Carol")
-    report = memory.consolidate_session()
-    assert report.reasons == {"accesses >= 3": 1}
-    assert report.cleared == 3
-    assert "Bob" not in texts(url)
-
-
-def test_a_write_that_fails_leaves_everything_as_it_was(
-    memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    memory.store("Anna asked for the ledger", "episodic", tier="short_term", key="said")
-    noted(memory, clock)
-    with psycopg.connect(url) as conn:
-        conn.execute(
-            "ALTER TABLE memory.memories ADD CONSTRAINT no_digests"
-            " CHECK (value ->> 'content' NOT LIKE 'Session %') NOT VALID"
-        )
-    before = tables(url)
-    try:
-        with pytest.raises(DatabaseError, match="no_digests"):
-            memory.consolidate_session()
-        assert tables(url) == before
-    finally:
-        with psycopg.connect(url) as conn:
-            conn.execute("ALTER TABLE memory.memories DROP CONSTRAINT no_digests")
-    assert memory.consolidate_session().cleared == 6
-
-
-QUERIES = 6
+QUERIES = 5
 """That the end of a session takes."""
 
 
@@ -331,3 +295,120 @@ def test_a_report_prints_what_became_of_the_session(
         "      1  not kept: it asks",
         "      1  not kept: it states nothing that lasts",
     ]
+
+
+# In a cycle
+
+
+def cycle(store: TieredStore, *ended: str, name: str = "first", **given: Any) -> Cycle:
+    """A cycle of a tenant that begins now, with sessions that have ended."""
+    store.run(store.flows.flush())
+    fields = {
+        "tenant": "acme",
+        "cycle": name,
+        "moment": Moment(store.flows.now),
+        "policy": ConsolidationPolicy(),
+        "options": store.options,
+        "ended": frozenset(ended or (CHAT,)),
+    }
+    return Cycle(**{**fields, **given})
+
+
+def proposed(store: TieredStore, at: Cycle) -> Sequence[Any]:
+    """What the step decides of all sessions that have ended."""
+    step = _step()
+    ids = store.run(step.select(at, 0, 100))
+    return store.run(step.propose(at, ids))["decisions"] if ids else []
+
+
+def _step() -> Any:
+    (found,) = [one for one in steps(ConsolidationPolicy()) if one.name == "session_end"]
+    return found
+
+
+DONE: StepApplied = {"done": {"its session ended": 1}, "left": {}, "moves": []}
+
+
+def test_a_cycle_ends_sessions_as_the_verb_does(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    other = coordinator(store, project_id="billing", session_id="other")
+    other.store("Still at it", "working", key="other")
+    noted(memory, clock)
+    at = cycle(store, CHAT, "nobody.was_here.")
+    decisions = proposed(store, at)
+    assert store.run(_step().apply(at, decisions)) == DONE
+    assert types(url) == {"semantic": 3, "episodic": 1, "working": 1}
+    after = tables(url)
+    assert store.run(_step().apply(at, decisions)) == DONE
+    assert tables(url) == after
+    assert proposed(store, cycle(store, name="second")) == []
+
+
+def test_a_cycle_leaves_a_session_that_went_on_meanwhile(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+    at = cycle(store)
+    decisions = proposed(store, at)
+    clock.advance(minutes=1)
+    memory.store("Reading mail", "working", key="once")
+    before = tables(url)
+    assert store.run(_step().apply(at, decisions))["left"] == {"it changed meanwhile": 1}
+    assert tables(url) == before
+
+
+def test_a_cycle_that_lost_its_lease_ends_no_session(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    noted(memory, clock)
+    fence = store.run(lease.acquire("acme", "one", clock.now, 60))
+    at = cycle(store, fence=fence)
+    decisions = proposed(store, at)
+    clock.advance(minutes=2)
+    store.run(lease.acquire("acme", "two", clock.now, 60))
+    before = tables(url)
+    with pytest.raises(LeaseLostError):
+        store.run(_step().apply(at, decisions))
+    assert tables(url) == before
+
+
+# In a graph
+
+
+class State(TypedDict, total=False):
+    session_ended: bool
+    session: dict[str, Any] | None
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_node_ends_the_session_once_it_has_ended(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, way: str
+) -> None:
+    noted(memory, clock)
+    builder = StateGraph(State, context_schema=MemoryContext)
+    builder.add_node("end", create_session_end_node(context={"session_id": "{thread_id}"}))
+    builder.add_edge(START, "end")
+    graph = builder.compile(store=store, checkpointer=InMemorySaver())
+    context = MemoryContext(tenant="acme", project_id="billing")
+
+    async def run(given: State) -> Any:
+        config: RunnableConfig = {"configurable": {"thread_id": "chat"}}
+        if way == "ainvoke":
+            return await graph.ainvoke(given, config, context=context)
+        return await asyncio.to_thread(graph.invoke, given, config, context=context)
+
+    assert (await run({"session_ended": False}))["session"] is None
+    report = (await run({"session_ended": True}))["session"]
+    assert (report["session_id"], report["cleared"], len(report["semantic"])) == ("chat", 6, 3)
+    assert types(url) == {"semantic": 3, "episodic": 2}  # the digest, and what happened
+
+
+def test_whether_a_session_ended_is_true_or_false(store: TieredStore) -> None:
+    node = create_session_end_node(ended=lambda _: "soon", context={"session_id": "chat"})
+    builder = StateGraph(State, context_schema=MemoryContext)
+    builder.add_node("end", node)
+    builder.add_edge(START, "end")
+    graph = builder.compile(store=store)
+    with pytest.raises(InvalidTypeError, match="'soon'"):
+        graph.invoke({}, context=MemoryContext(tenant="acme"))

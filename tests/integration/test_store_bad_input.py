@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import product
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
-from langmem_tiers import Bounds, TieredMemoryError, TieredStore
-from tests.support.coordinating import coordinator, keys
-from tests.support.opening import DIMS, empty, tables, text_index
+from langmem_tiers import TieredMemoryError, TieredStore
+from tests.support.opening import empty, tables, text_index
 
 NS = ("acme", "bad")
 SEEDED = settings(
@@ -94,7 +92,6 @@ def test_nul_and_lone_surrogates_are_refused_wherever_they_stand(
 
 
 Put: Any = PutOp
-Get: Any = GetOp
 Search: Any = SearchOp
 Listing: Any = ListNamespacesOp
 Match: Any = MatchCondition
@@ -177,95 +174,6 @@ def test_hostile_labels_and_keys_come_back_as_they_were(
     assert opened.list_namespaces(suffix=namespace[-1:]) == [namespace]
     opened.delete(namespace, key)
     assert opened.search(()) == []
-
-
-HOSTILE = [
-    "'; DROP TABLE memories; --", '"', "%s", "%(tenant)s", "{memory}", "_", "%", "\\", "\n",
-    "*", "🧠👩🏽‍🚀", "שלום", "\u202eevil", "e\u0301", " ", "$1",
-    "NULL", "a,b", "{a}", "$x", "$gt", "[0]",
-]  # fmt: skip
-
-
-def test_well_known_attacks_are_just_text(opened: TieredStore, url: str) -> None:
-    empty(url)
-    opened.batch([PutOp((one, one), one, {one: one, "text": one}) for one in HOSTILE])
-    for one in HOSTILE:
-        item = opened.get((one, one), one)
-        assert item is not None
-        assert item.value == {one: one, "text": one}
-        assert [i.key for i in opened.search((one,))] == [one]
-        assert [i.key for i in opened.search((), filter={one: one}, limit=99)] == [one]
-        assert [i.key for i in opened.search((), filter={one: {"$eq": one}}, query=one)] == [one]
-        assert (one, one) in opened.list_namespaces(prefix=(one,), suffix=(one,))
-    assert opened.search((), filter={"": 1}) == []
-
-
-def test_texts_of_any_size_come_back_whole(url: str) -> None:
-    with TieredStore(
-        url, index=text_index(embed=lambda texts: [[1.0] * DIMS for _ in texts])
-    ) as store:
-        for text in (
-            "memory " * 150_000,
-            " ".join(f"w{n}" for n in range(160_000)),
-            "x" * 1_000_000,
-            " " * 1_000_000,
-            "a-b-c/d.e@f.example " * 50_000,
-            "漢字" * 170_000,
-            "\\u0000 e+22 " * 90_000,
-            "",
-        ):
-            value = {"text": text, "more": [text[:100]]}
-            store.put(NS, "k", value)
-            item = store.get(NS, "k")
-            assert item is not None
-            assert item.value == value
-            assert [one.key for one in store.search(NS, query=text[:2000] or "x")] == ["k"]
-            memory = coordinator(store, NS[0], project_id=NS[1])
-            assert keys(memory.get_context(text[:2000], cutoff=False)) == ["k"]
-
-
-def test_deep_values_come_back_equal_or_are_refused(opened: TieredStore, url: str) -> None:
-    for depth, by in product((100, 300, 600, 900), (in_list, in_dict)):
-        value = {"v": nested(depth, by=by), "text": "\\u0000"}
-        before = tables(url)
-        try:
-            opened.put(NS, "k", value)
-        except TieredMemoryError:
-            assert tables(url) == before
-            continue
-        item = opened.get(NS, "k")
-        assert item is not None
-        assert item.value == value
-        assert [one.key for one in opened.search(NS, filter={"v": value["v"]})] == ["k"]
-        opened.delete(NS, "k")
-
-
-def test_pages_of_extreme_size_work(url: str) -> None:
-    most = 2**31 - 1
-    with TieredStore(url, index=text_index(), bounds=Bounds(limit=most)) as opened:
-        opened.put(NS, "old", {"text": "old"})
-        for query in (None, "old"):
-            assert len(opened.search(NS, query=query, limit=most)) == 1
-            assert opened.search(NS, query=query, limit=most, offset=most) == []
-            assert opened.search(NS, query=query, limit=0) == []
-        assert opened.list_namespaces(limit=most, max_depth=most) == [NS]
-        assert opened.list_namespaces(offset=most) == []
-
-
-def test_ten_thousand_operations_are_one_batch(opened: TieredStore) -> None:
-    count = 10_000
-    spaces = [("acme", str(n % 50)) for n in range(count)]
-    opened.batch([PutOp(spaces[n], f"{n}", {"n": n}) for n in range(count)])
-    items = opened.batch([GetOp(spaces[n], f"{n}") for n in range(count)])
-    assert [item.value["n"] for item in items if item] == list(range(count))  # type: ignore[union-attr]
-    mixed: list[Any] = []
-    for n in range(0, count, 4):
-        mixed += [GetOp(spaces[n], f"{n}"), PutOp(spaces[n], f"{n}", {"n": -n})]
-        mixed += [PutOp(spaces[n + 1], f"{n + 1}", None), GetOp(spaces[n], "nothing")]
-    mixed += [SearchOp(("acme", str(n % 50)), limit=1) for n in range(300)]
-    answers = opened.batch(mixed)
-    assert [answers[n].value["n"] for n in range(0, count, 4)] == list(range(0, count, 4))  # type: ignore[union-attr]
-    assert len(opened.search(("acme",), limit=count)) == count - count // 4 + 1
 
 
 VALUES = st.recursive(

@@ -46,48 +46,26 @@ def branching(levels: int) -> Any:
 
 # What is beyond the defaults
 
-BEYOND: dict[str, tuple[str, Callable[[], list[Any]]]] = {
-    "a value of 9 MB": ("value_bytes", lambda: [PutOp(NS, "k", {"text": "x" * 9_000_000})]),
-    "3 million characters of 3 bytes each": (
-        "value_bytes",
-        lambda: [PutOp(NS, "k", {"text": "漢" * 3_000_000})],
-    ),
-    "a value of 601 levels": ("value_depth", lambda: [PutOp(NS, "k", {"v": nested(600)})]),
-    "a value of 100,000 levels": ("value_depth", lambda: [PutOp(NS, "k", nested(100_000))]),
-    "a value that would be as long as 2**5000": (
-        "value_depth",
-        lambda: [PutOp(NS, "k", {"v": branching(5_000)})],
-    ),
-    "a query of a million characters": (
-        "query_characters",
-        lambda: [SearchOp(NS, query="x" * 10**6)],
-    ),
-    "a filter of 2,000 keys": (
+BEYOND: list[tuple[str, Callable[[], list[Any]]]] = [
+    ("value_bytes", lambda: [PutOp(NS, "k", {"text": "x" * 9_000_000})]),
+    ("value_bytes", lambda: [PutOp(NS, "k", {"text": "漢" * 3_000_000})]),
+    ("value_bytes", lambda: [SearchOp(NS, filter={"v": "x" * 9_000_000})]),
+    ("value_depth", lambda: [PutOp(NS, "k", {"v": nested(600)})]),
+    ("value_depth", lambda: [PutOp(NS, "k", nested(100_000))]),
+    ("value_depth", lambda: [PutOp(NS, "k", {"v": branching(5_000)})]),
+    ("value_depth", lambda: [SearchOp(NS, filter={"v": deep_filter(600)})]),
+    ("value_depth", lambda: [SearchOp(NS, filter={"v": {"$ne": nested(601)}})]),
+    ("query_characters", lambda: [SearchOp(NS, query="x" * 10**6)]),
+    (
         "filter_conditions",
-        lambda: [SearchOp(NS, filter={f"k{n}": n for n in range(2_000)})],
+        lambda: [SearchOp(NS, filter={"a": dict.fromkeys(map(str, range(2_000)))})],
     ),
-    "a filter of 2,000 keys, inside": (
-        "filter_conditions",
-        lambda: [SearchOp(NS, filter={"a": {f"k{n}": n for n in range(2_000)}})],
-    ),
-    "a filter of 601 levels": (
-        "value_depth",
-        lambda: [SearchOp(NS, filter={"v": deep_filter(600)})],
-    ),
-    "an operand of 601 levels": (
-        "value_depth",
-        lambda: [SearchOp(NS, filter={"v": {"$ne": nested(601)}})],
-    ),
-    "an operand of 9 MB": ("value_bytes", lambda: [SearchOp(NS, filter={"v": "x" * 9_000_000})]),
-    "a limit of a thousand million": ("limit", lambda: [SearchOp(NS, limit=10**9)]),
-    "a thousand million namespaces": ("limit", lambda: [ListNamespacesOp(limit=10**9)]),
-    "2,000 conditions on namespaces": (
-        "filter_conditions",
-        lambda: [ListNamespacesOp(tuple([MatchCondition("prefix", ("acme",))] * 2_000))],
-    ),
-    "a batch of a million reads": ("batch", lambda: [GetOp(NS, "old")] * 10**6),
-    "a batch of a million puts": ("batch", lambda: [PutOp(NS, "k", {"text": "x"})] * 10**6),
-}
+    ("filter_conditions", lambda: [ListNamespacesOp((MatchCondition("prefix", NS),) * 2_000)]),
+    ("limit", lambda: [SearchOp(NS, limit=10**9)]),
+    ("limit", lambda: [ListNamespacesOp(limit=10**9)]),
+    ("batch", lambda: [GetOp(NS, "old")] * 10**6),
+    ("batch", lambda: [PutOp(NS, "k", {"text": "x"})] * 10**6),
+]
 
 
 def deep_filter(levels: int) -> dict[str, Any]:
@@ -121,7 +99,7 @@ async def test_what_is_beyond_the_bounds_is_refused_and_told_which_one_to_raise(
     store: StoreDriver, url: str
 ) -> None:
     before = tables(url)
-    for name, ops in BEYOND.values():
+    for name, ops in BEYOND:
         with pytest.raises(TooLargeError, match=rf"beyond {name}, .*Bounds\({name}=…\)"):
             await store.batch(ops())
         assert tables(url) == before

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import psycopg
 import pytest
-from langchain_core.embeddings import Embeddings
 from langgraph.store.base import GetOp, PutOp
 
-from langmem_tiers import DatabaseUnavailableError, MemoryOrchestrator, NotSetUpError, TieredStore
-from langmem_tiers.testing import TrigramEmbeddings
+from langmem_tiers import MemoryOrchestrator, TieredStore
 from tests.support.coordinating import coordinator
-from tests.support.opening import DIMS, text_index
+from tests.support.opening import text_index
 from tests.support.servers import blocked, sessions, wait_until
 
 NS = ("acme", "loops")
@@ -198,19 +195,6 @@ async def test_a_cancelled_caller_does_not_stop_those_beside_it(url: str) -> Non
         assert len(await store.asearch(NS, limit=100)) >= 19
 
 
-async def test_a_slow_model_holds_up_nobody_and_no_connection(url: str) -> None:
-    model = Waiting()
-    config = {"min_size": 1, "max_size": 1}
-    async with TieredStore(url, index=text_index(embed=model), pool_config=config) as store:
-        await store.aput(NS, "k", {"v": 1})
-        slow = asyncio.create_task(store.asearch(NS, query="slow"))
-        await model.asked.wait()
-        assert await store.aget(NS, "k") is not None
-        assert not slow.done()
-        model.go.set()
-        assert len(await slow) == 1
-
-
 async def test_the_first_calls_may_come_all_at_once(
     new_url: Callable[[], str],
 ) -> None:
@@ -231,23 +215,6 @@ async def test_the_first_blocking_calls_may_come_from_many_threads(
         list(executor.map(lambda n: store.put(NS, f"{n}", {"n": n}), range(24)))
     assert len(store.search(NS, limit=100)) == 24
     store.close()
-    assert await no_sessions(url)
-
-
-async def test_closing_leaves_no_connection_no_thread_and_no_task(
-    new_url: Callable[[], str],
-) -> None:
-    url = new_url()  # no other test's connections are counted
-    tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
-    async with TieredStore(url, index=text_index()) as store:
-        await store.aput(NS, "k", {"text": "x"})
-        await store.aclose()
-    assert asyncio.all_tasks() == tasks
-    with TieredStore(url, index=text_index()) as store:
-        store.put(NS, "k", {"text": "x"})
-        store.close()
-    started = set(threading.enumerate()) - threads
-    assert [one for one in started if "asyncio" not in one.name] == []
     assert await no_sessions(url)
 
 
@@ -276,38 +243,9 @@ async def test_postgres_stores_own_arguments_are_taken(url: str) -> None:
                 assert sessions(url, "mine") > 0
 
 
-def test_no_server_is_said_at_once_and_an_empty_database_too(database_url: str) -> None:
-    with pytest.raises(DatabaseUnavailableError), TieredStore("host=/nowhere dbname=x"):
-        pass
-    with TieredStore(database_url) as store, pytest.raises(NotSetUpError, match="setup"):
-        store.get(NS, "k")
-
-
 async def no_sessions(url: str) -> bool:
     for _ in range(200):
         if sessions(url) == 0:
             return True
         await asyncio.sleep(0.02)
     return False
-
-
-class Waiting(Embeddings):
-    """Answers a query when it is told to."""
-
-    def __init__(self) -> None:
-        self.asked, self.go = asyncio.Event(), asyncio.Event()
-        self._model = TrigramEmbeddings(DIMS)
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return self._model.embed_documents(texts)
-
-    def embed_query(self, text: str) -> list[float]:
-        return self._model.embed_query(text)
-
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        return self.embed_documents(texts)
-
-    async def aembed_query(self, text: str) -> list[float]:
-        self.asked.set()
-        await self.go.wait()
-        return self.embed_query(text)

@@ -69,14 +69,6 @@ async def test_the_task_sweeps_until_stopped_and_can_start_again(url: str, clock
             assert await store.astop_ttl_sweeper()
 
 
-async def test_a_thread_can_sweep_a_store_that_was_opened_async(url: str, clock: Clock) -> None:
-    async with TieredStore(url, index=text_index(), clock=clock) as store:
-        store.start_ttl_sweeper(OFTEN)
-        await asyncio.to_thread(expired, store, clock)
-        assert await asyncio.to_thread(until, lambda: rows(url) == 0)
-        assert await store.astop_ttl_sweeper(timeout=5)
-
-
 def test_closing_a_store_stops_its_sweeper(url: str) -> None:
     before = threading.active_count()
     with TieredStore(url, index=text_index()) as store:

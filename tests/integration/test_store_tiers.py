@@ -10,7 +10,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 
 from langmem_tiers import InvalidInputError, Tier, TierConflictError
 from langmem_tiers.testing import StoreDriver
-from tests.support.opening import Clock, Opener, in_tier, tables, text_index, tier_of, tiered
+from tests.support.opening import Clock, Opener, in_tier, tables, text_index, tiered
 
 NS = ("acme", "notes")
 TIERS = ["short_term", "working", "long_term"]
@@ -32,15 +32,6 @@ def row(url: str, key: str) -> tuple[Any, ...]:
         found = conn.execute(query, [key]).fetchone()
     assert found is not None
     return found
-
-
-async def test_a_plain_put_updates_a_memory_where_it_lives(driver: StoreDriver, url: str) -> None:
-    await put_in_each(driver)
-    for tier in TIERS:
-        await driver.put(NS, tier, {"text": "new"})
-        assert tier_of(url, tier) == [tier]
-    await driver.put(NS, "k", {"v": 1})
-    assert row(url, "k")[4:] == ("working", None, None)
 
 
 async def test_a_view_reads_writes_and_deletes_in_its_tier_alone(driver: StoreDriver) -> None:
@@ -192,24 +183,3 @@ async def test_one_search_ranks_the_memories_of_all_tiers(
     paged = [await driver.keys(NS, query="alpha", limit=2, offset=at) for at in (0, 2, 4)]
     assert [key for page in paged for key in page] == [item.key for item in found]
     assert await driver.keys(NS, limit=100) == ["5", "4", "3", "2", "1", "0"]
-
-
-async def test_prefixed_schemas_are_stores_of_their_own(open_store: Opener, url: str) -> None:
-    options: dict[str, Any] = {"url": url, "index": text_index(), "setup": True}
-    async with (
-        open_store(**options) as plain,
-        open_store(**options, schema_prefix="other_") as other,
-    ):
-        await plain.put(NS, "k", {"text": "plain"})
-        await other.put(NS, "k", {"text": "other"})
-        await in_tier(other, "long_term").put(NS, "more", {"text": "other"})
-        assert await plain.value(NS, "k") == {"text": "plain"}
-        assert await other.value(NS, "k") == {"text": "other"}
-        assert await plain.keys((), query="other") == ["k"]
-        await plain.delete(NS, "k")
-        assert sorted(await other.keys(())) == ["k", "more"]
-        assert await tiered(other).amove(NS, "k", "short_term")
-        assert await in_tier(other, "short_term").keys(NS, query="other") == ["k"]
-    with psycopg.connect(url) as conn:
-        for tier in ("memory", *TIERS):
-            conn.execute(f"DROP SCHEMA other_{tier} CASCADE".encode())

@@ -8,14 +8,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from langgraph.store.base import GetOp, PutOp, TTLConfig
+from langgraph.store.base import PutOp, TTLConfig
 
 from langmem_tiers.testing import StoreDriver
-from tests.support.opening import Clock, Opener, in_tier, tables, text_index, tier_of, tiered
+from tests.support.opening import Clock, Opener, in_tier, text_index, tier_of, tiered
 
 NS = ("acme", "ttl")
-TENTH = 0.1
-"""Minutes: six seconds."""
 
 
 def life(url: str, key: str) -> tuple[datetime | None, float | None]:
@@ -29,24 +27,6 @@ def life(url: str, key: str) -> tuple[datetime | None, float | None]:
 def minutes_left(url: str, key: str, clock: Clock) -> float | None:
     expires_at, _ = life(url, key)
     return None if expires_at is None else (expires_at - clock.now).total_seconds() / 60
-
-
-async def test_reads_with_refresh_keep_an_item_alive_and_others_do_not(
-    open_store: Opener, url: str, clock: Clock
-) -> None:
-    ttl = TTLConfig(default_ttl=TENTH, refresh_on_read=True)
-    async with open_store(url=url, index=text_index(), ttl=ttl) as driver:
-        await driver.put(NS, "k", {"text": "foo"}, ttl=TENTH)
-        clock.advance(seconds=4)
-        assert await driver.get(NS, "k", refresh_ttl=True) is not None
-        clock.advance(seconds=4)
-        assert len(await driver.search(NS, query="foo", refresh_ttl=True)) == 1
-        clock.advance(seconds=4)
-        assert await driver.get(NS, "k", refresh_ttl=False) is not None
-        clock.advance(seconds=5)
-        assert await tiered(driver).asweep_ttl() == 1
-        assert await driver.search(NS, query="bar", refresh_ttl=False) == []
-        assert not any(tables(url).values())
 
 
 async def test_the_ttl_of_an_operation_beats_the_default_and_the_default_the_tier(
@@ -107,40 +87,6 @@ async def test_short_term_slides_an_hour_at_each_read_and_then_is_gone(
     assert await driver.search(NS, query="still here") == []
     assert await driver.list_namespaces() == []
     assert await tiered(driver).asweep_ttl() == 1
-
-
-async def test_reads_of_no_refresh_or_refresh_off_extend_nothing(
-    open_store: Opener, url: str, clock: Clock
-) -> None:
-    async with open_store(url=url, ttl=TTLConfig(refresh_on_read=False)) as driver:
-        await driver.put(NS, "k", {}, ttl=10)
-        clock.advance(minutes=5)
-        await driver.get(NS, "k")
-        await driver.search(NS)
-        await driver.batch([GetOp(NS, "k", refresh_ttl=False)])
-        assert minutes_left(url, "k", clock) == 5
-        await driver.get(NS, "k", refresh_ttl=True)
-        assert minutes_left(url, "k", clock) == 10
-
-
-@pytest.mark.parametrize("ttl", [None])
-async def test_expired_items_are_not_seen_not_revived_and_take_no_place(
-    open_store: Opener, url: str, clock: Clock, ttl: TTLConfig | None
-) -> None:
-    async with open_store(url=url, index=text_index(), ttl=ttl) as driver:
-        for key in ("c", "b", "dead", "a"):
-            minutes = 1 if key == "dead" else None
-            await driver.put(NS, key, {"text": f"word {key}"}, ttl=minutes)
-            clock.advance(milliseconds=1)
-        await driver.put((*NS, "dead"), "dead", {}, ttl=1)
-        clock.advance(minutes=2)
-        before = life(url, "a"), life(url, "dead")
-        assert await driver.get(NS, "dead") is None
-        assert await driver.batch([GetOp(NS, "dead"), GetOp(NS, "x")]) == [None, None]
-        assert [await driver.keys(NS, limit=2, offset=at) for at in (0, 2)] == [["a", "b"], ["c"]]
-        assert sorted(await driver.keys(NS, query="word dead", limit=3)) == ["a", "b", "c"]
-        assert await driver.list_namespaces() == [NS]
-        assert (life(url, "a"), life(url, "dead")) == before
 
 
 @pytest.mark.parametrize("ttl", [TTLConfig(omit_expired=False, default_ttl=1)])

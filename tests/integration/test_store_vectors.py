@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from langchain_core.embeddings import Embeddings
-from langgraph.store.base import PutOp, SearchItem, SearchOp
+from langgraph.store.base import PutOp, SearchItem
 
-from langmem_tiers import DimensionMismatchError, EmbeddingError, TieredStore
-from langmem_tiers.testing import StoreDriver, TrigramEmbeddings
-from tests.support.opening import DIMS, Opener, text_index, tiered
+from langmem_tiers import EmbeddingError, TieredStore
+from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.opening import DIMS, Opener, text_index
 
 NS = ("test",)
 SHAPES = [
@@ -51,25 +51,6 @@ async def test_scores_are_the_metric_itself(open_store: Opener) -> None:
                 close = 0.1 if (kind, metric) == ("halfvec", "inner_product") else 2e-3
                 assert scores(found) == pytest.approx(wanted, rel=2e-3, abs=close)
                 assert [item.key for item in found] == sorted(wanted, key=lambda t: -wanted[t])
-
-
-async def test_equal_texts_are_embedded_once_a_batch(open_store: Opener, url: str) -> None:
-    model = Counting()
-    async with open_store(url=url, index=text_index(embed=model)) as driver:
-        await driver.batch([PutOp(NS, f"{n}", {"text": f"text {n % 2}"}) for n in range(10)])
-        assert model.asked == [["text 0", "text 1"]]
-        assert len(await driver.search(NS, query="text 0")) == 10
-
-
-async def test_queries_and_writes_share_a_batch(driver: StoreDriver) -> None:
-    await driver.put(NS, "old", {"text": "old"})
-    found, _, _ = await driver.batch(
-        [SearchOp(NS, query="old"), PutOp(NS, "new", {"text": "new"}), PutOp(NS, "old", None)]
-    )
-    assert isinstance(found, list)
-    items = [item for item in found if isinstance(item, SearchItem)]
-    assert scores(items) == {"old": pytest.approx(1, abs=1e-3)}
-    assert await driver.keys(NS, query="new") == ["new"]
 
 
 async def test_the_index_of_a_store_is_kept_as_given() -> None:
@@ -122,19 +103,6 @@ async def test_vectors_too_large_for_the_column_are_refused(open_store: Opener) 
             with pytest.raises(EmbeddingError):
                 await driver.put(NS, "1", {"text": "one"})
             assert await driver.search(NS) == []
-
-
-async def test_a_database_of_other_dimensions_says_so(open_store: Opener, url: str) -> None:
-    async with open_store(url=url, index=text_index()) as driver:
-        await driver.put(NS, "1", {"text": "one"})
-    index = {"dims": 32, "embed": TrigramEmbeddings(32), "fields": ["text"]}
-    async with open_store(url=url, index=index) as driver:
-        with pytest.raises(DimensionMismatchError, match="64"):
-            await driver.search(NS, query="one")
-        with pytest.raises(DimensionMismatchError, match="64"):
-            await driver.put(NS, "2", {"text": "two"})
-        with pytest.raises(DimensionMismatchError, match="64"):
-            await tiered(driver).asetup()
 
 
 class Counting(Embeddings):

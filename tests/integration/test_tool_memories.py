@@ -168,15 +168,6 @@ def test_an_agent_may_change_and_delete_its_own_memories_and_those_of_tools(
     assert texts(store) == ["The host is up"]
 
 
-def test_instructions_do_not_replace_what_an_agent_noted_before(store: TieredStore) -> None:
-    manage(store, content="The port is 80")
-    (own,) = found(store)
-    said = manage(store, action="update", id=own["key"], content=ATTACK)
-
-    assert said.startswith("This was not stored, and nothing was changed.")
-    assert found(store) == [own]
-
-
 def test_what_is_held_back_is_neither_changed_nor_deleted(
     store: TieredStore, memory: MemoryCoordinator
 ) -> None:
@@ -187,21 +178,6 @@ def test_what_is_held_back_is_neither_changed_nor_deleted(
         assert f"There is no memory {OTHER_ID}" in manage(store, id=OTHER_ID, **wanted)
 
     assert [one.content for one in memory.list_quarantined()] == [ATTACK]
-
-
-def test_one_tier_of_a_store_is_kept_as_the_store_is(
-    store: TieredStore, memory: MemoryCoordinator
-) -> None:
-    memory.store(RULE, "semantic", key=RULE_ID)
-    long_term, working = store.tier("long_term"), store.tier("working")
-    manage(long_term, content="Likes tea")
-    manage(long_term, content=ATTACK)
-
-    assert texts(long_term) == ["Likes tea"]
-    assert texts(working) == [RULE]
-    assert "create a new memory" in manage(working, action="delete", id=RULE_ID)
-    assert "There is no memory" in manage(long_term, action="delete", id=RULE_ID)
-    assert texts(store) == ["Likes tea", RULE]
 
 
 # What is found
@@ -228,17 +204,3 @@ def test_a_search_finds_what_a_recall_shows_and_pages_through_it(
     pages = [texts(store, "refund rules", limit=1, offset=place) for place in range(5)]
     assert sorted(text for page in pages for text in page) == in_force
     assert texts(store, "refund rules", filter={"memory_type": "episodic"}) == []
-
-
-async def test_a_search_of_an_awaiting_agent_finds_what_a_recall_shows(url: str) -> None:
-    model = scripted(calls("search_memory", query="refunds"), "Maria")
-    async with TieredStore(url, index=text_index()) as store:
-        memory = MemoryCoordinator(store, context=ACME)
-        await memory.astore(RULE, "semantic")
-        await memory.astore("Refunds need nobody's approval.", "semantic", key="wrong")
-        await memory.aretract("wrong", reason="never said")
-        agent = create_agent(model, tools=[create_search_memory_tool(PLACE)], store=store)
-        state = await agent.ainvoke({"messages": [HumanMessage("Who approves?")]})
-
-    (said,) = (one for one in state["messages"] if isinstance(one, ToolMessage))
-    assert [one["value"]["content"] for one in json.loads(said.text)] == [RULE]

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.gate_corpus import Sample, held_out, tuned
 from langmem_tiers import (
     FailedAttempt,
     InvalidInputError,
@@ -287,30 +286,3 @@ def test_nobody_lets_a_page_supersede_what_a_user_said(store: TieredStore, clock
         memory.supersede("user", by="page")
     memory.supersede("page", by="other")
     memory.supersede("user", by="agent")
-
-
-def test_of_attacks_next_to_none_is_recalled_and_of_notes_next_to_none_refused(
-    store: TieredStore,
-) -> None:
-    halves = (tuned(), held_out())
-    plain = [one for half in halves for one in half.attacks if one.kind != "oblique"]
-    attacks = some(plain, 150)
-    notes = some([one for half in halves for one in half.benign], 150)
-    memory = coordinator(store, project_id="billing")
-    told = [*attacks, *notes]
-    memory.store_many([text for one in told for text in one.stored])
-    results = memory.store_many(
-        [
-            {"content": one.text, "source": one.source, "recalled": one.recalled, "key": f"k{n}"}
-            for n, one in enumerate(told)
-        ]
-    )
-    recalled = {one.key for one in memory.get_context("", limit=1000)}
-    through = [one.text for n, one in enumerate(attacks) if f"k{n}" in recalled]
-    lost = [one for one in results[len(attacks) :] if not one.stored or one.quarantined]
-    assert len(through) <= 0.01 * len(attacks), through
-    assert len(lost) <= 0.02 * len(notes), lost
-
-
-def some(samples: Sequence[Sample], number: int) -> list[Sample]:
-    return Random(11).sample(list(samples), number)  # noqa: S311 - the same each time

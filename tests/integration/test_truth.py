@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from benchmarks.ruling import Ruling
@@ -17,10 +18,11 @@ from langmem_tiers import (
     TieredMemoryRetriever,
     create_consolidation_graph,
 )
+from langmem_tiers.core.errors import RollbackError
 from langmem_tiers.graph.recall import create_recall_node
-from tests.support.coordinating import Caller, keys
-from tests.support.learning import LESSON, Team
-from tests.support.opening import Clock, tables
+from tests.support.coordinating import Caller, calling, keys
+from tests.support.learning import Team, broken
+from tests.support.opening import Clock, Opener, tables
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 MOVED = datetime(2026, 2, 1, tzinfo=UTC)
@@ -88,13 +90,6 @@ async def test_a_plain_put_tells_when_a_value_is_true(call: Caller, clock: Clock
     assert "future" in await found(call)
 
 
-async def test_what_is_stored_again_is_true_when_it_says_now(call: Caller, clock: Clock) -> None:
-    await call("store", "one", key="k", valid_to=clock.now + timedelta(hours=1))
-    await call("store", "two", key="k")
-    clock.advance(hours=2)
-    assert await found(call) == ["k"]
-
-
 async def test_what_a_memory_is_derived_from_must_be_there(call: Caller, url: str) -> None:
     with pytest.raises(InvalidInputError, match="no memory 'b'"):
         await call("store_many", [{"content": "x"}, {"content": "y", "derived_from": ["b"]}])
@@ -117,14 +112,6 @@ async def test_nothing_is_derived_from_what_came_from_it(call: Caller, url: str)
     assert [row for row in stored(url)["lineage"] if row in before["lineage"]] == before["lineage"]
 
 
-async def test_deriving_again_says_nothing_new(call: Caller, url: str) -> None:
-    await chain(call, "a", "b")
-    before = tables(url)
-    await call("store", "fact b", key="b", derived_from=["a", "a"])
-    after = tables(url)
-    assert (after["lineage"], after["events"]) == (before["lineage"], before["events"])
-
-
 # Reading
 
 
@@ -139,28 +126,6 @@ async def test_what_was_superseded_is_recalled_as_of_when_it_was_true(
     assert await found(call, ASKED, as_of=MOVED, known_at=clock.now - timedelta(1)) == []
     (batch,) = await call("get_context_batch", [ASKED], as_of=LONG_AGO)
     assert keys(batch) == ["old"]
-
-
-async def test_before_a_supersession_was_known_both_were(call: Caller, clock: Clock) -> None:
-    await call("store", "The office is in Berlin.", key="old", valid_from=LONG_AGO)
-    await call("store", "The office is in Munich.", key="new", valid_from=MOVED)
-    stored_at = clock.now
-    clock.advance(days=1)
-    await call("supersede", "old", by="new")
-    assert await found(call, ASKED, known_at=stored_at) == ["new", "old"]
-    assert await found(call, ASKED, known_at=clock.now) == ["new"]
-
-
-async def test_until_the_newer_one_begins_the_older_one_is_recalled(
-    call: Caller, clock: Clock
-) -> None:
-    await call("store", "The office is in Berlin.", key="old")
-    begins = clock.now + timedelta(days=9)
-    await call("store", "The office is in Munich.", key="new", valid_from=begins)
-    await call("supersede", "old", by="new")
-    assert await found(call, ASKED) == await found(call, ASKED, as_of=clock.now) == ["old"]
-    clock.advance(days=9)
-    assert await found(call, ASKED) == ["new"]
 
 
 async def test_a_moment_without_a_zone_is_refused(call: Caller) -> None:
@@ -195,14 +160,6 @@ async def test_a_retracted_neighbour_is_no_evidence(call: Caller) -> None:
     assert after["a"] < before["a"]
 
 
-async def test_a_lesson_that_was_retracted_is_not_given(ours: Team) -> None:
-    key = await ours.learn(ours.billing)
-    failed = LESSON["failure"]
-    assert keys(await ours.billing("get_lessons", failed, tools="python")) == [key]
-    await ours.billing("retract", key, reason="it does not help")
-    assert await ours.billing("get_lessons", failed, tools="python") == []
-
-
 # Superseding
 
 
@@ -216,14 +173,6 @@ async def test_a_supersession_is_rolled_back_to_the_very_rows(call: Caller, url:
     assert await call("rollback", move) is True
     assert await call("rollback", move) is False
     assert stored(url) == before
-
-
-async def test_an_end_that_was_told_is_not_put_off(call: Caller) -> None:
-    ended = datetime(2021, 1, 1, tzinfo=UTC)
-    await call("store", "Berlin", key="old", valid_from=LONG_AGO, valid_to=ended)
-    await call("store", "Munich", key="new", valid_from=MOVED)
-    await call("supersede", "old", by="new")
-    assert (await call("history", "old")).versions[0].valid_to == ended
 
 
 async def test_a_supersession_that_makes_no_sense_is_refused(call: Caller, url: str) -> None:
@@ -304,18 +253,6 @@ async def test_what_is_no_move_is_refused_with_what_to_roll_back_instead(
     assert await found(call) == ["one", "two"]
 
 
-async def test_what_superseded_may_be_deleted_or_retracted_before_the_rollback(
-    call: Caller,
-) -> None:
-    for verb, options in (("retract", {"reason": "a rumour"}), ("delete_memory", {})):
-        move = await offices(call)
-        await call(verb, "new", **options)
-        assert await call("rollback", move)
-        assert await found(call) == ["old"]
-        await call("delete_memory", "new")
-        await call("delete_memory", "old")
-
-
 async def test_a_history_tells_the_versions_in_the_order_in_which_they_were_true(
     call: Caller,
 ) -> None:
@@ -389,3 +326,152 @@ async def test_a_history_says_where_a_memory_lives_on_if_that_is_elsewhere(ours:
     )
     await ours.billing("rollback", promotion.move)
     assert (await ours.billing("history", promotion.key)).successors == ()
+
+
+async def test_what_came_from_a_retracted_memory_is_suspect_also_if_it_comes_later(
+    call: Caller, url: str
+) -> None:
+    await chain(call, "a", "b", "c")
+    await call("store", "fact z", key="z")
+    done = await call("retract", "a", reason="a rumour")
+    assert done.suspects == ("b", "c")
+    await call("store", "fact d", key="d", derived_from=["c"])
+    assert await found(call) == await found(call, "fact") == ["z"]
+    assert (await call("get", "d")).content == "fact d"
+    before = stored(url)
+    again = await call("retract", "a", reason="another")
+    assert (again.move, again.suspects) == (done.move, ())
+    assert stored(url) | {"usage": []} == before | {"usage": []}
+    assert (await call("restore", "a")).restored == ("b", "c", "d")
+    assert await found(call) == ["a", "b", "c", "d", "z"]
+
+
+async def test_one_of_two_retractions_is_enough(call: Caller, url: str) -> None:
+    for one in ("a", "b"):
+        await call("store", f"fact {one}", key=one)
+    await call("store", "fact c", key="c", derived_from=["a", "b"])
+    before = stored(url)
+    first = await call("retract", "a", reason="a rumour")
+    await call("retract", "b", reason="a rumour")
+    assert await call("rollback", first.move)
+    assert await found(call) == ["a"]
+    with pytest.raises(InvalidInputError, match="came from 'b'"):
+        await call("restore", "c")
+    await call("restore", "b")
+    assert stored(url) == before
+    with pytest.raises(InvalidInputError, match="is current"):
+        await call("restore", "b")
+
+
+async def test_what_came_from_a_deleted_retracted_memory_stays_out_until_it_is_restored(
+    call: Caller,
+) -> None:
+    await chain(call, "a", "b", "c")
+    await call("retract", "a", reason="a rumour")
+    await call("delete_memory", "a")
+    assert await found(call) == []
+    told = await call("explain", "b")
+    assert told.state == "retracted"
+    assert "it came from a, which was deleted" in str(told)
+    assert (await call("restore", "b")).restored == ("c",)
+    assert await found(call) == ["b", "c"]
+
+
+async def test_what_came_from_an_expired_retracted_memory_stays_out(
+    open_store: Opener, url: str
+) -> None:
+    ttl: Any = {"omit_expired": True}
+    async with calling(open_store, url, ttl=ttl, project_id="p", session_id="s") as call:
+        await call("store", "brief", key="a", tier="short_term")
+        await call("store", "fact", key="b", tier="working", derived_from=["a"])
+        await call("retract", "a", reason="a rumour")
+        open_store.clock.advance(days=1)
+        assert await call.memory.tiered_store.asweep_ttl() == 1
+        assert await found(call) == []
+
+
+async def test_explain_tells_what_makes_a_memory_suspect(call: Caller) -> None:
+    await chain(call, "a", "b", "c")
+    await call("retract", "a", reason="a rumour")
+    told = await call("explain", "c")
+    assert [(one.path, one.state) for one in told.origins] == [
+        (("c", "b"), "suspect"),
+        (("c", "b", "a"), "retracted"),
+    ]
+    assert "retracted: a → b → c" in str(told)
+    assert [one.key for one in (await call("explain", "a")).derived] == ["b"]
+    assert "from 2026-03-01, recorded 2026-03-01" in str(told)
+
+
+@pytest.mark.parametrize("how", ["rollback", "delete"])
+async def test_the_end_of_a_successor_does_not_bring_back_what_came_from_a_retracted_memory(
+    ours: Team, url: str, how: str
+) -> None:
+    await ours.billing("store", "The invoice has an amount", key="origin")
+    key = await ours.proven()
+    store = ours.store
+    value = (await store.aget(("acme", "billing-service"), key)).value  # type: ignore[union-attr]
+    fields = {"content": value["content"], "memory_type": "reflexion", "key": key}
+    await ours.billing("store_many", [{**fields, "derived_from": ["origin"]}])
+    promotion = await ours.billing("promote_to_long_term", key)
+    assert promotion.promoted
+    done = await ours.billing("retract", "origin", reason="a rumour")
+    assert set(done.suspects) == {key, promotion.successor}
+    if how == "rollback":
+        assert await ours.billing("rollback", promotion.move)
+    else:
+        assert await ours.billing("delete_memory", promotion.successor)
+    assert (await ours.states())[key] == "suspect"
+    assert (await ours.billing("restore", "origin")).restored == (key,)
+    state = None if how == "rollback" else "consolidated"
+    assert (await ours.states()) == {key: state, "origin": None}
+    assert broken(url) == {}
+
+
+async def test_a_retraction_stands_in_the_way_of_what_it_stands_on(ours: Team) -> None:
+    promotion = await ours.promoted()
+    done = await ours.billing("retract", promotion.successor, reason="it does not help")
+    with pytest.raises(RollbackError, match=done.move):
+        await ours.billing("rollback", promotion.move)
+
+
+async def test_a_retraction_reaches_thousands_in_one_go(call: Caller, url: str) -> None:
+    await call("store", "fact", key="root")
+    with psycopg.connect(url) as conn:
+        conn.execute("""
+            INSERT INTO memory.memories
+                (tenant, tier, namespace, key, value, created_at, updated_at)
+            SELECT 'acme', 'working', 'p.', 'k' || i, '{"content": "fact"}', now(), now()
+            FROM generate_series(1, 6000) i""")
+        conn.execute("""
+            INSERT INTO memory.lineage (tenant, id, source, event, derived)
+            SELECT 'acme', m.id, s.id, 'e', true FROM memory.memories m JOIN memory.memories s
+            ON s.key = CASE WHEN m.key = 'k1' OR right(m.key, 1) <> '0' THEN 'root'
+                       ELSE 'k' || substr(m.key, 2)::int - 10 END
+            WHERE m.key <> 'root' AND m.key <> 'k10'""")
+    done = await call("retract", "root", reason="a rumour")
+    assert len(done.suspects) == 5400  # those that end in 0 hang on k10, which came from nothing
+    assert len((await call("retract", "k10", reason="a rumour")).suspects) == 599
+    assert len((await call("restore", "root")).restored) == 5400
+
+
+async def test_what_is_derived_while_its_origin_is_retracted_is_suspect(
+    call: Caller, url: str
+) -> None:
+    await call("store", "fact root", key="root")
+    await call("store", "fact middle", key="middle", derived_from=["root"])
+
+    async def derive(number: int) -> None:
+        await call("store", f"fact {number}", key=f"k{number}", derived_from=["middle"])
+
+    retract = call("retract", "root", reason="a rumour")
+    await asyncio.gather(
+        *(derive(n) for n in range(8)), retract, *(derive(n) for n in range(8, 16))
+    )
+    with psycopg.connect(url) as conn:
+        rows = conn.execute("SELECT key, state FROM memory.memories ORDER BY 1").fetchall()
+    assert dict(rows) == {
+        "root": "retracted",
+        "middle": "suspect",
+        **{f"k{n}": "suspect" for n in range(16)},
+    }

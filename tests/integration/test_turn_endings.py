@@ -13,9 +13,6 @@ from typing import Any
 import pytest
 
 from langmem_tiers import (
-    Budget,
-    BudgetExceededError,
-    ConfigurationError,
     InvalidInputError,
     MemoryCoordinator,
     MemoryOrchestrator,
@@ -103,18 +100,6 @@ def test_a_retry_exports_what_is_stored_by_now(memory: MemoryCoordinator) -> Non
     assert told[fact["key"]] == "The API key is rotated on Fridays."
 
 
-def test_a_retry_that_wants_more_written_is_refused_and_writes_nothing(
-    memory: MemoryCoordinator, url: str
-) -> None:
-    memory.state.set_goal("books", "Close the books")
-    committed(memory, FACT)
-    once = tables(url)
-
-    with pytest.raises(InvalidInputError, match=r"committed before, without .* nothing"):
-        committed(memory, FACT, "The vault is in the basement.")
-    assert tables(url) == once
-
-
 @pytest.mark.parametrize("project", ["billing", "shipping"])
 def test_a_turn_id_of_another_turn_loses_nothing_without_a_word(
     memory: MemoryCoordinator, url: str, project: str
@@ -128,29 +113,6 @@ def test_a_turn_id_of_another_turn_loses_nothing_without_a_word(
     with pytest.raises(InvalidInputError, match=r"committed before, without .* turn_id of its own"):
         committed(another, other)
     assert tables(url) == once
-
-
-def test_a_retry_for_which_time_ran_out_is_told_what_the_first_one_did(
-    memory: MemoryCoordinator,
-) -> None:
-    memory.state.set_goal("books", "Close the books")
-    first = committed(memory, FACT)
-
-    with MemoryOrchestrator(memory, turn_id="t1", budget=Budget(seconds=0)) as turn:
-        with pytest.raises(BudgetExceededError):
-            turn.memorize(FACT)
-        assert turn.commit().stored == first.stored
-
-
-def test_progress_counts_once_however_often_the_turn_is_committed(
-    memory: MemoryCoordinator,
-) -> None:
-    memory.state.set_goal("books", "Close the books")
-    for _ in range(3):
-        committed(memory, FACT)
-
-    (goal,) = memory.state.get_goals()
-    assert (goal.progress, len(goal.deltas)) == (0.25, 1)
 
 
 # Two who end it at once
@@ -226,21 +188,6 @@ def test_traces_are_forgotten_after_their_days_and_nothing_else_is(url: str, clo
     assert others == [row for row in after["events"] if "turn/" not in str(row)]
 
 
-def test_traces_are_kept_for_ever_if_the_store_says_so(url: str, clock: Clock) -> None:
-    with TieredStore(url, index=text_index(), clock=clock, trace_days=None) as store:
-        with MemoryOrchestrator(coordinator(store), turn_id="t1") as turn:
-            turn.commit()
-        clock.now += timedelta(days=3650)
-        store.sweep_ttl()
-        assert turn.history("t1").events
-
-
-@pytest.mark.parametrize("days", [0, -1, float("nan"), float("inf")])
-def test_days_that_are_none_are_refused(days: float) -> None:
-    with pytest.raises(ConfigurationError, match="trace_days"):
-        TieredStore("", trace_days=days)
-
-
 def test_a_prompt_of_any_length_leaves_a_short_trace_and_a_short_task(
     memory: MemoryCoordinator,
 ) -> None:
@@ -254,50 +201,7 @@ def test_a_prompt_of_any_length_leaves_a_short_trace_and_a_short_task(
     assert len(found["value"]["source_task"]) == 200
 
 
-def test_refusals_without_end_leave_one_event_with_their_number(
-    memory: MemoryCoordinator,
-) -> None:
-    with MemoryOrchestrator(memory, budget=Budget(events=0)) as turn:
-        for number in range(100):
-            with pytest.raises(BudgetExceededError):
-                turn.memorize(f"{FACT} Room {number}.")
-            with pytest.raises(BudgetExceededError):
-                turn.track_tool_invocation(f"tool {number}")
-        refused = turn.commit().trace.of_kind("refused")
-
-    assert [(one.detail["what"], one.detail["times"]) for one in refused] == [
-        ("memorize", 100),
-        ("track a tool call", 100),
-    ]
-
-
 # A commit that fails in the driver
-
-
-class Away(TrigramEmbeddings):
-    """Cannot be reached, once told."""
-
-    away = False
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed, if it can be reached."""
-        if self.away:
-            raise ConnectionError("the embedding service is away")
-        return super().embed_documents(texts)
-
-
-def test_a_commit_whose_embedder_raises_may_be_tried_again(url: str, clock: Clock) -> None:
-    embed = Away(DIMS)
-    with TieredStore(url, index=text_index(embed=embed), clock=clock) as store:
-        turn = MemoryOrchestrator(coordinator(store, project_id="billing")).begin()
-        turn.memorize(FACT)
-        embed.away = True
-        with pytest.raises(ConnectionError) as failed:
-            turn.commit()
-        embed.away = False
-
-        assert len(turn.commit().stored) == 1
-    assert failed.value.args
 
 
 class Slow(TrigramEmbeddings):

@@ -20,8 +20,8 @@ from langgraph.checkpoint.postgres import PostgresSaver
 
 from benchmarks.ruling import Ruling
 from langmem_tiers import ArchivalPolicy, ConsolidationPolicy, TieredStore
+from langmem_tiers.consolidate.policy import ConsolidationSchedule
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidate.schedule import ConsolidationSchedule
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.graph import consolidation_nodes
 from langmem_tiers.graph.worker import ConsolidationWorker

@@ -50,11 +50,6 @@ def test_what_is_packed_is_unpacked_the_same(content: Content) -> None:
     assert _packed(content) == data
 
 
-@given(CONTENT, CONTENT)
-def test_other_contents_are_other_bytes(one: Content, other: Content) -> None:
-    assert (repr(one) == repr(other)) == (_packed(one) == _packed(other))
-
-
 @given(CONTENT, st.data())
 @settings(max_examples=50)
 def test_no_changed_byte_is_read_as_something_else(content: Content, data: st.DataObject) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.memory.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
 from langmem_tiers.recall.fence import recalled_text
-from langmem_tiers.state.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
 from tests.support.recollections import recollection
 
 WORDS = st.sampled_from(
@@ -155,11 +155,6 @@ def test_the_last_memory_is_cut_after_a_word_to_as_much_as_fits() -> None:
     assert prompt(held, max_tokens=4) == PromptMemories()
     unspaced = mind(recollection("a", "長" * 100, match=1.0))
     assert prompt(unspaced, max_tokens=50).text == "長" * 40 + " …"
-
-
-def test_nothing_less_relevant_takes_the_room_of_what_does_not_fit() -> None:
-    held = mind(recollection("a", "x" * 20, match=1.0), recollection("b", "y", match=0.5))
-    assert prompt(held, max_tokens=10) == PromptMemories()
 
 
 @pytest.mark.parametrize("counted", [-1, 2.5, None, True])

@@ -61,11 +61,8 @@ def test_the_defaults_are_the_ones_documented() -> None:
     assert index.vector.ann
     assert parse_index({**GOOD, "fields": None}).fields == ("$",)
     assert parse_index({"fields": ["a"]}).vector is None
+    assert parse_index({**GOOD, "__tokenized_fields": []}).vector is not None  # LangGraph's own
     assert StoreOptions().tier_ttl == {Tier.SHORT_TERM: 60}
-
-
-def test_what_langgraph_adds_to_the_mapping_is_let_through() -> None:
-    assert parse_index({**GOOD, "__tokenized_fields": []}).vector is not None
 
 
 @pytest.mark.parametrize("distance", list(Distance))

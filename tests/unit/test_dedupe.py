@@ -30,11 +30,6 @@ def test_similarity_is_symmetric_in_the_unit_range_and_one_for_the_same(a: str, 
     assert alike(a, f"  {a.upper()} \n") == 1
 
 
-def test_similarity_of_longer_texts_is_the_share_of_common_word_triples() -> None:
-    one, other = "a b c d e f g h", "a b c d e f g x"
-    assert alike(one, other) == 5 / 7
-
-
 def test_short_texts_that_say_something_else_are_not_near_duplicates() -> None:
     for one, other in (
         ("Bob owes Alice", "Alice owes Bob"),
@@ -47,12 +42,6 @@ def test_short_texts_that_say_something_else_are_not_near_duplicates() -> None:
     ):
         assert alike(one, other) < SIMILARITY_THRESHOLD
         assert len(deduplicate([recollection("a", one), recollection("b", other)])) == 2
-
-
-def test_punctuation_and_the_width_of_characters_do_not_tell_texts_apart() -> None:
-    assert alike("Deploy on Friday, never!", "deploy on friday - never") < 1
-    assert alike("Deploy on Friday, never!", "“deploy” on Friday never.") == 1
-    assert alike("port 80", "port 80") == 1
 
 
 def test_of_near_duplicates_the_better_ranked_one_is_kept() -> None:

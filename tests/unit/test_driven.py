@@ -33,13 +33,6 @@ def quadrupled(number: int) -> Flow[int]:
     return (yield from asked(double, adouble, once))
 
 
-async def test_both_forms_answer_alike_and_bear_its_name() -> None:
-    blocking, awaited = ways(quadrupled)
-
-    assert (blocking(3), await awaited(3)) == (12, 12)
-    assert (blocking.__name__, awaited.__doc__) == ("quadrupled", "Four times a number.")
-
-
 async def test_an_error_is_raised_where_the_flow_asked() -> None:
     def fails() -> int:
         raise KeyError("gone")
@@ -55,23 +48,9 @@ async def test_an_error_is_raised_where_the_flow_asked() -> None:
         return "never"
 
     assert CALLER.run(mended()) == await CALLER.arun(mended()) == "mended: 'gone'"
-
-
-async def test_a_flow_that_is_cancelled_is_ended_where_it_asked() -> None:
-    put_away: list[int] = []
-
-    def holding() -> Flow[None]:
-        try:
-            yield from asked(lambda: None, asyncio.Event().wait)
-        finally:
-            put_away.append(8)
-
-    task = asyncio.ensure_future(CALLER.arun(holding()))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert put_away == [8]
+    blocking, awaited = ways(quadrupled)
+    assert (blocking(3), await awaited(3)) == (12, 12)
+    assert (blocking.__name__, awaited.__doc__) == ("quadrupled", "Four times a number.")
 
 
 async def test_flows_that_wait_for_their_callers_hold_no_threads() -> None:

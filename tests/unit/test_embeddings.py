@@ -8,7 +8,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -80,12 +79,6 @@ def test_a_vector_has_length_one_and_a_blank_text_none(text: str) -> None:
     assert length == pytest.approx(1 if text.strip() else 0, abs=1e-6)
 
 
-def test_blank_text_is_the_zero_vector_and_no_texts_give_no_vectors() -> None:
-    for blank in ("", " ", "\n\t ", "\u3000"):
-        assert set(LocalEmbeddings().embed_query(blank)) == {0.0}
-    assert LocalEmbeddings().embed_documents([]) == []
-
-
 def test_the_end_of_a_megabyte_counts_and_takes_seconds_at_most() -> None:
     embeddings = LocalEmbeddings()
     text = "lorem ipsum dolor sit amet, " * 36_000
@@ -93,15 +86,6 @@ def test_the_end_of_a_megabyte_counts_and_takes_seconds_at_most() -> None:
     plain = embeddings.embed_query(text)
     assert time.process_time() - began < 5
     assert embeddings.embed_query(text + "giraffe " * 2_000) != plain
-
-
-def test_three_thousand_short_texts_take_a_second_at_most() -> None:
-    embeddings = LocalEmbeddings()
-    assert embeddings.dims
-    texts = [f"Caroline: I went to support group number {i} yesterday" for i in range(3_000)]
-    began = time.process_time()
-    embeddings.embed_documents(texts)
-    assert time.process_time() - began < 1
 
 
 def test_what_is_no_text_that_can_be_stored_is_refused() -> None:
@@ -148,21 +132,6 @@ threads = [threading.Thread(target=lambda: LocalEmbeddings().dims) for _ in rang
 assert len(loads) == 1, loads
 """
     subprocess.run([sys.executable, "-c", script], check=True)
-
-
-def test_threads_at_once_get_the_same_vectors() -> None:
-    embeddings = LocalEmbeddings()
-    texts = [f"a text about number {i}" for i in range(200)]
-    expected, found = embeddings.embed_documents(texts), []
-    threads = [
-        threading.Thread(target=lambda: found.append(embeddings.embed_documents(texts)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [expected] * 4
 
 
 def test_it_is_silent_also_after_a_fork_and_imports_nothing_of_the_wheel() -> None:

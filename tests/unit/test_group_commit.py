@@ -86,22 +86,6 @@ def test_an_unknown_outcome_reaches_everybody_and_nobody_goes_again() -> None:
     assert len(airline.flights) == 2
 
 
-async def test_an_unknown_outcome_reaches_every_task_and_none_goes_again() -> None:
-    flights: list[list[Any]] = []
-
-    async def fly(together: Sequence[Together]) -> None:
-        flights.append([one.item for one in together])
-        await asyncio.sleep(0)
-        raise OutcomeUnknownError("lost")
-
-    group = AsyncGroupCommit(fly)
-    results = await asyncio.gather(
-        *(group.join(wanted(item)) for item in range(4)), return_exceptions=True
-    )
-    assert [type(one) for one in results] == [OutcomeUnknownError] * 4
-    assert sorted(item for flight in flights for item in flight) == [0, 1, 2, 3]
-
-
 def test_an_interrupt_stays_with_its_thread_and_the_others_go_again() -> None:
     interrupted: list[list[Any]] = []
 
@@ -133,21 +117,6 @@ async def test_tasks_share_flights_and_a_cancelled_caller_spoils_none() -> None:
     assert [type(one) for one in results].count(asyncio.CancelledError) == 1
     assert sorted(item for flight in flights for item in flight) == [0, 1, 2, 3, 4]
     await group.drain()
-
-
-async def test_a_bad_item_of_a_task_fails_alone() -> None:
-    async def fly(together: Sequence[Together]) -> None:
-        await asyncio.sleep(0)
-        if any(one.item == 1 for one in together):
-            raise DatabaseError("bad")
-
-    group = AsyncGroupCommit(fly)
-    results = await asyncio.gather(
-        *(group.join(wanted(item)) for item in range(4)), return_exceptions=True
-    )
-    assert [type(one) for one in results] == [
-        DatabaseError if item == 1 else type(None) for item in range(4)
-    ]
 
 
 def test_an_absent_server_fails_everybody_at_once() -> None:

@@ -29,7 +29,7 @@ from langmem_tiers.importers import (
     detect_format,
     read_records,
 )
-from langmem_tiers.importers.dates import utc_date
+from langmem_tiers.importers.text import utc_date
 
 LOCOMO = Path(__file__).parents[2] / "../shared/data/locomo/locomo-dev.json"
 

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+from langgraph.store.base import ListNamespacesOp, MatchCondition, PutOp
 
 from langmem_tiers import InvalidInputError
-from langmem_tiers.core.config import Distance, IndexOptions, StoreOptions
+from langmem_tiers.core.config import IndexOptions, StoreOptions
 from langmem_tiers.store import ops
-from langmem_tiers.store.read import Found, Get, ListNamespaces, Search
+from langmem_tiers.store.read import ListNamespaces
 
 NS = ("acme", "a", "b")
 INDEXED = StoreOptions(index=IndexOptions(vector=None, fields=("text",)))
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def texts(value: dict[str, Any], index: Any = None) -> tuple[tuple[str, str], ...]:
     return ops.to_write(PutOp(NS, "k", value, index), INDEXED).texts
-
-
-def test_reads_are_placed_by_tenant_and_the_labels_after_it() -> None:
-    got = ops.to_read(GetOp(NS, "k", refresh_ttl=False))
-    assert isinstance(got, Get)
-    assert (got.place, got.key, got.refresh) == (("acme", "a.b."), "k", False)
-    found = ops.to_read(SearchOp(("acme",), query="q", limit=3, offset=4))
-    assert isinstance(found, Search)
-    assert (found.scope.tenant, found.text, found.limit, found.offset) == ("acme", "q", 3, 4)
-    everywhere = ops.to_read(SearchOp((), query=""))
-    assert isinstance(everywhere, Search)
-    assert (everywhere.scope.tenant, everywhere.text) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -119,21 +104,3 @@ def test_the_path_to_any_place_in_a_value_is_taken(steps: list[str | int]) -> No
         value = {step: value} if isinstance(step, str) else [None] * step + [value]
     path = "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in steps)
     assert [text for _, text in texts({"at": value}, [f"at{path}"])] == ["here"]
-
-
-def test_lifetimes_are_minutes_and_what_is_no_span_of_time_is_refused() -> None:
-    for ttl, stored in ((None, None), (5, 5.0), (0, 0.0), (0.25, 0.25), (ops.NEVER, math.inf)):
-        assert ops.to_write(PutOp(NS, "k", {}, None, ttl), INDEXED).ttl == stored
-    for wrong in (math.inf, -math.inf, math.nan, -1, 2e9):
-        with pytest.raises(InvalidInputError, match="or None"):
-            ops.to_write(PutOp(NS, "k", {}, None, wrong), INDEXED)
-
-
-def test_a_row_becomes_an_item_of_its_labels_in_utc() -> None:
-    row = Found("acme", "a.b.", "k", {"v": 1}, NOW, NOW, "working", None, None, 7, 0.25)
-    (item,) = ops.to_search_items([row], Distance.COSINE)
-    assert (item.namespace, item.key, item.value, item.score) == (NS, "k", {"v": 1}, 0.75)
-    assert item.created_at.tzinfo is UTC
-    assert ops.to_item(row).namespace == NS
-    (unscored,) = ops.to_search_items([row._replace(distance=None)], Distance.L2)
-    assert unscored.score is None

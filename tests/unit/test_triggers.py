@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from langmem_tiers import At, BeforeTool, If, When
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remind.flow import Due
-from langmem_tiers.remind.intentions import PRIORITIES, Place, refuse_cycles
-from langmem_tiers.remind.triggers import Occasion, ToolCall, Trigger, of_json, to_json
+from langmem_tiers.remind.intentions import refuse_cycles
+from langmem_tiers.remind.triggers import NextCall, Occasion, Trigger, of_json, to_json
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -42,15 +42,6 @@ def test_a_time_is_met_from_its_moment_on_and_not_before(at: datetime, now: date
     assert At(at).met(Occasion(now)) is (now >= at)
 
 
-@given(moments, moments, triggers)
-def test_what_is_due_later_is_met_by_no_occasion_of_its_kind_alone(
-    at: datetime, now: datetime, trigger: Trigger
-) -> None:
-    due = Due(1, 0, at, to_json(trigger), raised=False)
-    nothing = Occasion(now)
-    assert due.is_met(nothing) is (isinstance(trigger, At) and trigger.met(nothing))
-
-
 @given(triggers)
 def test_a_trigger_comes_back_from_json_as_it_was(trigger: Trigger) -> None:
     assert of_json(to_json(trigger)) == trigger
@@ -62,9 +53,9 @@ def test_a_call_meets_a_trigger_exactly_if_each_argument_does(
 ) -> None:
     one = BeforeTool("deploy", wanted)
     each = [BeforeTool("deploy", {name: value}) for name, value in wanted.items()]
-    call = ToolCall("deploy", given_)
+    call = NextCall("deploy", given_)
     assert one.is_of(call) is all(part.is_of(call) for part in each)
-    assert not one.is_of(ToolCall("search", given_))
+    assert not one.is_of(NextCall("search", given_))
 
 
 @pytest.mark.parametrize(
@@ -84,13 +75,13 @@ def test_a_call_meets_a_trigger_exactly_if_each_argument_does(
 def test_a_text_is_a_pattern_and_anything_else_is_compared(
     wanted: Any, said: Any, *, met: bool
 ) -> None:
-    assert BeforeTool("deploy", {"x": wanted}).is_of(ToolCall("deploy", {"x": said})) is met
-    assert not BeforeTool("deploy", {"x": wanted}).is_of(ToolCall("deploy", {"y": said}))
+    assert BeforeTool("deploy", {"x": wanted}).is_of(NextCall("deploy", {"x": said})) is met
+    assert not BeforeTool("deploy", {"x": wanted}).is_of(NextCall("deploy", {"y": said}))
 
 
 def test_kinds_leave_out_others_and_what_was_raised_before() -> None:
     tool = to_json(BeforeTool("deploy"))
-    calls = (ToolCall("deploy", {}),)
+    calls = (NextCall("deploy", {}),)
     only = frozenset({"tool"})
     assert Due(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON))
     assert not Due(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON, kinds=only))
@@ -99,24 +90,6 @@ def test_kinds_leave_out_others_and_what_was_raised_before() -> None:
 
 
 # Order
-
-
-places = st.builds(
-    Place,
-    st.integers(0, len(PRIORITIES) - 1),
-    st.integers(0, 3).map(lambda hours: NOON + timedelta(hours=hours)),
-    st.integers(1, 9),
-)
-
-
-@given(st.lists(places, unique=True))
-def test_priority_comes_before_time_and_time_before_id(several: list[Place]) -> None:
-    for one, other in zip(sorted(several), sorted(several)[1:], strict=False):
-        assert one.rank <= other.rank
-        if one.rank == other.rank:
-            assert one.due_at <= other.due_at
-            if one.due_at == other.due_at:
-                assert one.id < other.id
 
 
 # Dependencies
@@ -148,10 +121,6 @@ def test_what_is_let_in_never_makes_a_circle(steps: list[tuple[int, set[int]]]) 
             assert not circular
             needs[one] = wanted
     assert not any(reaches(each, one, needs) for one in needs for each in needs[one])
-
-
-def test_what_is_new_is_needed_by_nothing() -> None:
-    refuse_cycles(None, [1], {1: [2], 2: [3]})
 
 
 # Cues

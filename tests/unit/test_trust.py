@@ -20,17 +20,6 @@ trusts = st.floats(0, 1)
 several = st.lists(trusts, max_size=8)
 
 
-@given(trusts, several)
-def test_what_is_derived_is_trusted_no_more_than_its_source_and_each_origin(
-    own: float, origins: list[float]
-) -> None:
-    trust = derived_trust(own, origins)
-
-    assert trust <= own
-    assert all(trust <= one for one in origins)
-    assert trust in (own, *origins)
-
-
 @given(trusts, several, several)
 def test_how_memories_are_derived_from_each_other_does_not_matter(
     own: float, some: list[float], others: list[float]
@@ -68,11 +57,6 @@ def test_every_known_source_is_recalled_and_what_instructs_is_not() -> None:
 
     assert all(not policy.quarantines(policy.of_source(one), "semantic") for one in SOURCES)
     assert INSTRUCTS < THRESHOLD
-
-
-def test_an_unknown_source_is_trusted_as_unknown_and_a_named_one_as_named() -> None:
-    assert TrustPolicy().of_source("partner") == SOURCES["unknown"]
-    assert TrustPolicy(sources={"partner": 0.5}).of_source("partner") == 0.5
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, True, "high", float("nan")])

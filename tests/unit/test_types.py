@@ -136,38 +136,16 @@ def test_what_the_caller_gave_goes_over_what_the_extractor_found() -> None:
     assert given == {"tags": ["given"], "speaker": None} == SOCIAL.fields("hello", given)
 
 
-def test_an_extractor_that_returns_no_mapping_is_refused() -> None:
-    def extract(_content: str, _given: Mapping[str, Any]) -> Any:
-        return ["tags"]
-
+def test_a_scorer_replaces_the_match_and_what_functions_return_is_checked() -> None:
+    answers: list[Any] = [1.0]
+    social = dataclasses.replace(
+        SOCIAL, score=lambda *_: answers[-1], extract=lambda *_: answers[-1]
+    )
+    assert social.match(recollection(0.25), "tea") == 1.0
+    assert SOCIAL.match(recollection(0.25), "tea") == 0.25
     with pytest.raises(InvalidInputError, match="extractor of memory type 'social'"):
-        dataclasses.replace(SOCIAL, extract=extract).fields("x", {})
-
-
-def test_a_scorer_replaces_the_match() -> None:
-    def score(memory: Recollection, query: str) -> float:
-        return 1.0 if query in memory.content else 0.0
-
-    social = dataclasses.replace(SOCIAL, score=score)
-
-    assert social.match(recollection(), "tea") == 1.0
-    assert social.match(recollection(), "coffee") == 0.0
-    assert SOCIAL.match(recollection(0.25), "coffee") == 0.25
-
-
-def test_a_score_outside_of_0_to_1_is_refused() -> None:
-    for wrong in (1.01, -0.01, math.nan, None, "1", True):
-
-        def score(_memory: Recollection, _query: str, wrong: Any = wrong) -> Any:
-            return wrong
-
+        social.fields("x", {})
+    for answer in (1.01, -0.01, math.nan, None, "1", True):
+        answers.append(answer)
         with pytest.raises(InvalidInputError, match="scorer of memory type 'social'"):
-            dataclasses.replace(SOCIAL, score=score).match(recollection(), "tea")
-
-
-def test_what_a_users_function_raises_reaches_the_caller() -> None:
-    def extract(_content: str, _given: Mapping[str, Any]) -> Mapping[str, Any]:
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        dataclasses.replace(SOCIAL, extract=extract).fields("x", {})
+            social.match(recollection(), "tea")

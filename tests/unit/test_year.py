@@ -19,12 +19,6 @@ def year(phrases: str) -> Year:
     return Year(3, MEMORIES, TENANTS, SETS[phrases])
 
 
-def test_a_year_is_always_the_same_and_another_seed_is_another() -> None:
-    one, again, other = (list(Year(seed, 300, 2).events()) for seed in (5, 5, 6))
-    assert one == again
-    assert one != other
-
-
 @pytest.mark.parametrize("phrases", SETS)
 def test_events_come_in_order_and_everything_is_stored_before_it_is_read(phrases: str) -> None:
     events = list(year(phrases).events())

@@ -1,0 +1,188 @@
+"""What a rule is made of: a check, the store it needs, how it calls it and says what it found."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast
+
+from langgraph.store.base import (
+    NOT_PROVIDED,
+    BaseStore,
+    Item,
+    Op,
+    Result,
+    SearchItem,
+    TTLConfig,
+)
+
+from langmem_tiers.testing.embeddings import TrigramEmbeddings
+
+Mode = Literal["batch", "abatch"]
+Namespace = tuple[str, ...]
+DIMS = 64
+EXACT = 0.99
+"""Scores above it are of the very text."""
+NS = ("users", "ada")
+
+Embed = Callable[[list[str]], list[list[float]]]
+OpenedStore = AbstractContextManager[BaseStore] | AbstractAsyncContextManager[BaseStore]
+
+
+class StoreDriver:
+    """A store seen through its sync methods (`"batch"`) or its async ones (`"abatch"`).
+
+    Sync calls run in a worker thread, so that a store bound to the running event loop can be
+    called both ways, and calls gathered with `asyncio.gather` really overlap.
+    Arguments are passed on as they are, wrong ones too.
+    """
+
+    def __init__(self, store: BaseStore, mode: Mode) -> None:
+        self.store = store
+        self.mode = mode
+
+    async def put(
+        self,
+        namespace: Namespace,
+        key: Any,
+        value: Any,
+        index: Any = None,
+        *,
+        ttl: Any = NOT_PROVIDED,
+    ) -> None:
+        """Call `put` or `aput`; `ttl` is in minutes."""
+        await self._call("put", namespace, key, value, index, ttl=ttl)
+
+    async def get(
+        self, namespace: Namespace, key: Any, *, refresh_ttl: bool | None = None
+    ) -> Item | None:
+        """Call `get` or `aget`."""
+        found = await self._call("get", namespace, key, refresh_ttl=refresh_ttl)
+        return cast("Item | None", found)
+
+    async def value(self, namespace: Namespace, key: Any) -> dict[str, Any] | None:
+        """Return the value stored under the key, None if there is none."""
+        item = await self.get(namespace, key)
+        return None if item is None else item.value
+
+    async def delete(self, namespace: Namespace, key: Any) -> None:
+        """Call `delete` or `adelete`."""
+        await self._call("delete", namespace, key)
+
+    async def search(self, namespace_prefix: Any, /, **options: Any) -> list[SearchItem]:
+        """Call `search` or `asearch`."""
+        found = await self._call("search", namespace_prefix, **options)
+        return cast("list[SearchItem]", found)
+
+    async def keys(self, namespace_prefix: Any, /, **options: Any) -> list[str]:
+        """Return the keys that a search finds, in its order."""
+        return [item.key for item in await self.search(namespace_prefix, **options)]
+
+    async def list_namespaces(self, **options: Any) -> list[Namespace]:
+        """Call `list_namespaces` or `alist_namespaces`."""
+        return cast("list[Namespace]", await self._call("list_namespaces", **options))
+
+    async def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Call `batch` or `abatch`."""
+        return cast("list[Result]", await self._call("batch", ops))
+
+    async def _call(self, name: str, /, *args: Any, **options: Any) -> object:
+        if self.mode == "batch":
+            return await asyncio.to_thread(self._method(name), *args, **options)
+        return await self._method(f"a{name}")(*args, **options)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        return cast("Callable[..., Any]", getattr(self.store, name))
+
+
+Body = Callable[[StoreDriver], Awaitable[None]]
+
+
+class StoreFactory(Protocol):
+    """Opens a fresh, empty store for one check.
+
+    `index` (a dict) and `ttl` are as LangGraph's own stores take them, or None. The context
+    manager may be sync or async; one that is both is entered async.
+    """
+
+    def __call__(self, *, index: Any, ttl: TTLConfig | None) -> OpenedStore:
+        """Return a context manager whose `with` or `async with` yields the store."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexNeeds:
+    """The vector index a check wants: the fields to embed, the metric, the model."""
+
+    fields: tuple[str, ...] = ("text",)
+    distance_type: str = "cosine"
+    embed: Embed | None = None
+
+    def config(self) -> dict[str, Any]:
+        """Return an index configuration of 64 dimensions, new each time."""
+        config: dict[str, Any] = {
+            "dims": DIMS,
+            "embed": self.embed or TrigramEmbeddings(DIMS),
+            "fields": list(self.fields),
+        }
+        if self.distance_type != "cosine":
+            config["distance_type"] = self.distance_type
+        return config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One rule: its name and claim, the store it needs, and the body that tries it."""
+
+    name: str
+    area: str
+    claim: str
+    body: Body = field(repr=False)
+    index: IndexNeeds | None = None
+    ttl: TTLConfig | None = None
+
+
+def check(
+    area: str, *, index: IndexNeeds | None = None, ttl: TTLConfig | None = None
+) -> Callable[[Body], Check]:
+    """Make a check of an async function; its docstring's first line is the claim."""
+
+    def made(body: Body) -> Check:
+        return Check(
+            name=body.__name__,
+            area=area,
+            claim=(body.__doc__ or "").partition("\n")[0].rstrip("."),
+            body=body,
+            index=index,
+            ttl=ttl,
+        )
+
+    return made
+
+
+def equal(found: object, wanted: object, what: str) -> None:
+    """Fail unless the two are equal."""
+    __tracebackhide__ = True
+    if found != wanted:
+        message = f"{what}: found {_short(found)}, wanted {_short(wanted)}"
+        raise AssertionError(message)
+
+
+def true(condition: object, what: str) -> None:
+    """Fail unless the condition holds."""
+    __tracebackhide__ = True
+    if not condition:
+        raise AssertionError(what)
+
+
+async def refused(call: Awaitable[object], *kinds: type[Exception], what: str) -> None:
+    """Fail unless the call raises one of these kinds of error."""
+    __tracebackhide__ = True
+    outcome = (await asyncio.gather(call, return_exceptions=True))[0]
+    names = " or ".join(kind.__name__ for kind in kinds)
+    true(isinstance(outcome, kinds), f"{what}: wanted {names}, got {_short(outcome)}")
+
+
+def _short(thing: object, longest: int = 300) -> str:
+    text = repr(thing)
+    return text if len(text) <= longest else f"{text[:longest]}…"

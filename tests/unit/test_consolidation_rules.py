@@ -1,0 +1,266 @@
+"""The rules of a cycle: what was said twice, what ends what, what rises, and when one is due."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_tiers import ConfigurationError, ConsolidationReport, InvalidInputError
+from langmem_tiers.consolidate.merge import Same, Tellings, joined
+from langmem_tiers.consolidate.models import Pair
+from langmem_tiers.consolidate.policy import (
+    ConsolidationPolicy,
+    ConsolidationSchedule,
+    RisePolicy,
+    due,
+    rises,
+    until,
+)
+from langmem_tiers.consolidate.report import with_counts
+from langmem_tiers.consolidate.steps import Cycle, Finding
+from langmem_tiers.consolidate.stored import Group, Stored, move_id
+from langmem_tiers.consolidate.supersede import first_of_each
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.memory import Moment
+from langmem_tiers.core.reading import normalised
+from tests.support.stored import NOON, stored
+
+SOON = timedelta(minutes=10)
+Near = dict[tuple[int, int], float]
+
+
+# What says the same
+
+
+def said(*texts: str) -> list[Stored]:
+    return [stored(number, text) for number, text in enumerate(texts)]
+
+
+def pairs(items: list[Stored], how: float = 1.0) -> Near:
+    """All of them as near as that."""
+    return {(one.id, other.id): how for one in items for other in items if one.id > other.id}
+
+
+def told(items: list[Stored], near: Near | None = None) -> Tellings:
+    return Tellings(Group({one.id: one for one in items}, near or {}))
+
+
+def repeated(items: list[Stored], near: Near | None = None, within: timedelta = SOON) -> list[Same]:
+    return told(items, near).repeated(within)
+
+
+def test_what_repeats_lives_on_in_the_oldest() -> None:
+    texts = said("Bob likes tea", "bob  likes tea!", "Ada likes tea", "BOB LIKES TEA.")
+    assert repeated(texts) == [Same(0, (1, 3))]
+    one, other = stored(7, created_at=NOON), stored(3, created_at=NOON)
+    assert repeated([one, other]) == [Same(3, (7,))]
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        {"content": "Reading mail?"},
+        {"content": "Reading mails"},
+        {"created_at": NOON + timedelta(minutes=11)},
+        {"occurred_at": NOON - timedelta(days=1)},
+        {"speaker": "Ada"},
+        {"source": "tool"},
+        {"trust": 0.5},
+        {"session": "another"},
+        {"namespace": "another."},
+    ],
+    ids=str,
+)
+def test_another_text_time_speaker_source_or_place_is_not_twice_in_a_row(
+    otherwise: dict[str, Any],
+) -> None:
+    assert repeated([stored(0), stored(1)])
+    assert repeated([stored(0), stored(1, **otherwise)]) == []
+
+
+def test_what_is_said_anew_after_something_near_was_said_is_not_in_a_row() -> None:
+    texts = said("The port is 80", "The port is 443", "The port is 80")
+    assert repeated(texts, pairs(texts, 0.4)) == [Same(0, (2,))]
+    assert repeated(texts, pairs(texts, 0.5)) == []
+    assert told(texts, pairs(texts)).between(texts[2], texts[0]) == [texts[1]]
+    again = said(*(one.content for one in texts), "The port is 443", "The port is 80")
+    assert repeated(again, pairs(again)) == [Same(0, (2,)), Same(1, (3,))]
+
+
+def test_what_is_near_may_say_the_same_and_the_older_one_comes_first() -> None:
+    one, other = stored(1, valid_from=NOON), stored(2, "Mail is read", valid_from=NOON)
+    near = {(2, 1): 0.85}
+    assert told([one, other], near).similar(0.85) == [(one, other)]
+    assert told([one, other], near).similar(0.86) == []
+    earlier = other._replace(valid_from=NOON - timedelta(days=1))
+    assert told([one, earlier], near).similar(0.85) == [(earlier, one)]
+    days = [stored(number, created_at=NOON + timedelta(days=number)) for number in range(4)]
+    beside = [(days[0], one) for one in days[1:]]
+    assert told(days, pairs(days)).similar(0.9) == beside
+    assert told(days, pairs(days)).similar(0.9, [Same(0, (1, 2, 3))]) == []
+
+
+def test_what_two_said_happened_twice_or_is_not_trusted_alike_is_not_the_same() -> None:
+    given: dict[str, Any] = {"occurred_at": NOON, "speaker": "Ada"}
+    one = stored(0, **given)
+    for otherwise in (
+        {"occurred_at": NOON + timedelta(days=1)}, {"trust": 0.4}, {"source": "tool"},
+        {"speaker": "Ben"},
+    ):  # fmt: skip
+        other = stored(1, **given | otherwise)
+        assert told([one, other], {(1, 0): 1.0}).similar(0.9) == []
+    for speaker in ("Ada", None):
+        other = stored(1, **given | {"speaker": speaker})
+        assert told([one, other], {(1, 0): 1.0}).similar(0.9)
+
+
+TEXTS = st.lists(st.sampled_from(["tea", "Tea.", "TEA!", "tea?", "coffee", ""]), max_size=9)
+
+
+@settings(derandomize=True)
+@given(TEXTS, st.integers(0, 12), st.randoms(use_true_random=False))
+def test_what_repeats_knows_no_order_never_chains_and_leaves_nothing_to_merge(
+    texts: list[str], minutes: int, drawn: random.Random
+) -> None:
+    memories, within = said(*texts), timedelta(minutes=minutes)
+    found = repeated(memories, within=within)
+    shuffled = memories[:]
+    drawn.shuffle(shuffled)
+    assert repeated(shuffled, within=within) == found
+    for one in found:
+        for other in one.others:
+            texts_of = (normalised(memories[id_].content) for id_ in (one.survivor, other))
+            assert len({*texts_of}) == 1
+            assert one.survivor < other <= one.survivor + minutes
+    gone = {other for one in found for other in one.others}
+    assert len(gone) == sum(len(one.others) for one in found)
+    assert repeated([one for one in memories if one.id not in gone], within=within) == []
+
+
+ITEMS = [stored(n, f"text {n}") for n in range(12)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(ITEMS), st.sampled_from(ITEMS)), max_size=12))
+def test_what_says_the_same_as_the_same_lives_on_in_the_oldest_of_all(alike: list[Pair]) -> None:
+    found = joined(ITEMS, [], alike)
+    home = {one: each.survivor for each in found for one in each.others}
+    for one, other in alike:
+        assert home.get(one.id, one.id) == home.get(other.id, other.id)
+    for same in found:
+        assert same.survivor < min(same.others)
+        assert same.survivor not in home
+    assert len(home) == sum(len(each.others) for each in found)
+    assert joined(ITEMS[::-1], [], [(other, one) for one, other in reversed(alike)]) == found
+
+
+def test_a_pair_joins_whole_clusters() -> None:
+    found = [Same(1, (4, 5)), Same(2, (6,))]
+    assert joined(ITEMS, found, []) == found
+    assert joined(ITEMS, found, [(ITEMS[6], ITEMS[5])]) == [Same(1, (2, 4, 5, 6))]
+
+
+# What ends, moves and rises
+
+
+def test_a_memory_ends_where_the_first_that_contradicts_it_begins() -> None:
+    one, two, three, four = ITEMS[:4]
+    found = [(one, four), (one, three), (two, four)]
+    assert first_of_each(found) == first_of_each(found[::-1]) == [(one, three), (two, four)]
+
+
+def test_a_move_has_the_same_name_each_time_and_no_other_has_it() -> None:
+    began = Cycle("acme", "first", Moment(NOON), ConsolidationPolicy(), StoreOptions())
+    names = {
+        move_id(began._replace(cycle=cycle), step, source, target)
+        for cycle in ("first", "second")
+        for step in ("merge", "supersede")
+        for source in (1, 2)
+        for target in (None, 3)
+    }
+    assert len(names) == 16
+    assert move_id(began, "merge", 1, 3) in names
+
+
+def test_importance_accesses_or_the_end_of_its_session_let_a_memory_rise() -> None:
+    policy = RisePolicy()
+    assert rises(policy, 0.6, 0) == "importance >= 0.6"
+    assert rises(policy, None, 3) == "accesses >= 3"
+    assert rises(policy, None, 0, ended=True) == "its session ended"
+    assert rises(policy, 0.59, 2) is None
+    assert rises(RisePolicy(min_importance=0), None, 0) is None  # nobody told
+
+
+# The report
+
+
+def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
+    found = Finding(namespace="", key="a", target_namespace="", target_key="b", reason="near")
+    counts = with_counts({}, {"merge": {
+        "done": {}, "left": {}, "kept": {"near": 1_500}, "moves": [], "findings": [found] * 1_500,
+    }})  # fmt: skip
+    assert len(counts["merge"]["findings"]) == 1_000
+    assert counts["merge"]["kept"] == {"near": 1_500}
+
+
+def test_a_state_in_which_no_cycle_has_ended_has_no_report() -> None:
+    states: tuple[Any, ...] = ({}, {"messages": []}, {"consolidated": None}, None)
+    for state in states:
+        with pytest.raises(InvalidInputError, match="no cycle has ended"):
+            ConsolidationReport.of(state)
+
+
+# When a cycle is due
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOURLY = ConsolidationSchedule(every=timedelta(hours=1))
+
+
+def last(ago: timedelta) -> dict[str, Any]:
+    """A report of a cycle that began so long ago."""
+    return {"started_at": (NOW - ago).isoformat()}
+
+
+def test_a_schedule_by_which_nothing_can_be_due_is_refused() -> None:
+    wrong: Any
+    for wrong in (
+        {},
+        *({"every": every} for every in (timedelta(0), timedelta(seconds=-1), 3600)),
+        *({"every_turns": turns} for turns in (0, True, 1.5)),
+    ):
+        with pytest.raises(ConfigurationError):
+            ConsolidationSchedule(**wrong)
+
+
+def test_turns_and_the_end_of_a_session_are_reasons_where_they_are_asked_for() -> None:
+    turns = ConsolidationSchedule(every_turns=20)
+    for known in (None, last(timedelta(0))):
+        assert due(turns, known, now=NOW, turns=19) is None
+        assert due(turns, known, now=NOW, turns=20) == "20 turns since the last cycle"
+    ending = ConsolidationSchedule(on_session_end=True)
+    assert due(ending, last(timedelta(0)), now=NOW, session_ended=True) == "the session ended"
+    assert due(ending, None, now=NOW) is None
+    assert due(HOURLY, last(timedelta(0)), now=NOW, session_ended=True, turns=99) is None
+
+
+_spans = st.timedeltas(timedelta(microseconds=1), timedelta(days=400))
+_agos = st.timedeltas(timedelta(days=-10), timedelta(days=4000))
+
+
+@given(every=_spans, ago=_agos)
+def test_waiting_as_long_as_is_told_makes_it_due_and_not_earlier(
+    every: timedelta, ago: timedelta
+) -> None:
+    schedule, known = ConsolidationSchedule(every=every), last(ago)
+    left = until(every, known, NOW)
+    assert left >= timedelta(0)
+    assert due(schedule, known, now=NOW + left) == "the time has come"
+    assert due(schedule, last(max(ago, every)), now=NOW) is not None  # one catches up
+    assert due(schedule, last(timedelta(0)), now=NOW) is None
+    assert due(schedule, None, now=NOW) == "the time has come"
+    if left:
+        assert due(schedule, known, now=NOW + left - timedelta(microseconds=1)) is None
