@@ -83,9 +83,9 @@ async def test_a_plain_put_tells_when_a_value_is_true(call: Caller, clock: Clock
 
 async def test_what_a_memory_is_derived_from_must_be_there(call: Caller, url: str) -> None:
     with pytest.raises(InvalidInputError, match="no memory 'b'"):
-        await call("store_many", [{"content": "x"}, {"content": "y", "derived_from": ["b"]}])
+        await call("store_many", [{"content": "fact x"}, {"content": "fact y", "derived_from": ["b"]}])
     with pytest.raises(InvalidInputError, match="list of strings"):
-        await call("store", "x", derived_from="b")
+        await call("store", "fact x", derived_from="b")
     assert tables(url)["memories"] == []
 
 
@@ -94,10 +94,10 @@ async def test_nothing_is_derived_from_what_came_from_it(call: Caller, url: str)
     before = stored(url)
     for source in ("c", "b", "a"):
         with pytest.raises(InvalidInputError, match=r"came from|itself derived"):
-            await call("store", "x", key="a", derived_from=[source])
-    pair = [{"content": "x", "key": one, "derived_from": ["c"]} for one in ("d", "e")]
+            await call("store", "fact x", key="a", derived_from=[source])
+    pair = [{"content": "fact x", "key": one, "derived_from": ["c"]} for one in ("d", "e")]
     await call("store_many", pair)
-    circle = [{"content": "x", "key": one, "derived_from": ["d", "e"]} for one in ("d", "e")]
+    circle = [{"content": "fact x", "key": one, "derived_from": ["d", "e"]} for one in ("d", "e")]
     with pytest.raises(InvalidInputError, match="itself derived"):
         await call("store_many", circle)
     assert [row for row in stored(url)["lineage"] if row in before["lineage"]] == before["lineage"]
