@@ -71,7 +71,7 @@ class Memory:
             ConfigurationError: if the store has no index, the weights are none, or there is no
                 model to review what is stored.
         """
-        self.tiered_store = _checked_store(store)
+        self.tiered_store = self.runner = _checked_store(store)
         _check(context, MemoryContext, "context")
         _check(types, MemoryTypes | None, "types")
         _check(settings, CoordinatorSettings | None, "settings")
@@ -106,11 +106,6 @@ class Memory:
     def __repr__(self) -> str:
         """Whose memory it is."""
         return f"{type(self).__name__}({self.context!r})"
-
-    @property
-    def runner(self) -> TieredStore:
-        """What runs its flows."""
-        return self.tiered_store
 
     def _reader(
         self,
