@@ -83,7 +83,9 @@ async def test_a_plain_put_tells_when_a_value_is_true(call: Caller, clock: Clock
 
 async def test_what_a_memory_is_derived_from_must_be_there(call: Caller, url: str) -> None:
     with pytest.raises(InvalidInputError, match="no memory 'b'"):
-        await call("store_many", [{"content": "fact x"}, {"content": "fact y", "derived_from": ["b"]}])
+        await call(
+            "store_many", [{"content": "fact x"}, {"content": "fact y", "derived_from": ["b"]}]
+        )
     with pytest.raises(InvalidInputError, match="list of strings"):
         await call("store", "fact x", derived_from="b")
     assert tables(url)["memories"] == []
