@@ -18,7 +18,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry
-from langmem_tiers.remember.trivial import triviality
+from langmem_tiers.remember.gate import triviality
 from langmem_tiers.store.read import embed_texts
 from langmem_tiers.turn.layout import Fragment, Section
 
