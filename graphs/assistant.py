@@ -64,7 +64,7 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.recall.fence import with_recalled
-from langmem_tiers.remember.trivial import triviality
+from langmem_tiers.remember.gate import triviality
 
 INSTRUCTIONS = """\
 You are a helpful assistant. Use what you recall where it answers the user, and say so when you do \
