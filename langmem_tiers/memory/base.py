@@ -23,7 +23,6 @@ from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.policy import promotion_policy
 from langmem_tiers.memory.asking import Asking
 from langmem_tiers.memory.flows import MemoryFlows
-from langmem_tiers.memory.learning_flows import LearningFlows
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
@@ -100,7 +99,6 @@ class Memory:
             afterwards=review_storage == "background",
         )
         self.flows = MemoryFlows(store.flows, reader, self.gate)
-        self.learning = LearningFlows(store.flows, self.flows)
         self.asking = self._asking(reader.reviews)
 
     def __repr__(self) -> str:
