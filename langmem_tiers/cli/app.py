@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from langmem_tiers.cli import archive as archive_commands
-from langmem_tiers.cli import quarantine as quarantine_command
 from langmem_tiers.cli import worker as worker_command
 from langmem_tiers.cli.options import (
     FLAG,
@@ -113,7 +113,7 @@ def import_file(
             imported = import_records(store, items, advance=advance)
         store.optimize()
     if as_json:
-        rendering.print_json(rendering.imported_document(imported))
+        rendering.print_json({"memories": imported.memories, **asdict(imported)})
     else:
         out = rendering.console()
         out.print(rendering.imported_table(imported))
@@ -159,14 +159,18 @@ def search(
 
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
-    asker = searching.Asker(tenant=tenant, project=project, session=session, profile=profile)
+    asker = searching.asked_by(tenant, project, session, profile)
     cutoff = not (no_cutoff or lexical)
     with opened_to_read(url, lexical=lexical) as store:
-        memory = searching.memory_of(store, asker)
+        memory = searching.memory_of(store, asker, named=tenant is not None)
         found = memory.get_context(query, limit=limit, profile=profile, cutoff=cutoff)
         nothing = "" if found else searching.why_nothing(store, memory.context, cutoff=cutoff)
     if as_json:
-        rendering.print_json(rendering.search_document(query, memory.context, found))
+        asked = {
+            name: getattr(memory.context, name) for name in ("tenant", "project_id", "session_id")
+        }
+        results = rendering.recollection_documents(found)
+        rendering.print_json({"query": query, **asked, "results": results})
     elif found:
         rendering.console().print(rendering.recollection_table(found))
     if nothing:
@@ -194,15 +198,60 @@ def stats(
         tiers, relations = store.stats(root), store.sizes()
     total = sum(one.bytes for one in relations)
     if as_json:
-        rendering.print_json(
-            rendering.stats_document(tenant, tiers, relations if sizes else None, total)
-        )
+        told = {"tenant": tenant, "tiers": [asdict(one) for one in tiers], "bytes": total}
+        each = {"sizes": [asdict(one) for one in relations]} if sizes else {}
+        rendering.print_json(told | each)
         return
     out = rendering.console()
     out.print(rendering.stats_table(tiers))
     if sizes:
         out.print(rendering.sizes_table(relations))
     out.print(f"All tables and indexes take {rendering.size(total)}.")
+
+
+def quarantine(
+    *,
+    tenant: Annotated[str, typer.Option(metavar="TENANT", help="Whose memories.")],
+    release: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Let this memory be recalled.")
+    ] = None,
+    reject: Annotated[str | None, typer.Option(metavar="KEY", help="Delete this memory.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why, for the memory's history.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="Memories listed at most.")] = 100,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """List what the gate holds back, oldest first; release or reject one of it."""
+    from langmem_tiers.cli import rendering
+    from langmem_tiers.core.memory import MemoryContext
+    from langmem_tiers.memory.asking import checked_limit
+    from langmem_tiers.remember import quarantine as held
+    from langmem_tiers.remember.trust import TrustPolicy
+
+    if release is not None and reject is not None:
+        raise InvalidInputError("--release and --reject: do one of them")
+    key = release or reject
+    if key is not None and reason is None:
+        raise InvalidInputError("say why: --reason 'it is our own guideline'")
+    context = MemoryContext(tenant=tenant)
+    with opened_to_read(url, index=False) as store:
+        moment = store.flows.moment()
+        if key is not None:
+            told = (store.run(held.named(context, key, moment)), str(reason))
+            if release is not None:
+                store.run(held.release(*told, TrustPolicy(), store.options, moment))
+            else:
+                store.run(held.reject(*told, store.options, moment))
+        found = store.run(held.quarantined(context, moment, checked_limit(limit)))
+    if as_json:
+        rendering.print_json({"tenant": tenant, "quarantined": [asdict(one) for one in found]})
+        return
+    for one in found:
+        rendering.console().print(rendering.plain(str(one)), soft_wrap=True)
+    if not found:
+        note(f"Nothing of {tenant!r} is quarantined.")
 
 
 def _format(name: str) -> Format:
@@ -224,5 +273,5 @@ def _report_bad(count: int, lines: list[str]) -> None:
 
 app.command(cls=Command)(archive_commands.archive)
 app.command(cls=Command)(archive_commands.restore)
-app.command(cls=Command)(quarantine_command.quarantine)
+app.command(cls=Command)(quarantine)
 app.command(cls=Command)(worker_command.worker)

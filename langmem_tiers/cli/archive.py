@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -66,7 +67,7 @@ def archive(
             with rendering.progress(f"Archiving {tenant}", report.memories) as advance:
                 report = store.run(archiving(store, root, policy, advance=advance))
     if as_json:
-        rendering.print_json(rendering.archived_document(tenant, report))
+        rendering.print_json({"tenant": tenant, **asdict(report)})
         return
     out = rendering.console()
     out.print(str(report))
@@ -112,7 +113,8 @@ def restore(
                 line = f"{rendering.plain(name)}: {report}"
                 rendering.console().print(line, soft_wrap=True)
     if as_json:
-        rendering.print_json(rendering.restored_document(tenant, reports))
+        restored = [{"archive": name, **asdict(one)} for name, one in reports.items()]
+        rendering.print_json({"tenant": tenant, "restored": restored})
     elif not names:
         note(_nothing(tenant, known))
 
@@ -121,7 +123,7 @@ def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
     from langmem_tiers.cli import rendering
 
     if as_json:
-        rendering.print_json(rendering.archives_document(tenant, known))
+        rendering.print_json({"tenant": tenant, "archives": [asdict(one) for one in known]})
     elif known:
         for line in rendering.archives_lines(known):
             rendering.console().print(line, soft_wrap=True)

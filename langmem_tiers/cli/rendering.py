@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -16,15 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_tiers.cli.importing import Imported
-from langmem_tiers.consolidate.archive import ArchiveReport
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
+from langmem_tiers.consolidate.restore import ArchiveFile
 from langmem_tiers.core.errors import worded
-from langmem_tiers.core.memory import MemoryContext, Recollection
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.reading import UNPRINTABLE
 from langmem_tiers.core.stats import RelationSize, TierStats
 from langmem_tiers.importers import BadRecord
-from langmem_tiers.remember.quarantine import Quarantined
 
 BAD_RECORDS_SHOWN = 20
 
@@ -121,23 +118,16 @@ def recollection_table(found: Sequence[Recollection]) -> Table:
     return table
 
 
-def recollection_document(rank: int, one: Recollection) -> dict[str, Any]:
-    """A memory recalled, as JSON: also what its match is made of, and the whole stored value."""
-    facts = {name: getattr(one, name) for name in _SHOWN}
-    return {"rank": rank, **facts, "why": recollection_why(one)}
-
-
-def search_document(
-    query: str, context: MemoryContext, found: Sequence[Recollection]
-) -> dict[str, Any]:
-    """What was asked, in whose memory, and what was recalled, as JSON."""
-    return {
-        "query": query,
-        "tenant": context.tenant,
-        "project_id": context.project_id,
-        "session_id": context.session_id,
-        "results": [recollection_document(rank, one) for rank, one in enumerate(found, start=1)],
-    }
+def recollection_documents(found: Sequence[Recollection]) -> list[dict[str, Any]]:
+    """The same as JSON: also what a match is made of, and the whole stored value."""
+    return [
+        {
+            "rank": rank,
+            **{name: getattr(one, name) for name in _SHOWN},
+            "why": recollection_why(one),
+        }
+        for rank, one in enumerate(found, start=1)
+    ]
 
 
 def imported_table(imported: Imported) -> Table:
@@ -148,11 +138,6 @@ def imported_table(imported: Imported) -> Table:
         table.add_row(plain(tenant), f"{span.memories:,}", first, last)
     table.columns[1].justify = "right"
     return table
-
-
-def imported_document(imported: Imported) -> dict[str, Any]:
-    """The same, and every record that could not be imported, as JSON."""
-    return {"memories": imported.memories, **asdict(imported)}
 
 
 def bad_record_lines(bad: Sequence[BadRecord]) -> list[str]:
@@ -175,17 +160,6 @@ def stats_table(tiers: Sequence[TierStats]) -> Table:
     return table
 
 
-def stats_document(
-    tenant: str | None,
-    tiers: Sequence[TierStats],
-    sizes: Sequence[RelationSize] | None,
-    total: int,
-) -> dict[str, Any]:
-    """The same as JSON, with every table and index if they are given; sizes are in bytes."""
-    document = {"tenant": tenant, "tiers": [asdict(one) for one in tiers], "bytes": total}
-    return document if sizes is None else document | {"sizes": [asdict(one) for one in sizes]}
-
-
 def sizes_table(sizes: Sequence[RelationSize]) -> Table:
     """Every table and index with its size."""
     table = _table("relation", "kind", "size")
@@ -193,11 +167,6 @@ def sizes_table(sizes: Sequence[RelationSize]) -> Table:
         table.add_row(plain(one.relation), one.kind, size(one.bytes))
     table.columns[-1].justify = "right"
     return table
-
-
-def archived_document(tenant: str, report: ArchiveReport) -> dict[str, Any]:
-    """What left the database, as JSON."""
-    return {"tenant": tenant, **asdict(report)}
 
 
 def archives_lines(files: Sequence[ArchiveFile]) -> Iterator[str]:
@@ -209,35 +178,18 @@ def archives_lines(files: Sequence[ArchiveFile]) -> Iterator[str]:
         yield f"  {plain(one.url)}"
 
 
-def archives_document(tenant: str, files: Sequence[ArchiveFile]) -> dict[str, Any]:
-    """The same as JSON."""
-    return {"tenant": tenant, "archives": [asdict(one) for one in files]}
-
-
-def restored_document(tenant: str, reports: Mapping[str, RestoreReport]) -> dict[str, Any]:
-    """What came back from each archive, as JSON."""
-    restored = [{"archive": name, **asdict(one)} for name, one in reports.items()]
-    return {"tenant": tenant, "restored": restored}
-
-
-def quarantined_document(tenant: str, found: Sequence[Quarantined]) -> dict[str, Any]:
-    """What of a tenant is quarantined, as JSON."""
-    return {"tenant": tenant, "quarantined": [asdict(one) for one in found]}
-
-
 def cycles_document(
     reports: Sequence[ConsolidationReport], failures: Mapping[str, Exception]
 ) -> dict[str, Any]:
     """What cycles of consolidation did, and which ones broke off, as JSON."""
     return {
-        "cycles": [_cycle_document(one) for one in reports],
+        "cycles": [
+            {name: getattr(one, name) for name in _OF_A_CYCLE}
+            | {"lines": [line._asdict() for line in one.lines]}
+            for one in reports
+        ],
         "failed": {tenant: worded(error) for tenant, error in failures.items()},
     }
-
-
-def _cycle_document(report: ConsolidationReport) -> dict[str, Any]:
-    facts = {name: getattr(report, name) for name in _OF_A_CYCLE}
-    return {**facts, "lines": [one._asdict() for one in report.lines]}
 
 
 def _heading(one: Recollection) -> str:

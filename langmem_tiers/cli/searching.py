@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import ABSENT, MemoryContext
+from langmem_tiers.core.memory import ABSENT, MemoryContext, named_by
 from langmem_tiers.core.options import CoordinatorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recall.profiles import profile_named
@@ -19,31 +19,22 @@ _TIMEOUT_MS = 60_000
 _TENANTS_NAMED = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
-    """Whose memories are searched, and how they are ranked, as a user names it.
+def asked_by(
+    tenant: str | None, project: str | None, session: str | None, profile: str | None
+) -> MemoryContext:
+    """Who asks, as a user names it, checked before anything is opened.
 
     Raises:
         InvalidInputError: for an empty name, or a ranking profile that does not exist.
     """
-
-    tenant: str | None
-    project: str | None
-    session: str | None
-    profile: str | None
-
-    def __post_init__(self) -> None:
-        """Check the names before anything is opened."""
-        self.context(ABSENT if self.tenant is None else self.tenant)
-        if self.profile is not None:
-            profile_named(self.profile)
-
-    def context(self, tenant: str) -> MemoryContext:
-        """Who asks, as a tenant."""
-        return MemoryContext(tenant=tenant, project_id=self.project, session_id=self.session)
+    if profile is not None:
+        profile_named(profile)
+    return MemoryContext(
+        tenant=ABSENT if tenant is None else tenant, project_id=project, session_id=session
+    )
 
 
-def memory_of(store: TieredStore, asker: Asker) -> MemoryCoordinator:
+def memory_of(store: TieredStore, asker: MemoryContext, *, named: bool) -> MemoryCoordinator:
     """The memory of the tenant that is named, or of the only one there is.
 
     Raises:
@@ -51,7 +42,7 @@ def memory_of(store: TieredStore, asker: Asker) -> MemoryCoordinator:
     """
     return MemoryCoordinator(
         store,
-        context=asker.context(_only_tenant(store) if asker.tenant is None else asker.tenant),
+        context=asker if named else replace(asker, tenant=_only_tenant(store)),
         settings=CoordinatorSettings(query_timeout_ms=_TIMEOUT_MS, max_context_items=MOST),
     )
 
@@ -78,7 +69,7 @@ def _only_tenant(store: TieredStore) -> str:
 def _tenants(store: TieredStore) -> list[str]:
     """The first tenants, by the names that a `MemoryContext` takes; one more than is listed."""
     labels = store.list_namespaces(max_depth=1, limit=_TENANTS_NAMED + 1)
-    return [label.replace("%2E", ".").replace("%25", "%") for (label,) in labels]
+    return [name for (label,) in labels if (name := named_by(label)) is not None]
 
 
 def _listed(names: list[str]) -> str:

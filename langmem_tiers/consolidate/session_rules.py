@@ -18,8 +18,7 @@ from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.memory import Destination, MemoryContext, Source, Tier
 from langmem_tiers.core.reading import ends_of, normalised
 from langmem_tiers.core.values import provenance_of, source_of, trust_of
-from langmem_tiers.remember.route import HAPPENED, route
-from langmem_tiers.remember.trivial import triviality
+from langmem_tiers.remember.gate import HAPPENED, route, triviality
 from langmem_tiers.remind.cue import sentences
 
 WORKING = "working"

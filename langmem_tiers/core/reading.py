@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 from unicodedata import category, normalize
 
@@ -16,6 +17,11 @@ _MARKS: Final = (
 """Signs that stand on or beside letters."""
 _LETTERS: Final = rf"(?:[^\W_]|[{_MARKS}])+"
 _WORD: Final = re.compile(rf"{_LETTERS}(?:['.:/@#+_-]*{_LETTERS})*[+#]{{0,2}}")
+_ENDING: Final = re.compile(
+    r"'\w*$|(?<=\w{3})(?:ations?|at(?:e[ds]?|ing)|[ae]nces?|ments?|ions?|ings?|i?e[ds]|al|e"
+    r"|(?<!s)s|(?<![aeiou])y)$"
+)
+_DOUBLED: Final = re.compile(r"(?<=\w{2})([^\W\ds])\1$")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _INVISIBLE: Final = frozenset("\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u3164\ufeff\uffa0")
 
@@ -58,6 +64,13 @@ def unseen(character: str) -> bool:
 def words(text: str) -> list[str]:
     """The words in order, in lower case; where a script puts no spaces, each character is one."""
     return [word for piece in spaced(text).casefold().split() for word in _WORD.findall(piece)]
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """A word in lower case without its endings: "deploy" of "deployment's"."""
+    bare = _DOUBLED.sub(r"\1", _ENDING.sub("", word))
+    return bare if bare == word else stem(bare)
 
 
 def spaced(text: str) -> str:

@@ -84,8 +84,7 @@ def create_consolidation_graph(
     Args:
         model: A chat model that is asked, in the node `propose` alone, which memories say the same
             or contradict each other, and to generalise what is promoted. Without one, what was
-            said twice in a row is merged, what is near is proposed in the report, and rules
-            generalise.
+            said twice in a row is merged, and what is near is proposed in the report.
         policy: What a cycle does; everything but archival if not given.
         store: The store; a subgraph takes its parent's.
         checkpointer: As `compile` takes it. With one, give each tenant a thread of its own.
@@ -112,30 +111,24 @@ def create_consolidation_graph(
             print(ConsolidationReport.of(state))
         ```
     """
-    chosen = ConsolidationPolicy() if policy is None else policy
-    if not isinstance(chosen, ConsolidationPolicy):
-        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
     if store is not None:
         tiered(store)
-    _check_nodes(interrupt_before)
-    run = partial(CycleRun, Remembered(context), chosen, _steps(chosen, model))
-    graph = _wired(run, asks=model is not None)
-    compiled = graph.compile(
-        checkpointer=checkpointer,
-        store=store,
-        interrupt_before=list(interrupt_before),
-        name=name,
-    )
+    graph = _wired(_checked(policy), model, Remembered(context))
+    stops = _known(interrupt_before)
+    compiled = graph.compile(checkpointer, store=store, interrupt_before=stops, name=name)
     return compiled.with_config(recursion_limit=_MOST_STEPS)
 
 
-def _wired(run: Callable[..., CycleRun], *, asks: bool) -> StateGraph[Any, Any, Any, Any]:
-    """The nodes of a cycle and the ways between them; `asks` if it asks a model."""
+def _wired(
+    policy: ConsolidationPolicy, model: BaseChatModel | None, whose: Remembered
+) -> StateGraph[Any, Any, Any, Any]:
+    """The nodes of a cycle and the ways between them."""
+    run = partial(CycleRun, whose, policy, _steps(policy, model))
     graph = StateGraph(
         ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
     )
     for does in _NODES:
-        retry = None if asks and does.__name__ == _ASKS else _RETRY
+        retry = None if model is not None and does.__name__ == _ASKS else _RETRY
         graph.add_node(does.__name__, _node(does, run), retry_policy=retry)
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", _after_begin, ["select", "report"])
@@ -216,11 +209,19 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str,
             )
 
 
-def _check_nodes(names: Sequence[str]) -> None:
+def _checked(policy: object) -> ConsolidationPolicy:
+    chosen = ConsolidationPolicy() if policy is None else policy
+    if not isinstance(chosen, ConsolidationPolicy):
+        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
+    return chosen
+
+
+def _known(names: Sequence[str]) -> list[str]:
     known = [one.__name__ for one in _NODES]
     for name in names:
         if name not in known:
             raise InvalidInputError(f"there is no node {name!r}: use one of {', '.join(known)}")
+    return list(names)
 
 
 def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str, Step]:

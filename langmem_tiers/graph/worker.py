@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,9 +28,9 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.graph.checkpoints import FENCE, Thread, config_of, strictly, thread_of
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.graph.driven import CALLER, Caller, asked
+from langmem_tiers.graph.driven import CALLER, Caller
 from langmem_tiers.postgres.driver import checkpointing
-from langmem_tiers.postgres.flow import Flow, both
+from langmem_tiers.postgres.flow import Ask, Flow, both
 from langmem_tiers.store.store import TieredStore
 
 RENEWALS = 3
@@ -164,7 +164,7 @@ class ConsolidationWorker:
         """
         reports: list[ConsolidationReport] = []
         with self._alone():
-            for tenant in (yield from asked(self._store.run, self._store.arun, lease.tenants())):
+            for tenant in (yield from heard(self._store.run, self._store.arun, lease.tenants())):
                 report = None
                 with self._minding(tenant):
                     report = yield from self._turn(tenant)
@@ -179,7 +179,7 @@ class ConsolidationWorker:
     def _waiting(self, seconds: float) -> Flow[None]:
         try:
             wait = partial(self._wait, seconds)
-            yield from asked(wait, partial(asyncio.to_thread, wait))
+            yield from heard(wait, partial(asyncio.to_thread, wait))
         except asyncio.CancelledError:
             self._woken.put(None)  # the thread that waits
             raise
@@ -237,7 +237,7 @@ class ConsolidationWorker:
         asteps: Any = self._graph.astream(given, config, **how)
         number = 0
         try:
-            while (yield from asked(partial(next, steps, None), partial(anext, asteps, None))):
+            while (yield from heard(partial(next, steps, None), partial(anext, asteps, None))):
                 number += 1
                 yield from mine.renew()
                 if self._stopping:
@@ -245,7 +245,7 @@ class ConsolidationWorker:
                 if number % _PRUNED_AFTER == 0:
                     yield from self._prune(mine)
         finally:
-            yield from asked(steps.close, asteps.aclose)
+            yield from heard(steps.close, asteps.aclose)
         thread = yield from self._standing(mine.tenant, mine.fence)
         if thread.is_ended:
             yield from self._prune(mine)
@@ -258,7 +258,7 @@ class ConsolidationWorker:
         async def awaited() -> list[Any]:
             return [one async for one in graph.aget_state_history(config, limit=_LOOKED_AT)]
 
-        history = yield from asked(
+        history = yield from heard(
             lambda: list(graph.get_state_history(config, limit=_LOOKED_AT)), awaited
         )
         return Thread.of(tenant, history, fence)
@@ -273,9 +273,9 @@ class ConsolidationWorker:
         saved, thread = self._checkpointer, thread_of(mine.tenant)
         try:
             with checkpointing():
-                newest = yield from asked(saved.get_tuple, saved.aget_tuple, config_of(mine.tenant))
+                newest = yield from heard(saved.get_tuple, saved.aget_tuple, config_of(mine.tenant))
                 if newest is not None and newest.metadata.get(FENCE) == mine.fence:
-                    yield from asked(saved.prune, saved.aprune, [thread])
+                    yield from heard(saved.prune, saved.aprune, [thread])
         except NotImplementedError:
             _log.debug("this checkpointer keeps every checkpoint: it cannot prune")
         except DatabaseError:  # it is dropped after the next cycle
@@ -301,7 +301,7 @@ class Lease:
             LeaseLostError: if somebody else holds it by now.
         """
         terms = self.tenant, self.fence, self.store.flows.now, self.seconds
-        if not (yield from asked(self.store.run, self.store.arun, lease.renew(*terms))):
+        if not (yield from heard(self.store.run, self.store.arun, lease.renew(*terms))):
             raise LeaseLostError(
                 f"the lease of {self.tenant!r} was taken over: its new holder goes on"
             )
@@ -326,10 +326,10 @@ class Lease:
         """Let it go."""
         self.ending.set()
         for one in self.keeping:
-            yield from asked(one.join, partial(asyncio.to_thread, one.join))
+            yield from heard(one.join, partial(asyncio.to_thread, one.join))
         try:
             flow = lease.release(self.tenant, self.fence)
-            yield from asked(self.store.run, self.store.arun, flow)
+            yield from heard(self.store.run, self.store.arun, flow)
         except DatabaseError:
             _log.warning(
                 "the lease of %s could not be released: it ends by itself within %g s",
@@ -342,7 +342,7 @@ class Lease:
 def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow[Lease | None]:
     """The lease of a tenant, renewed on a thread until its end; None if another worker has it."""
     flow = lease.acquire(tenant, holder, store.flows.now, seconds)
-    fence = yield from asked(store.run, store.arun, flow)
+    fence = yield from heard(store.run, store.arun, flow)
     if fence is None:
         return None
     mine = Lease(store, tenant, fence, seconds)
@@ -350,3 +350,27 @@ def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow
     mine.keeping.append(keeping)
     keeping.start()
     return mine
+
+
+def heard(call: Callable[..., Any], acall: Callable[..., Awaitable[Any]], *given: Any) -> Flow[Any]:
+    """What either form answers; whatever ends the asking, an interruption as well, is raised here.
+
+    So a worker that is interrupted, or cancelled, lets its lease go.
+    """
+
+    def asked() -> tuple[Any, BaseException | None]:
+        try:
+            return call(*given), None
+        except BaseException as error:  # noqa: BLE001 - it is raised where the flow asked
+            return None, error
+
+    async def awaited() -> tuple[Any, BaseException | None]:
+        try:
+            return await acall(*given), None
+        except BaseException as error:  # noqa: BLE001 - it is raised where the flow asked
+            return None, error
+
+    answer, error = yield Ask(asked, awaited)
+    if error is not None:
+        raise error
+    return answer

@@ -108,13 +108,11 @@ def start_task(
         task_id=str(uuid4()) if task_id is None else task_id,
         task_type=task_type,
         created_at=state.now,
+        status=status,
+        estimated_completion=cast("dt.datetime | None", estimated_completion),
+        worker_assigned=worker_assigned,
+        confidence_so_far=confidence_so_far,
         metadata={} if metadata is None else metadata,
-        **_given(
-            status=status,
-            estimated_completion=estimated_completion,
-            worker_assigned=worker_assigned,
-            confidence_so_far=confidence_so_far,
-        ),
     )
     return flows.change(state.whose, Task, task.task_id, lambda one: one or task, task.created_at)
 
@@ -134,13 +132,14 @@ def update_task(
     Raises:
         InvalidInputError: if the task is not active, or for what is no task.
     """
-    changes = _given(
-        status=status,
-        estimated_completion=estimated_completion,
-        worker_assigned=worker_assigned,
-        confidence_so_far=confidence_so_far,
-        metadata=metadata,
-    )
+    told = {
+        "status": status,
+        "estimated_completion": estimated_completion,
+        "worker_assigned": worker_assigned,
+        "confidence_so_far": confidence_so_far,
+        "metadata": metadata,
+    }
+    changes = {field: one for field, one in told.items() if one is not None}
     name = checked_id(task_id, "task_id")
 
     def changed(before: Task | None) -> Task:
@@ -301,11 +300,6 @@ def _look(
     if not 0 <= limit <= MOST_MESSAGES:
         raise InvalidInputError(f"limit is {limit}: use a number from 0 to {MOST_MESSAGES}")
     return flows.look(state.whose, state.now, limit=limit, kinds=kinds)
-
-
-def _given(**fields: Any) -> dict[str, Any]:
-    """Those that are given."""
-    return {name: one for name, one in fields.items() if one is not None}
 
 
 class ShortTermState:

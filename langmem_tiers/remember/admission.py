@@ -10,7 +10,7 @@ the end, and is recalled, makes room for itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -25,12 +25,13 @@ from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from langmem_tiers.remember.room import (
     Evicted,
+    by_tenant,
     evicted_calls,
     incoming,
     making_room,
     standing_calls,
 )
-from langmem_tiers.remember.trust import SPOKEN_FOR, derived_trust
+from langmem_tiers.remember.trust import SPOKEN_FOR, Origin, settled_by
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import (
     Write,
@@ -72,16 +73,6 @@ class _Standing(NamedTuple):
     """Its value, where it is trusted no further when it is said again."""
     awaits: bool
     """Whether models are to review it yet."""
-
-
-class _Origin(NamedTuple):
-    """A memory that another is derived from; a row of origins_of_writes, in this order."""
-
-    source: str
-    there: bool
-    circular: bool
-    trust: float
-    held: bool
 
 
 class Check(NamedTuple):
@@ -180,28 +171,10 @@ def apply(
         lock = ()
     applied = Applied(writes)
     if needs_admission(writes):
-        applied = yield from admitted(writes, lock, writing.moment)
+        applied = yield from _admitted(writes, lock, writing.moment)
         lock = ()
-    yield from carry_out_admitted(
-        writing, applied, options=options, tier=tier, lock=lock, further=further(applied)
-    )
-    return applied
-
-
-def carry_out_admitted(
-    writing: Writing,
-    applied: Applied,
-    *,
-    options: StoreOptions,
-    tier: Tier | None = None,
-    lock: Sequence[Call] = (),
-    further: Sequence[Call] = (),
-) -> Flow[None]:
-    """Carry out what was admitted: what makes room goes first, and what is held is held."""
     now, puts = writing.moment.now, [one for one in applied.writes if one.value is not None]
-    leaving = [
-        Write(place=one.memory.place, key=one.memory.key, value=None) for one in applied.evicted
-    ]
+    leaving = [Write(place=one.place, key=one.memory.key, value=None) for one in applied.evicted]
     yield from carry_out(
         writing._replace(writes=applied.writes),
         options=options,
@@ -209,15 +182,16 @@ def carry_out_admitted(
         lock=lock,
         before=(*evicted_calls(applied.evicted, now), *delete_calls(leaving, TIERS)),
         after=(
-            *quarantine_calls(puts, now),
-            *awaiting_calls(puts),
+            *_quarantine_calls(puts, now),
+            *_awaiting_calls(puts),
             *derive_calls(puts, now),
-            *further,
+            *further(applied),
         ),
     )
+    return applied
 
 
-def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> Flow[Applied]:
+def _admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> Flow[Applied]:
     """The writes as they are to be carried out; locks the keys first.
 
     Raises:
@@ -226,7 +200,12 @@ def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> F
     """
     pairs = [(one, place, key) for one in writes for place, key in one.sources]
     changing = {(one.place, one.key) for one in writes if one.sources or one.value is None}
-    _check_changing(pairs, changing)
+    for one, place, key in pairs:
+        if (place, key) in changing and (place, key) not in one.echoes:
+            raise InvalidInputError(
+                f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
+                "its own"
+            )
     origins = {
         **keys_of([one for one, _, _ in pairs]),
         "source_namespaces": [place.namespace for _, place, _ in pairs],
@@ -240,8 +219,8 @@ def admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> F
         (Place(tenant, namespace), key): _Standing(*told)
         for tenant, namespace, key, *told in replaced
     }
-    found = (_Origin(*row) for row in rows)
-    derived = [_settled(one, [next(found) for _ in one.sources], changing) for one in writes]
+    found = (Origin(*row) for row in rows)
+    derived = [settled_by(one, [next(found) for _ in one.sources], changing) for one in writes]
     settled = [_said_again(one, there.get((one.place, one.key))) for one in derived]
     refused = {
         (one.place, one.key): why
@@ -277,11 +256,6 @@ def _said_again(one: Write, there: _Standing | None) -> Write:
     return replace(one, held=reasons, stays=True, awaits_review=there.awaits)
 
 
-def _yields(one: Write) -> bool:
-    """Whether its key was given, and it is not trusted enough to replace whatever has it."""
-    return one.named and one.value is not None and one.trust < SPOKEN_FOR
-
-
 def _refusal(one: Write, there: _Standing) -> str | None:
     """Why a write does not replace what stands under its key; None if it does."""
     if one.value is None or there.state == QUARANTINED:
@@ -298,7 +272,7 @@ def _refusal(one: Write, there: _Standing) -> str | None:
             f"replaces: the memory {one.key!r} is {stands}, and what is quarantined does not "
             f"replace it; {one.held}"
         )
-    if _yields(one) and there.trust > one.trust:
+    if one.named and one.trust < SPOKEN_FOR and there.trust > one.trust:
         return (
             f"replaces: the memory {one.key!r} is trusted more ({there.trust:g}) than what would "
             f"replace it ({one.trust:g}): store it under another key"
@@ -306,9 +280,8 @@ def _refusal(one: Write, there: _Standing) -> str | None:
     return None
 
 
-def quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
+def _quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
     """The calls that quarantine what was just put and is held, once a tenant."""
-    held = [one for one in puts if one.held and not one.stays]
     return [
         Call(
             "quarantine",
@@ -322,15 +295,13 @@ def quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
                 "now": now,
             },
         )
-        for tenant in sorted({one.place.tenant for one in held})
-        for mine in [[one for one in held if one.place.tenant == tenant]]
+        for tenant, mine in by_tenant(one for one in puts if one.held and not one.stays)
     ]
 
 
-def awaiting_calls(puts: Sequence[Write]) -> list[Call]:
+def _awaiting_calls(puts: Sequence[Write]) -> list[Call]:
     """The calls that say of what was just put that it awaits a review by models, once a tenant."""
     detail = json.dumps({"reasons": ["models are to review it"]})
-    awaiting = [one for one in puts if one.awaits_review]
     return [
         Call(
             "await_review",
@@ -341,8 +312,7 @@ def awaiting_calls(puts: Sequence[Write]) -> list[Call]:
                 "detail": detail,
             },
         )
-        for tenant in sorted({one.place.tenant for one in awaiting})
-        for mine in [[one for one in awaiting if one.place.tenant == tenant]]
+        for tenant, mine in by_tenant(one for one in puts if one.awaits_review)
     ]
 
 
@@ -350,9 +320,7 @@ def derive_calls(
     puts: Sequence[Write], now: datetime, event_of: Callable[[Write], str] = lambda _: str(uuid4())
 ) -> Iterator[Call]:
     """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
-    derived = [one for one in puts if one.sources]
-    for tenant in sorted({one.place.tenant for one in derived}):
-        mine = [one for one in derived if one.place.tenant == tenant]
+    for tenant, mine in by_tenant(one for one in puts if one.sources):
         events = {(one.place, one.key): event_of(one) for one in mine}
         pairs = [(one, place, key) for one in mine for place, key in one.sources]
         params = {
@@ -365,73 +333,3 @@ def derive_calls(
         }
         yield Call("derive", params)
         yield Call("doubt", {"tenant": tenant, "ids": [], "events": [*events.values()]})
-
-
-def _check_changing(
-    pairs: Sequence[tuple[Write, Place, str]], changing: Container[tuple[Place, str]]
-) -> None:
-    for one, place, key in pairs:
-        if (place, key) in changing and (place, key) not in one.echoes:
-            raise InvalidInputError(
-                f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
-                "its own"
-            )
-
-
-def _check(one: _Origin) -> None:
-    if not one.there:
-        raise InvalidInputError(f"{one.source!r} is gone by now: derive from what is there")
-    if one.circular:
-        raise InvalidInputError(
-            f"{one.source!r} came from the memory that is to be derived from it: leave it out"
-        )
-
-
-def _settled(
-    one: Write, origins: Sequence[_Origin], changing: Container[tuple[Place, str]]
-) -> Write:
-    """A write that is derived from its origins, without those that it only repeats and cannot have.
-
-    It is trusted no further than these either, as long as they are there.
-    """
-    if not one.sources:
-        return one
-    several = dict(zip(one.sources, origins, strict=True))
-    for place, origin in several.items():
-        if place not in one.echoes:
-            _check(origin)
-    settled = _derived(one, [each for each in several.values() if each.there])
-    had = (
-        place
-        for place, origin in several.items()
-        if place not in one.echoes
-        or (origin.there and not origin.circular and place not in changing)
-    )
-    return replace(settled, sources=tuple(had))
-
-
-def _derived(one: Write, origins: Sequence[_Origin]) -> Write:
-    """A write, trusted no further than what it is derived from."""
-    if not origins:
-        return one
-    least = min(origins, key=lambda each: each.trust)
-    settled = trusted(one, derived_trust(one.trust, [least.trust]))
-    if settled.held is not None and not one.awaits_review:
-        return settled
-    held = next((each for each in origins if each.held), None)
-    if held is not None:
-        reason = f"derived: it came from {held.source}, which is quarantined"
-        return replace(settled, held=reason, awaits_review=False)
-    if settled.trust < one.threshold:
-        reason = (
-            f"trust: {settled.trust:g} is below {one.threshold:g}, as it came from {least.source}"
-        )
-        return replace(settled, held=reason, awaits_review=False)
-    return settled
-
-
-def trusted(one: Write, trust: float) -> Write:
-    """A put that is trusted no further than this; its value says so."""
-    if trust >= one.trust or one.value is None:
-        return one
-    return replace(one, trust=trust, value=encode_value({**json.loads(one.value), "trust": trust}))

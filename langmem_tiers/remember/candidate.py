@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Source
 
 
@@ -90,3 +91,32 @@ class RecalledLately:
         with self._lock:
             kept = [known for known, at in self._known.values() if now - at <= LIFE]
         return tuple(reversed(kept))
+
+
+def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:
+    """What was recalled, as texts, recollections or their facts as mappings, for the gate.
+
+    Raises:
+        InvalidTypeError: for anything else.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidTypeError(f"recalled is a list of what was recalled, not {short(given)}")
+    return tuple(map(_recalled, given))
+
+
+def _recalled(one: object) -> Known:
+    if isinstance(one, Known):
+        return one
+    if isinstance(one, str):
+        return Known(content=one)
+    names = ("content", "key", "namespace")
+    if isinstance(one, Mapping):
+        content, key, labels = (one.get(name) for name in names)
+    else:
+        content, key, labels = (getattr(one, name, None) for name in names)
+    if not isinstance(content, str) or not isinstance(key, str | None):
+        raise InvalidTypeError(
+            f"what was recalled is a text or a recollection, not {type(one).__name__}: pass what "
+            "get_context returned, or the state's `recalled`"
+        )
+    return Known(content=content, key=key, namespace=None if labels is None else tuple(labels))

@@ -7,25 +7,69 @@ instructions and trust, the reviewers, then where it goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
+from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult, Source
+from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
 from langmem_tiers.remember.review import Reviewers, instructing
-from langmem_tiers.remember.route import route
-from langmem_tiers.remember.trivial import triviality
 from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy
 
 LONGEST: Final = 1_000_000
 """Characters of one memory."""
 _SENTENCE: Final = 3
 """Words from which a label may instruct."""
+
+
+_SPECIFIED: Final = frozenset(("hi", "hello", "hi there"))
+"""What specifications name as trivial: "Hi there" is amplihack's and the orchestrator's example."""
+_SHORT: Final = 2
+"""Letters of a word that is too short to say anything, in scripts that are spelt."""
+_FEW: Final = 2
+"""Different letters of laughter and the like."""
+_MANY: Final = 5
+"""Letters of a word from which few different ones are noise: "Anna" and "Otto" are names."""
+_SPELT: Final = "\u0e00"
+"""From here on there are scripts in which two signs are a word."""
+HAPPENED: Final = "it happened"
+_INTENDED: Final = re.compile(
+    r"\b(?:to-?do|later|need(?:s)? to|plan(?:s|ned|ning)? to|remind(?:er)?|don't forget|must not forget"
+    r"|remember to|going to|will have to|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|deadline|due)\b",
+    re.IGNORECASE,
+)
+"""The first four are the specification's keywords of prospective memory."""
+_WAYS: Final = re.compile(
+    r"\b(?:implemented|how to|steps?:|workflow|procedure|in order to \w+,|to \w+, (?:run|use|call|open)"
+    r"|run `|fixed \w+ by|use \w+(?:\.\w+)+|pattern:)|(?:^|\s)1[.)] .+2[.)] ",
+    re.IGNORECASE | re.DOTALL,
+)
+_LESSON: Final = re.compile(
+    r"\b(?:lesson|learned that|turned out|next time|should have)\b", re.IGNORECASE
+)
+_HAPPENED: Final = re.compile(
+    r"\b(?:decided|agreed|happened|went|met|started|finished|failed|released|deployed|asked|told|said"
+    r"|called|yesterday|this morning|last (?:week|month|night|year)|ago|was|were|did)\b",
+    re.IGNORECASE,
+)
+_HOLDS: Final = re.compile(
+    r"\b(?:is|are|likes?|loves?|hates?|prefers?|lives?|works?|owns?|has|have|uses?|runs?|costs?|means"
+    r"|rotates?|expires|needs|requires?|returns?|contains?|supports?|takes|holds|belongs?|listens?|lasts?"
+    r"|depends?|opens|closes|begins|knows?|speaks?|wants?|allows?|refuses|times out"
+    r"|always|never|every|allergic|birthday|called|named)\b",
+    re.IGNORECASE,
+)
+_NOW: Final = re.compile(
+    r"\b(?:currently|right now|at the moment|working on|waiting for|in progress|debugging|next:)",
+    re.IGNORECASE,
+)
 
 
 class Decision(StrEnum):
@@ -266,3 +310,76 @@ def _held_by_reviewers(review: ReviewResult) -> str | None:
 
 def _rejected(reason: str, *, repeats: str | None = None) -> Verdict:
     return Verdict(decision=Decision.REJECT, reason=reason, repeats=repeats)
+
+
+@lru_cache(maxsize=256)
+def triviality(content: str) -> str | None:
+    """What kind of nothing a text says, such as "a greeting"; None if it may say something.
+
+    What is short is not trivial for that: "Paris", "42" and "No sugar" are answers. Nor is what
+    people say out of courtesy: "Thanks a lot" is stored.
+    """
+    if len(content) > LOOKED_AT:
+        ends = ends_of(content)  # what is between them says no more, if it is in no other letters
+        return triviality(ends) if set(content) <= set(ends) else None
+    said = words(content)
+    if not said or not any(map(str.isalnum, content)):
+        return "nothing but signs" if visible(content).strip() else "empty"
+    if " ".join(said) in _SPECIFIED:
+        return "a greeting"
+    return _noise(said[0]) if len(set(said)) == 1 else None
+
+
+def _noise(word: str) -> str | None:
+    """What kind of noise one word is, said once or over and over."""
+    if any(map(str.isdigit, word)):
+        return None
+    if len(word) <= _SHORT and word.isalpha() and max(word) < _SPELT:
+        return "a word of two letters or fewer"
+    return "noise" if len(word) >= _MANY and len(set(word)) <= _FEW else None
+
+
+def route(
+    content: str,
+    memory_type: str | None = None,
+    *,
+    source: str = Source.USER,
+    avoiding: Collection[str] = (),
+) -> tuple[Destination, ...]:
+    """Where a text goes: to the type that is named, or to each that it is of by its words.
+
+    Words lead to none of the types that are to be avoided, as what is stored there expires. What a
+    tool says is something that happened. A text of which nothing can be said is episodic; there is
+    always one destination, the best first.
+
+    Example:
+        ```python
+        from langmem_tiers.remember.gate import route
+
+        assert [one.memory_type for one in route("I need to renew the certificate later")] == [
+            "prospective"
+        ]
+        ```
+    """
+    if memory_type is not None:
+        return (Destination(memory_type, "its type was named"),)
+    if source == Source.TOOL:
+        return (Destination("episodic", "a tool said it"),)
+    content = ends_of(content)
+    found = {
+        name: Destination(name, reason)
+        for name, reason, pattern in (
+            ("prospective", "it is intended", _INTENDED),
+            ("procedural", "it says how something is done", _WAYS),
+            ("learning", "it is a lesson", _LESSON),
+            ("episodic", HAPPENED, _HAPPENED),
+            ("episodic", "it is going on", _NOW),
+            ("semantic", "it holds in general", _HOLDS),
+        )
+        if pattern.search(content)
+    }
+    if found.keys() & {"prospective", "procedural", "episodic"}:
+        # What is going to be done, how, or only now, is not a general truth as well.
+        found.pop("semantic", None)
+    kept = tuple(one for name, one in found.items() if name not in avoiding)
+    return kept or (Destination("episodic", "nothing says otherwise"),)

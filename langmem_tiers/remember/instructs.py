@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import islice, pairwise
+from itertools import pairwise
 from string import ascii_lowercase
 from typing import Final, Literal, NamedTuple, TypeAlias
 from unicodedata import normalize
@@ -109,7 +109,7 @@ def _disguised(text: str) -> Iterator[Finding]:
 def _alike(text: str, voice: Voice, least: float, kind: str) -> Iterator[Finding]:
     like = likeness(text, voice)
     if like.score >= least:
-        yield Finding(kind, like.chance, _excerpt(like.passage), like.words)
+        yield Finding(kind, like.chance, _excerpt(like.passage), _weightiest(like.passage))
 
 
 def _bounded(content: str) -> str:
@@ -165,8 +165,6 @@ class Likeness(NamedTuple):
     """The logarithm of the odds, by the shares of the texts that it was fitted on."""
     passage: str
     """Up to three sentences."""
-    words: tuple[str, ...] = ()
-    """Those of the passage that weighed most."""
 
     @property
     def chance(self) -> float:
@@ -179,11 +177,12 @@ def likeness(text: str, voice: Voice) -> Likeness:
     weights = shipped()
     several = ((scored(weights, features(one, voice)), one) for one in passages(text))
     score, passage = max(several, default=(-math.inf, ""), key=lambda one: one[0])
-    return Likeness(score, passage, tuple(_weightiest(passage, weights)))
+    return Likeness(score, passage)
 
 
-def _weightiest(passage: str, weights: Mapping[str, float]) -> Iterator[str]:
+def _weightiest(passage: str) -> tuple[str, ...]:
     """The words and pairs that speak most for an attack, as they are written."""
+    weights = shipped()
     shown = {
         name: written
         for one in sentences_of(passage)
@@ -191,7 +190,7 @@ def _weightiest(passage: str, weights: Mapping[str, float]) -> Iterator[str]:
         if weights.get(name, 0.0) > 0 and all(word in passage for word in written.split())
     }
     told = dict.fromkeys(shown[one] for one in sorted(shown, key=lambda one: -weights[one]))
-    yield from islice((one for one in told if any(map(str.isalpha, one))), _TOLD)
+    return tuple(one for one in told if any(map(str.isalpha, one)))[:_TOLD]
 
 
 def sentences_of(text: str) -> list[str]:

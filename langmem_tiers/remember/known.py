@@ -17,10 +17,10 @@ from langmem_tiers.core.namespaces import Place, elsewhere, encode
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.remember.candidate import Candidate, Known
+from langmem_tiers.remember.candidate import Candidate, Known, recalled_texts
 from langmem_tiers.remember.echo import echo_of
 from langmem_tiers.remember.gate import GatePolicy
-from langmem_tiers.remember.new import NewMemory, recalled_texts, to_write
+from langmem_tiers.remember.new import NewMemory, to_write
 from langmem_tiers.store.write import Write
 
 Sources = tuple[tuple[Place, str], ...]

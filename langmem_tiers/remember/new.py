@@ -16,7 +16,6 @@ from langmem_tiers.core.namespaces import Place, check_key, encode, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
-from langmem_tiers.remember.candidate import Known
 from langmem_tiers.store.write import Write
 
 FIELD = "content"
@@ -309,35 +308,6 @@ def drawn_from(origin: NewMemory, one: NewMemory) -> NewMemory:
     return replace(
         one, source=origin.source, trust=min(one.trust, origin.trust), held=one.held or held
     )
-
-
-def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:
-    """What was recalled, as texts, recollections or their facts as mappings, for the gate.
-
-    Raises:
-        InvalidTypeError: for anything else.
-    """
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidTypeError(f"recalled is a list of what was recalled, not {short(given)}")
-    return tuple(map(_recalled, given))
-
-
-def _recalled(one: object) -> Known:
-    if isinstance(one, Known):
-        return one
-    if isinstance(one, str):
-        return Known(content=one)
-    names = ("content", "key", "namespace")
-    if isinstance(one, Mapping):
-        content, key, labels = (one.get(name) for name in names)
-    else:
-        content, key, labels = (getattr(one, name, None) for name in names)
-    if not isinstance(content, str) or not isinstance(key, str | None):
-        raise InvalidTypeError(
-            f"what was recalled is a text or a recollection, not {type(one).__name__}: pass what "
-            "get_context returned, or the state's `recalled`"
-        )
-    return Known(content=content, key=key, namespace=None if labels is None else tuple(labels))
 
 
 def _times(one: NewMemory) -> dict[str, str]:

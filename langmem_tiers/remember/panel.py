@@ -19,11 +19,11 @@ from langmem_tiers.core.prompts import (
     PATTERNS_RELEVANCE,
     PATTERNS_STORAGE,
 )
-from langmem_tiers.core.reading import ends_of, listed, words
+from langmem_tiers.core.reading import ends_of, listed, stem, words
 from langmem_tiers.remember.candidate import Candidate
+from langmem_tiers.remember.gate import triviality
 from langmem_tiers.remember.instructs import instructions_in
 from langmem_tiers.remember.review import BEST, INJECTION, Reviewer, Reviewers
-from langmem_tiers.remember.trivial import triviality
 
 _PLAIN: Final = 6.5
 """What a text gets that says something: the panel refuses no plain fact, even where a reviewer of
@@ -145,8 +145,8 @@ def analyzer_relevance(content: str, query: str) -> tuple[float, str]:
 
 def patterns_relevance(content: str, query: str) -> tuple[float, str]:
     """How much of the query's wording stands in the memory: pairs of words, or their beginnings."""
-    asked = [_stem(one) for one in words(query)]
-    told = [_stem(one) for one in words(ends_of(content))]
+    asked = [stem(one) for one in words(query)]
+    told = [stem(one) for one in words(ends_of(content))]
     pairs, known = set(itertools.pairwise(asked)), set(itertools.pairwise(told))
     parts = {one[:5] for one in _telling(query)}
     near = len(parts & {one[:5] for one in told}) / len(parts) if parts else 0.0
@@ -155,14 +155,7 @@ def patterns_relevance(content: str, query: str) -> tuple[float, str]:
 
 
 def _telling(text: str) -> set[str]:
-    return {_stem(one) for one in words(text) if one not in _SLIGHT}
-
-
-def _stem(word: str) -> str:
-    for ending in ("ing", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) > 2:  # noqa: PLR2004 - what is left
-            return word.removesuffix(ending)
-    return word
+    return {stem(one) for one in words(text) if one not in _SLIGHT}
 
 
 ANALYZER: Final = Reviewer(

@@ -269,54 +269,39 @@ def _check_name(name: object) -> None:
 
 
 def reviews_of(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Reranker]:
-    """The reviews that a coordinator can be asked for: `rules`, and with a panel also `model`."""
-    rules = by_rules(reviewers)
-    return (
-        {"rules": rules} if panel is None else {"rules": rules, "model": by_model(reviewers, panel)}
-    )
+    """The reviews that a coordinator can be asked for: `rules`, and with a panel also `model`.
 
+    Where none of the panel answered, the members' rules score a memory.
+    """
 
-def by_rules(reviewers: Reviewers) -> Reranker:
-    """The members' rules score each memory."""
+    def ruled(several: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return _ordered(several, [reviewers.review_relevance(*pair) for pair in _pairs(several)])
 
-    def call(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return _ordered(shortlists, [_ruled(reviewers, pair) for pair in _pairs(shortlists)])
+    async def aruled(several: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return ruled(several)
 
-    async def acall(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return call(shortlists)
+    rules = Reranker(ruled, aruled)
+    if panel is None:
+        return {"rules": rules}
 
-    return Reranker(call, acall)
+    def told(
+        several: Sequence[Shortlist], said: Sequence[ReviewResult]
+    ) -> list[list[Recollection]]:
+        reviews = [
+            backed(one, partial(reviewers.review_relevance, *pair))
+            for pair, one in zip(_pairs(several), said, strict=True)
+        ]
+        return _ordered(several, reviews)
 
+    async def asked(several: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return told(several, await panel.arelevance(_pairs(several)))
 
-def by_model(reviewers: Reviewers, panel: Panel) -> Reranker:
-    """The panel scores each memory, and where none of it answered the members' rules do."""
-
-    def call(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
-        pairs = _pairs(shortlists)
-        return _ordered(shortlists, _backed(reviewers, pairs, panel.relevance(pairs)))
-
-    async def acall(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
-        pairs = _pairs(shortlists)
-        return _ordered(shortlists, _backed(reviewers, pairs, await panel.arelevance(pairs)))
-
-    return Reranker(call, acall)
+    model = Reranker(lambda several: told(several, panel.relevance(_pairs(several))), asked)
+    return {"rules": rules, "model": model}
 
 
 def _pairs(shortlists: Sequence[Shortlist]) -> list[tuple[str, str]]:
     return [(one.content, query) for query, best in shortlists for one in best]
-
-
-def _ruled(reviewers: Reviewers, pair: tuple[str, str]) -> ReviewResult:
-    content, query = pair
-    return reviewers.review_relevance(content, query)
-
-
-def _backed(
-    reviewers: Reviewers, pairs: Sequence[tuple[str, str]], said: Sequence[ReviewResult]
-) -> list[ReviewResult]:
-    return [
-        backed(one, partial(_ruled, reviewers, pair)) for pair, one in zip(pairs, said, strict=True)
-    ]
 
 
 def _ordered(

@@ -97,21 +97,18 @@ def panel_of(
     checked_model(model)
     asking = _Asking(model, Daemons(_AT_ONCE))
 
-    def call(candidates: Sequence[Candidate]) -> list[ReviewResult]:
-        return asking.asked("storage", _storage_panels(reviewers, candidates), seconds)
+    def storage(several: Sequence[Candidate]) -> list[list[_Request]]:
+        return [[_storage(one, candidate) for one in reviewers] for candidate in several]
 
-    async def acall(candidates: Sequence[Candidate]) -> list[ReviewResult]:
-        return await asking.aasked("storage", _storage_panels(reviewers, candidates), seconds)
+    def relevance(pairs: Sequence[tuple[str, str]]) -> list[list[_Request]]:
+        return [[_relevance(one, *pair) for one in reviewers] for pair in pairs]
 
-    def relevance(pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
-        panels = _relevance_panels(reviewers, pairs)
-        return asking.asked("relevance", panels, relevance_seconds)
-
-    async def arelevance(pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
-        panels = _relevance_panels(reviewers, pairs)
-        return await asking.aasked("relevance", panels, relevance_seconds)
-
-    return Panel(call, acall, relevance, arelevance)
+    return Panel(
+        call=lambda several: asking.asked("storage", storage(several), seconds),
+        acall=lambda several: asking.aasked("storage", storage(several), seconds),
+        relevance=lambda pairs: asking.asked("relevance", relevance(pairs), relevance_seconds),
+        arelevance=lambda pairs: asking.aasked("relevance", relevance(pairs), relevance_seconds),
+    )
 
 
 class _Request(NamedTuple):
@@ -172,16 +169,6 @@ class _Asking(NamedTuple):
             return _score(await aask(self.model, Reviewed, one.messages or (), one.checked))
         except ModelError as error:
             return _failure(error)
-
-
-def _storage_panels(reviewers: Reviewers, candidates: Sequence[Candidate]) -> list[list[_Request]]:
-    return [[_storage(one, candidate) for one in reviewers] for candidate in candidates]
-
-
-def _relevance_panels(
-    reviewers: Reviewers, pairs: Sequence[tuple[str, str]]
-) -> list[list[_Request]]:
-    return [[_relevance(one, content, query) for one in reviewers] for content, query in pairs]
 
 
 def _of_models(panels: Sequence[Sequence[_Request]]) -> list[_Request]:

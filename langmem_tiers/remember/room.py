@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 from langmem_tiers.core.memory import Moment
@@ -49,6 +49,27 @@ class Evicted(NamedTuple):
     memory: Located
     reason: str
     by: str
+
+    @property
+    def place(self) -> Place:
+        """Where it was."""
+        return self.memory.place
+
+
+class _Placed(Protocol):
+    @property
+    def place(self) -> Place: ...
+
+
+P = TypeVar("P", bound=_Placed)
+
+
+def by_tenant(several: Iterable[P]) -> list[tuple[str, list[P]]]:
+    """Some things by the tenant of their places, as a statement is of one tenant."""
+    found: dict[str, list[P]] = {}
+    for one in several:
+        found.setdefault(one.place.tenant, []).append(one)
+    return sorted(found.items())
 
 
 def worth(one: Occupant, now: datetime) -> float:
@@ -185,8 +206,7 @@ def evicted_calls(evicted: Sequence[Evicted], now: datetime) -> list[Call]:
             [{"reasons": [one.reason], "by": one.by} for one in mine],
             now,
         )
-        for tenant in sorted({one.memory.place.tenant for one in evicted})
-        for mine in [[one for one in evicted if one.memory.place.tenant == tenant]]
+        for tenant, mine in by_tenant(evicted)
     ]
 
 

@@ -24,7 +24,7 @@ from langmem_tiers.core.prompts import (
     CUES_JUDGED,
     NO_SUCH_CUE,
 )
-from langmem_tiers.core.reading import ends_of, words
+from langmem_tiers.core.reading import ends_of, stem, words
 from langmem_tiers.core.structured import trimmed, ways_to_ask
 from langmem_tiers.recall.fence import quoted
 
@@ -35,11 +35,6 @@ LEAD: Final = re.compile(
 _SENTENCE: Final = re.compile(r"[^\s.!?\n](?:[^.!?\n]|[.!?](?=\S))*[.!?]*")
 DENIED: Final = re.compile(r"\b(?:not?|never|cannot)\b|n['\u2019]t\b", re.IGNORECASE)
 _OWN: Final = re.compile(r"\b(?:i|me|my|mine)\b", re.IGNORECASE)
-_ENDING: Final = re.compile(
-    r"'\w*$|(?<=\w{3})(?:ations?|at(?:e[ds]?|ing)|[ae]nces?|ments?|ions?|ings?|i?e[ds]|al|e"
-    r"|(?<!s)s|(?<![aeiou])y)$"
-)
-_DOUBLED: Final = re.compile(r"(?<=\w{2})([^\W\ds])\1$")
 _SHORT: Final = 3
 """Letters of words that say little, in lower case and beside longer ones."""
 _LONGEST: Final = 40
@@ -105,13 +100,6 @@ def matches(cue: str, text: str) -> bool:
 def sentences(text: str) -> list[str]:
     """The sentences of a text, each with the signs at its end."""
     return _SENTENCE.findall(text)
-
-
-@lru_cache(maxsize=4096)
-def stem(word: str) -> str:
-    """A word in lower case without its endings: "deploy" of "deployment's"."""
-    bare = _DOUBLED.sub(r"\1", _ENDING.sub("", word))
-    return bare if bare == word else stem(bare)
 
 
 @lru_cache(maxsize=4096)

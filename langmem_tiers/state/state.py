@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.new import checked_text, label, parsed_moment, share
 
+T = TypeVar("T")
+
 MOST_DELTAS = 100
 """Deltas that a goal keeps, the newest: our own choice. Its progress holds all of them."""
 MOST_SPENT = Decimal(10**12)
@@ -34,7 +36,7 @@ class Message:
         _check(
             self, message_id=checked_id, role=checked_text, content=checked_text, metadata=_mapping
         )
-        _check(self, at=_moment)
+        _check(self, at=parsed_moment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,10 @@ class Task:
     def __post_init__(self) -> None:
         """Refuse what is no task."""
         _check(self, task_id=checked_id, task_type=checked_text, status=checked_text)
-        _check(self, created_at=_moment, estimated_completion=_moment_or_none)
-        _check(self, worker_assigned=_text_or_none, confidence_so_far=share, metadata=_mapping)
+        _check(self, created_at=parsed_moment, estimated_completion=_or_none(parsed_moment))
+        _check(
+            self, worker_assigned=_or_none(checked_text), confidence_so_far=share, metadata=_mapping
+        )
 
     def updated(self, **changes: Any) -> Task:
         """The task with these fields changed; metadata is added to what there is."""
@@ -77,8 +81,10 @@ class EmotionalState:
 
     def __post_init__(self) -> None:
         """Refuse what is no mood."""
-        _check(self, primary_emotion=checked_text, last_updated=_moment, confidence_level=share)
-        _check(self, conversation_sentiment=_text_or_none, stress_indicators=_mapping)
+        _check(
+            self, primary_emotion=checked_text, last_updated=parsed_moment, confidence_level=share
+        )
+        _check(self, conversation_sentiment=_or_none(checked_text), stress_indicators=_mapping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +98,7 @@ class ProgressDelta:
 
     def __post_init__(self) -> None:
         """Refuse what is no step on the way from 0 to 1."""
-        _check(self, delta=_delta, reason=checked_text, at=_moment, delta_id=label)
+        _check(self, delta=_delta, reason=checked_text, at=parsed_moment, delta_id=label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +145,7 @@ class DailySpend:
     def __post_init__(self) -> None:
         """Refuse what is no spend."""
         _check(self, date=checked_day, total_spent=_total, transaction_count=_whole)
-        _check(self, last_transaction_time=_moment_or_none)
+        _check(self, last_transaction_time=_or_none(parsed_moment))
 
     def plus(self, spent: Decimal, at: dt.datetime) -> DailySpend:
         """The spend after one more transaction, added up exactly."""
@@ -217,16 +223,8 @@ def _check(one: Any, **checks: Any) -> None:
         object.__setattr__(one, name, check(getattr(one, name), name))
 
 
-def _text_or_none(given: object, what: str) -> str | None:
-    return None if given is None else checked_text(given, what)
-
-
-def _moment(given: dt.datetime | str, what: str) -> dt.datetime:
-    return parsed_moment(given, what)
-
-
-def _moment_or_none(given: dt.datetime | str | None, what: str) -> dt.datetime | None:
-    return None if given is None else parsed_moment(given, what)
+def _or_none(check: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
+    return lambda given, what: None if given is None else check(given, what)
 
 
 def _mapping(given: object, what: str) -> dict[str, Any]:

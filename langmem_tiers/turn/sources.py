@@ -109,44 +109,37 @@ class Goals:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownGoals:
-    """What the agent is about, as its short-term state has it: goals, tasks and constraints."""
+class FromState:
+    """What the agent's short-term state says of these kinds."""
+
+    kinds: Sequence[str]
+    shown: Callable[[ShortTermSnapshot], Section]
 
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
-        """The three lists, as data: they were noted in other turns."""
-        known = yield from _known(memory, metadata, GOAL, TASK)
-        goals = [one for one in known.goals if one.status == "active"]
-        state = {
-            "active_goals": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
-            "pending_actions": [f"{one.task_type} ({one.status})" for one in known.tasks],
-            "constraints": dict.fromkeys(each for one in goals for each in one.constraints),
-        }
-        listed = Goals(state).remember(prompt, metadata)
-        return Section(tuple(replace(one, data=True) for one in listed))
+        """It, as a section."""
+        del prompt
+        known = yield from unit(look(Whose.of(memory.context), metadata["now"], kinds=self.kinds))
+        return self.shown(known)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownState:
-    """The state the agent is in, as its short-term state has it."""
-
-    def flow(
-        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Flow[Section]:
-        """Its mood, and how much it is at."""
-        known = yield from _known(memory, metadata, EMOTION, TASK)
-        mood = known.emotional_state
-        told = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
-        state = OperationalState(emotional_state=told, active_tasks=known.tasks)
-        return state.remember(prompt, metadata)
+def _known_goals(known: ShortTermSnapshot) -> Section:
+    """Goals, tasks and constraints, as data: they were noted in other turns."""
+    goals = [one for one in known.goals if one.status == "active"]
+    state = {
+        "active_goals": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
+        "pending_actions": [f"{one.task_type} ({one.status})" for one in known.tasks],
+        "constraints": dict.fromkeys(each for one in goals for each in one.constraints),
+    }
+    return Section(tuple(replace(one, data=True) for one in Goals(state).remember("", {})))
 
 
-def _known(
-    memory: MemoryCoordinator, metadata: Mapping[str, Any], *kinds: str
-) -> Flow[ShortTermSnapshot]:
-    """What there is of these kinds in the agent's short-term state."""
-    return unit(look(Whose.of(memory.context), metadata["now"], kinds=kinds))
+def _known_state(known: ShortTermSnapshot) -> Section:
+    """A mood, and how much the agent is at."""
+    mood = known.emotional_state
+    told = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
+    return OperationalState(emotional_state=told, active_tasks=known.tasks).remember("", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +176,8 @@ def built_in() -> dict[str, Any]:
     return {
         "identity": Identity({}),
         "conversation": Conversation(),
-        "goals": KnownGoals(),
-        "state": KnownState(),
+        "goals": FromState((GOAL, TASK), _known_goals),
+        "state": FromState((EMOTION, TASK), _known_state),
         "tools": Tools(),
         **{name: MemorySource(name) for name in recalling},
     }

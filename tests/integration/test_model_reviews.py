@@ -25,10 +25,10 @@ from langmem_tiers.remember.review import Reviewer
 from tests.support.agents import ScriptedModel
 from tests.support.agents import calls as calls_of
 from tests.support.coordinating import Caller, calling, coordinator, keys
-from tests.support.opening import Clock, Opener, text_index
-from tests.support.reviewing import BAD, MEMBERS, Answer, Held, member, model_of, scoring
+from tests.support.opening import Opener, text_index
+from tests.support.reviewing import BAD, MEMBERS, Answer, Held, model_of, scoring
 from tests.support.servers import wait_until
-from tests.support.wayward_chat import SILENCE, Reply, Wayward, fails, minded
+from tests.support.wayward_chat import SILENCE, Reply, Wayward, minded
 
 EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 FACT = "The API key of billing rotates on Mondays at 9:00."
@@ -116,20 +116,6 @@ async def test_several_are_reviewed_at_once(open_store: Opener, url: str) -> Non
         results = await call("store_many", [FACT, "Deployments of billing need two approvals."])
 
     assert [one.score for one in results] == [9.0, 9.0]
-
-
-async def test_who_fails_is_told_and_the_mean_is_that_of_the_others(
-    open_store: Opener, url: str
-) -> None:
-    def partly(request: dict[str, Any]) -> Reply:
-        return fails(429, "too many") if member(request) == "patterns" else scoring()(request)
-
-    async with reviewed_by(partly, "before", open_store, url) as (call, _):
-        kept = await call("store", FACT)
-
-    assert kept.stored
-    assert set(kept.scores) == set(MEMBERS) - {"patterns"}
-    assert "the model did not answer" in kept.failures["patterns"]
 
 
 @pytest.mark.parametrize("answer", BAD)
@@ -318,29 +304,6 @@ async def test_what_came_of_a_memory_that_models_quarantine_later_is_held_with_i
     assert report.quarantined == ("origin",)
     came = "derived: it came from origin, which is quarantined"
     assert held == {"origin": "instructs: injection by model", "derived": came, "below": came}
-
-
-async def test_what_was_promoted_before_its_review_is_held_with_what_it_lives_on_in(
-    open_store: Opener, url: str, clock: Clock
-) -> None:
-    answers: list[Answer] = [BAD["fails"]]
-    async with reviewed_by(
-        latest(answers), "background", open_store, url, project_id="billing"
-    ) as (call, _):
-        await waiting(call, {"content": FACT, "key": "origin"})
-        shown = await call("get_context", FACT)
-        await call("record_outcome", shown, success=True)
-        clock.advance(days=1)
-        move = await call("promote_to_long_term", "origin", policy=EASY)
-        assert move.promoted
-        answers.append(scoring(injection=0))
-
-        report = await call("review_waiting")
-        assert await call("get_context", FACT) == []
-        held = await call("list_quarantined")
-
-    assert report.quarantined == ("origin",)
-    assert len(held) == 2
 
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")

@@ -19,14 +19,6 @@ PAIRS = {
         "Always retry POST requests after a timeout in the payment service",
         "Never retry POST requests after a timeout in the payment service",
     ),
-    "before, after": (
-        "Run the database migrations before deploying the new version",
-        "Run the database migrations after deploying the new version",
-    ),
-    "enable, disable": (
-        "Enable caching for user profile pages in production",
-        "Disable caching for user profile pages in production",
-    ),
     "not": (
         "Do validate the customer address before creating an invoice",
         "Do not validate the customer address before creating an invoice",
@@ -38,10 +30,6 @@ PAIRS = {
     "exchanged": (
         "The primary region copies its backups to the secondary region every night",
         "The secondary region copies its backups to the primary region every night",
-    ),
-    "increase, decrease": (
-        "Increase the timeout of the mail job when the queue is full",
-        "Decrease the timeout of the mail job when the queue is full",
     ),
     "a question": (
         "The nightly export of invoices needs a lock on the whole table.",

@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +17,7 @@ import pytest
 from langmem_tiers import (
     Budget,
     BudgetExceededError,
+    ConfigurationError,
     Destination,
     InvalidInputError,
     MemoryOrchestrator,
@@ -76,33 +77,24 @@ async def add_wrongly_then_rightly(turn: Any, number: str = "1") -> None:
 
 
 async def test_without_a_source_of_goals_they_are_those_of_the_short_term_state(
-    call: Caller,
+    call: Caller, clock: Clock
 ) -> None:
     state = call.memory.state
     await state.aset_goal("rotate", "Rotate the keys", constraints=["Not on Fridays"])
     await state.astart_task("calling Ann")
+    await state.aadd_interaction("user", "Where is it?")
+    clock.advance(minutes=1)
+    await state.aadd_interaction("assistant", "Here.")
 
     async with turning(call) as turn:
-        context = await turn("assemble_context", "keys")
+        context = await turn("assemble_context", "thanks")
 
-    assert [one.text for one in context.fragments] == [
+    assert [one.text for one in context.fragments if one.source == "goals"] == [
         "Active goals:\n- Rotate the keys (0% done)",
         "Pending actions:\n- calling Ann (in_progress)",
         "Constraints:\n- Not on Fridays",
     ]
     assert "<recalled_memories>" in context.text
-
-
-async def test_the_conversation_of_the_last_hour_is_known_without_messages(
-    call: Caller, clock: Clock
-) -> None:
-    await call.memory.state.aadd_interaction("user", "Where is it?")
-    clock.advance(minutes=1)
-    await call.memory.state.aadd_interaction("assistant", "Here.")
-
-    async with turning(call) as turn:
-        context = await turn("assemble_context", "thanks")
-
     assert "[2026-03-01T12:00:00+00:00] user: Where is it?\n[" in context.text
 
 
@@ -121,13 +113,18 @@ def test_each_stage_is_one_recall_statement_and_the_prompt_is_embedded_once(memo
 class Daemon:
     """Answers four questions, all of them only once all four were asked."""
 
-    def __init__(self) -> None:
-        """Wait for four."""
-        self.together = threading.Barrier(4, timeout=30)
+    def __init__(self, pool: ThreadPoolExecutor | None = None) -> None:
+        self.pool, self.together = pool, threading.Barrier(4, timeout=30)
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
-    def query(self, question: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer once all four were asked."""
+    def query(self, question: str, metadata: Mapping[str, Any]) -> Any:
+        return (
+            self.pool.submit(self._answer, question, metadata)
+            if self.pool
+            else self._answer(question, metadata)
+        )
+
+    def _answer(self, question: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append((question, dict(metadata)))
         self.together.wait()
         item = {"id": question[:6], "content": question, "rationale": "because"}
@@ -138,14 +135,11 @@ class AsyncDaemon:
     """The same, on a loop."""
 
     def __init__(self) -> None:
-        """Wait for four."""
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.all = asyncio.Event()
+        self.asked, self.all = 0, asyncio.Event()
 
-    async def query(self, question: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer once all four were asked."""
-        self.asked.append((question, dict(metadata)))
-        if len(self.asked) == 4:
+    async def query(self, question: str, _: Mapping[str, Any]) -> dict[str, Any]:
+        self.asked += 1
+        if self.asked == 4:
             self.all.set()
         await asyncio.wait_for(self.all.wait(), 30)
         return {"items": [{"id": question, "content": question}], "effective_at": "v1"}
@@ -155,20 +149,22 @@ async def test_the_four_identity_queries_run_side_by_side_and_know_the_mode(call
     daemon = Daemon()
 
     async with turning(call, sources={"identity": daemon}, mode="support") as turn:
-        context = await turn("assemble_context", "hello")
+        first, *_ = (await turn("assemble_context", "hello")).fragments
 
-    assert dict(daemon.asked)["What capabilities do I have?"] == {"current_mode": "support"}
     assert len(daemon.asked) == 4
-    first = context.fragments[0]
+    assert dict(daemon.asked)["What capabilities do I have?"] == {"current_mode": "support"}
     assert first.text == "- What is my core identity and charter?"
     assert (first.version, first.rationale) == ("2026-01-01T00:00:00+00:00", "because")
 
 
-async def test_an_async_daemon_is_awaited_in_an_async_turn(
-    memory: Any,
-) -> None:
-    turn = MemoryOrchestrator(memory, sources={"identity": AsyncDaemon()})
-    async with turn:
+async def test_a_daemon_whose_queries_return_futures_is_waited_for(call: Caller) -> None:
+    with ThreadPoolExecutor() as pool:
+        async with turning(call, sources={"identity": Daemon(pool)}) as turn:
+            assert len((await turn("assemble_context", "hello")).fragments) == 4
+
+
+async def test_an_async_daemon_is_awaited_in_an_async_turn(memory: Any) -> None:
+    async with MemoryOrchestrator(memory, sources={"identity": AsyncDaemon()}) as turn:
         assert len((await turn.aassemble_context("hello")).fragments) == 4
     blocking = MemoryOrchestrator(memory, sources={"identity": AsyncDaemon()}).begin()
     with pytest.raises(InvalidInputError, match="use `async with` and aassemble_context"):
@@ -261,6 +257,7 @@ async def test_a_persona_remembers_no_intention_as_if_it_had_happened(call: Call
             {"sources": {"mine": lambda prompt: prompt}},
             r"the source 'mine' takes \(prompt, metadata\), not \(prompt\)",
         ),
+        ({"sources": {"mine": "text"}}, "a source is anything with remember"),
     ],
 )
 def test_an_argument_of_another_type_is_refused_with_what_to_give(
@@ -268,6 +265,8 @@ def test_an_argument_of_another_type_is_refused_with_what_to_give(
 ) -> None:
     with pytest.raises(InvalidTypeError, match=said):
         MemoryOrchestrator(memory, **wrong)
+    with pytest.raises(ConfigurationError, match=r"give sources=\{'persona': …\}"):
+        MemoryOrchestrator(memory, layout=PERSONA)
 
 
 def test_a_filter_that_no_recall_takes_and_a_budget_of_a_turn_are_refused(memory: Any) -> None:
@@ -281,16 +280,11 @@ def test_a_filter_that_no_recall_takes_and_a_budget_of_a_turn_are_refused(memory
             make(filters=TYPO)
 
 
-class Down:
-    """A system that does not answer."""
-
-    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> str:
-        """Raise."""
-        raise ConnectionError(f"down, asked {prompt} in {metadata['mode']}")
-
-
 async def test_the_error_of_a_source_keeps_its_type_and_names_the_source(call: Caller) -> None:
-    async with turning(call, sources={"crm": Down()}) as turn:
+    def down(prompt: str, _: Mapping[str, Any]) -> str:
+        raise ConnectionError(f"down, asked {prompt}")
+
+    async with turning(call, sources={"crm": down}) as turn:
         with pytest.raises(ConnectionError, match="down, asked keys") as raised:
             await turn("assemble_context", "keys")
         await turn("commit")
@@ -504,29 +498,20 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
 
     async with turning(call, turn_id="a/b %") as turn:
         context = await turn("assemble_context", "key", 250)
+        kept = await turn("memorize", "The API key is rotated on Mondays.")
         report = await turn("commit")
 
     trace = await turn("history", "a/b %")
     assert trace == report.trace
-    (assembled,) = trace.of_kind("assembled")
-    told = assembled.detail["fragments"]
+    told = trace.of_kind("assembled")[0].detail["fragments"]
     assert [one["key"] for one in told if one["chosen"]] == [one.key for one in context.fragments]
     assert all(one["reason"] for one in told)
     assert {one["chosen"] for one in told} == {True, False}
     lines = [json.loads(line) for line in trace.to_jsonl().splitlines()]
-    assert [one["kind"] for one in lines] == ["assembled", "committed"]
+    assert [one["kind"] for one in lines] == ["assembled", "memorized", "committed"]
     assert {one["turn"] for one in lines} == {"a/b %"}
-
-
-async def test_the_history_of_a_memory_says_which_decision_of_a_turn_wrote_it(
-    call: Caller,
-) -> None:
-    async with turning(call) as turn:
-        found = await turn("memorize", "The API key is rotated on Mondays.")
-        await turn("commit")
-
-    events = (await call("history", found.keys[0])).events
-    assert [(one.kind, one.reasons) for one in events] == [("memorized", ("it holds in general",))]
+    (wrote,) = (await call("history", kept.keys[0])).events
+    assert (wrote.kind, wrote.reasons) == ("memorized", ("it holds in general",))
 
 
 async def test_turns_that_commit_at_once_see_each_others_traces(call: Caller) -> None:
@@ -554,23 +539,3 @@ async def test_verbs_need_a_turn_that_goes_on(call: Caller) -> None:
         await turn("commit")
         with pytest.raises(InvalidInputError, match="was committed: begin another"):
             await turn("memorize", "late")
-
-
-class Promising:
-    """The same, by futures."""
-
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
-        """Answer in a pool."""
-        self.pool, self.daemon = pool, Daemon()
-
-    def query(self, question: str, metadata: Mapping[str, Any]) -> Future[dict[str, Any]]:
-        """Promise an answer."""
-        return self.pool.submit(self.daemon.query, question, metadata)
-
-
-async def test_a_daemon_whose_queries_return_futures_is_waited_for(call: Caller) -> None:
-    with ThreadPoolExecutor() as pool:
-        async with turning(call, sources={"identity": Promising(pool)}) as turn:
-            context = await turn("assemble_context", "hello")
-
-    assert len(context.fragments) == 4

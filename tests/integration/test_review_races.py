@@ -14,7 +14,7 @@ from langmem_tiers import (
     MemoryCoordinator,
     NotQuarantinedError,
 )
-from tests.integration.test_review_node import ATTACKS, Reviewed, reviewing
+from tests.integration.test_review_node import ATTACKS, reviewing
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener
 
@@ -75,14 +75,6 @@ async def test_of_two_people_at_the_same_moment_the_first_counts_and_the_graph_s
         assert await one.call("list_quarantined") == []
 
 
-async def test_what_is_deleted_as_it_is_decided_is_not_told_to_be_reviewed(
-    open_store: Opener, url: str
-) -> None:
-    async with reviewing(open_store, url, attacks=2, coordinator=beaten("delete_memory")) as one:
-        await one.asked()
-        assert (await one.run(Command(resume={"k0": "release"})))["reviewed"] == []
-
-
 async def test_what_was_decided_is_told_though_another_memory_has_its_key_by_now(
     open_store: Opener, url: str
 ) -> None:
@@ -134,15 +126,7 @@ async def test_what_was_done_before_a_crash_is_told_when_the_run_goes_on(
         assert kinds == ["quarantined", "released"]
 
 
-async def _gone(one: Reviewed) -> None:
-    await one.call("reject", "k0", reason=QUICKER)
-
-
-async def _there(_: Reviewed) -> None:
-    """Nobody was quicker."""
-
-
-@pytest.mark.parametrize("meanwhile", [_gone, _there])
+@pytest.mark.parametrize("gone", [True, False])
 @pytest.mark.parametrize(
     ("version", "wrong"),
     [
@@ -152,11 +136,12 @@ async def _there(_: Reviewed) -> None:
     ],
 )
 async def test_a_version_that_is_no_moment_is_asked_for_again_whatever_became_of_the_memory(
-    open_store: Opener, url: str, version: object, wrong: str, meanwhile: Any
+    open_store: Opener, url: str, version: object, wrong: str, *, gone: bool
 ) -> None:
     async with reviewing(open_store, url, attacks=2) as one:
         await one.asked()
-        await meanwhile(one)
+        if gone:
+            await one.call("reject", "k0", reason=QUICKER)
         answer = {"k0": {"decision": "release", "version": version}}
         (again,) = (await one.run(Command(resume=answer)))["__interrupt__"]
         assert wrong in again.value["error"]

@@ -118,16 +118,6 @@ def test_the_cut_off_can_be_lifted_and_a_stage_shows_ten_memories_at_most(
     assert len([one for one in wider.fragments if one.source == "semantic"]) == 12
 
 
-def test_an_intention_is_no_fact(memory: MemoryCoordinator) -> None:
-    memory.store("Renew the API key", memory_type="prospective", key="intended")
-
-    with MemoryOrchestrator(memory) as turn:
-        found = turn.assemble_context("Who renews the API key?")
-
-    assert "intended" not in {one.fragment.key for one in found.decisions}
-    assert found.memories
-
-
 def test_messages_that_the_model_sees_inform_the_turn_and_are_not_shown(
     memory: MemoryCoordinator,
 ) -> None:

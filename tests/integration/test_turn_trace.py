@@ -183,19 +183,6 @@ def test_no_reason_in_an_event_quotes_private_data(
     assert "4111" not in str(tables(url)["events"])
 
 
-def test_what_instructs_and_is_private_is_told_by_its_kind(store: TieredStore) -> None:
-    policy = GatePolicy(private={"credit_card": Decision.QUARANTINE})
-    memory = coordinator(store, gate=policy, detectors=detectors("credit_card"))
-    with MemoryOrchestrator(memory) as turn:
-        found = turn.memorize({"content": attack(CARD), "source": "web"})
-        report = turn.commit()
-
-    (noted,) = report.trace.of_kind("memorized")
-    assert found.reason == "instructs: (private) (likeness)"
-    assert (*noted.reasons, report.stored[0].reason) == (found.reason, found.reason)
-    assert {one["reason"] for one in noted.detail["reviewers"].values()} == {"(private)"}
-
-
 def test_a_report_says_how_many_things_were_refused_and_are_quarantined(
     memory: MemoryCoordinator,
 ) -> None:

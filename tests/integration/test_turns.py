@@ -165,17 +165,6 @@ def test_the_count_of_a_word_is_read_off_its_rank(store: TieredStore, times: int
     assert score == pytest.approx(bm25(documents, ["kiwi"])[0].own, rel=1e-9)
 
 
-def test_what_other_tiers_and_projects_hold_is_no_neighbour(store: TieredStore) -> None:
-    here = coordinator(store, project_id="here", session_id="chat")
-    there = coordinator(store, project_id="there", session_id="chat")
-    there.store_many(said("kiwi elsewhere"))
-    here.store_many(said("nothing of it"))
-    here.store_many(said("still nothing", tier="long_term"))
-    found, _ = evidence(store, lambda: here.get_context("kiwi", cutoff=False))
-    assert keys(found) == ["nothing of it", "still nothing"]
-    assert [(one.own, one.around, one.before) for one in found] == [(0, 0, 0)] * 2
-
-
 def test_an_answer_without_the_word_is_found_by_the_question_before_it(
     store: TieredStore,
 ) -> None:
@@ -190,12 +179,3 @@ def test_an_answer_without_the_word_is_found_by_the_question_before_it(
     found = memory.get_context("giraffe", limit=2)
     assert {one.content for one in found} == {"Did anybody see the giraffe?", "Near the fountain."}
     assert found[0].evidence["window"] > 0
-
-
-def test_the_scope_tells_how_many_memories_there_are_and_who_speaks(store: TieredStore) -> None:
-    memory = coordinator(store, session_id="chat")
-    memory.store_many([*said("kiwi", "plum"), *said("fig", speaker="Ben"), {"content": "lime"}])
-    _, scope = evidence(store, lambda: memory.get_context("Where did Zoe put the kiwi?"))
-    assert (scope.memories, set(scope.speakers)) == (4, {"Ada", "Ben"})
-    assert scope.known_names == frozenset()
-    assert 0 < scope.known < scope.sought

@@ -106,7 +106,7 @@ def checkpoints(url: str) -> dict[str, int]:
 
 
 @contextmanager
-def at_merging(does: Callable[[Cycle], None]) -> Iterator[None]:
+def at_merging(does: Callable[[Cycle], object]) -> Iterator[None]:
     """Do something whenever a merge is about to be carried out."""
     before = Merge.apply
 
@@ -210,6 +210,18 @@ async def test_an_async_worker_runs_until_it_is_stopped(workers: Workers) -> Non
             await ended.wait()
             worker.stop()
             await running
+
+
+async def test_an_async_worker_that_is_cancelled_lets_its_lease_go(
+    workers: Workers, store: TieredStore, clock: Clock
+) -> None:
+    loop = asyncio.get_running_loop()
+    with at_merging(lambda _: loop.call_soon_threadsafe(running.cancel)):
+        async with workers.awaiting() as worker:
+            running = asyncio.create_task(worker.arun_due())
+            with pytest.raises(asyncio.CancelledError):
+                await running
+    assert not await store.arun(lease.is_held("acme", clock.now))
 
 
 def test_a_tenant_that_another_worker_holds_is_left_alone(

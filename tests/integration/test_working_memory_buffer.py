@@ -150,31 +150,6 @@ async def test_search_memories_optionally_updates_working_memory_with_its_result
     assert list(after.values()) == sorted(after.values(), reverse=True)  # sort_by_relevance
 
 
-async def test_a_prompt_gets_the_most_relevant_fenced_and_within_the_counters_budget(
-    world: World,
-) -> None:
-    memory = coordinator(
-        world.memory.tiered_store,
-        project_id="billing",
-        session_id="chat",
-        count_tokens=lambda text: len(text.split()),
-    )
-    buffer = WorkingMemoryBuffer(memory)
-    await world.turn(buffer, KEYS)
-    whole = buffer.get_prompt_context_memories()
-    assert [one.memory.key for one in whole.memories] == keys(buffer.items)[:5]
-    assert str(whole).startswith("<recalled_memories>")
-    page = whole
-    for room in range(whole.tokens + 2):
-        page = buffer.get_prompt_context_memories(max_tokens=room)
-        assert page.tokens == len(page.text.split()) <= room
-    assert page == whole
-    assert buffer.get_prompt_context_memories(2).memories == whole.memories[:2]
-    assert buffer.get_prompt_context_memories(0).text == ""
-    best = buffer.items[0].relevance
-    assert len(buffer.get_prompt_context_memories(min_relevance=best).memories) == 1
-
-
 async def test_a_buffer_needs_a_coordinator_and_room_and_a_prompt_a_size(world: World) -> None:
     with pytest.raises(InvalidInputError, match="use 1 to 1,000"):
         WorkingMemoryBuffer(world.memory, capacity=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -42,17 +42,3 @@ async def turning(call: Caller, **options: Any) -> AsyncIterator[Turn]:
         await asyncio.to_thread(orchestrator.__exit__, type(error), error, error.__traceback__)
         raise
     await asyncio.to_thread(orchestrator.__exit__, None, None, None)
-
-
-class Seeing:
-    """A source that answers its name and keeps what it was told."""
-
-    def __init__(self, name: str) -> None:
-        """Answer this name."""
-        self.name = name
-        self.seen: list[dict[str, Any]] = []
-
-    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> str:
-        """Its name and the prompt."""
-        self.seen.append(dict(metadata))
-        return f"{self.name} on {prompt}"

@@ -283,12 +283,6 @@ def test_a_memory_that_an_earlier_section_has_is_left_out_of_the_later() -> None
     assert found.decisions[-1].reason == "left out: it stands under ## Working Memory already"
 
 
-def test_a_section_that_does_not_fit_does_not_say_that_it_is_empty() -> None:
-    found = put_together({"memories": recalled(memory("a", "x" * 900))}, 300, layout=PERSONA)
-
-    assert "No relevant past memories found." not in found.text
-
-
 def test_a_counter_that_counts_nothing_and_a_negative_budget_are_refused() -> None:
     count: Any
     for count in (lambda _: -1, lambda _: None, lambda _: 0.5):

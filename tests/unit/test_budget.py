@@ -134,15 +134,6 @@ def test_every_decision_says_why() -> None:
     }
 
 
-def test_the_words_of_the_query_decide_between_equals() -> None:
-    some = [
-        recollection("a", "the bank is closed today", score=0.5),
-        recollection("b", "the card was declined twice", score=0.5),
-    ]
-    assert reasons(some, 5)["a"] == "fits: 5 tokens"
-    assert reasons(some, 5, QUERY)["b"] == "fits: 5 tokens"
-
-
 def test_two_that_differ_are_worth_more_than_two_that_repeat() -> None:
     some = [
         recollection("a", "cards from abroad are declined on weekends", score=0.90),

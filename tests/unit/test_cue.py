@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.cues import PARTS, fires, pairs, unrelated
-from langmem_tiers.remind.cue import anchors, features, matches, read_cue, stem
+from langmem_tiers.core.reading import stem
+from langmem_tiers.remind.cue import anchors, features, matches, read_cue
 
 CUE = "when Anna mentions the budget"
 lower = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.core.values import provenance_of, trust_of
-from langmem_tiers.remember.candidate import LIFE, MOST, RecalledLately
+from langmem_tiers.remember.candidate import LIFE, MOST, RecalledLately, recalled_texts
 from langmem_tiers.remember.gate import GatePolicy
-from langmem_tiers.remember.new import recalled_texts
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

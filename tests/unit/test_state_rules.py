@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from decimal import Decimal, getcontext, localcontext
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -95,14 +95,6 @@ def test_spend_adds_up_exactly_in_whatever_order(spent: list[Decimal], random: A
     assert day == other
     assert day.total_spent == Decimal(nanos).scaleb(-9)
     assert day.transaction_count == len(spent)
-
-
-def test_sums_do_not_depend_on_the_callers_decimal_context() -> None:
-    with localcontext() as context:
-        context.prec = 2
-        assert getcontext().prec == 2
-        day = DailySpend(date=NOON.date(), total_spent=Decimal("123456.789"))
-        assert day.plus(Decimal("0.001"), NOON).total_spent == Decimal("123456.790")
 
 
 @given(st.integers(0, 10**7).map(lambda cents: cents / 100))
