@@ -1,6 +1,6 @@
 """An agent with faulty tools, as a LangGraph graph: a rule that remembers, or does not.
 
-docs/learning-benchmarks.md has the rule; nothing here asks a model.
+docs/learning.md has the rule; nothing here asks a model.
 """
 
 from __future__ import annotations

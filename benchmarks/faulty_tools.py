@@ -1,6 +1,6 @@
 """Tools that fail by twelve families of real exceptions, and the tasks that meet them.
 
-docs/learning-benchmarks.md says what was chosen before anything was measured.
+docs/learning.md says what was chosen before anything was measured.
 """
 
 from __future__ import annotations

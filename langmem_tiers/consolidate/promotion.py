@@ -184,7 +184,7 @@ def _saying(general: str, names: Sequence[str]) -> Generaliser:
     return Generaliser(call, acall)
 
 
-def _finding(source: worth.Source, one: Mapping[str, Any]) -> Finding:
+def _finding(source: worth.Promotable, one: Mapping[str, Any]) -> Finding:
     """That what is near to a memory does not go along with it."""
     return Finding(
         namespace=source.namespace,

@@ -239,18 +239,16 @@ def _failed(state: Any, config: RunnableConfig, attempts: Attempts | None) -> li
         return [found] if isinstance(found, FailedAttempt) else list(found)
     caught = (config.get("configurable") or {}).get(_NODE_ERROR)
     messages = messages_of(state)
-    of_node = [] if caught is None else [_of_node(caught, messages)]
-    return [*of_node, *attempts_in(messages)]
-
-
-def _of_node(caught: Any, messages: list[Any]) -> FailedAttempt:
-    """The failure of a whole node, after its retries."""
-    return FailedAttempt(
+    failed = attempts_in(messages)
+    if caught is None:
+        return failed
+    of_node = FailedAttempt(
         task_id=task_of(messages),
         approach=f"ran the node {caught.node}",
         error=storable(f"{type(caught.error).__name__}: {caught.error}"),
         tool=caught.node,
     )
+    return [of_node, *failed]
 
 
 def judged_of(state: Any, success: Judge) -> bool | None:

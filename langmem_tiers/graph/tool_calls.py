@@ -69,8 +69,12 @@ class ToolClock(_Around):
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, and note how long it took."""
         began = _now(request)
-        answer = yield from asked(handler, handler, request)
-        return _timed(answer, began, request)
+        answer: Answer = yield from asked(handler, handler, request)
+        if not isinstance(answer, ToolMessage):
+            return answer
+        seconds = max(0.0, (_now(request) - began).total_seconds())
+        noted = {**answer.additional_kwargs, SECONDS: seconds}
+        return answer.model_copy(update={"additional_kwargs": noted})
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
@@ -79,15 +83,6 @@ def seconds_of(answer: ToolMessage) -> float | None:
     """How long the call of an answer took; None if nobody timed it."""
     found = answer.additional_kwargs.get(SECONDS)
     return found if isinstance(found, float) else None
-
-
-def _timed(answer: Answer, began: datetime, request: ToolCallRequest) -> Answer:
-    if not isinstance(answer, ToolMessage):
-        return answer
-    seconds = max(0.0, (_now(request) - began).total_seconds())
-    return answer.model_copy(
-        update={"additional_kwargs": {**answer.additional_kwargs, SECONDS: seconds}}
-    )
 
 
 def _now(request: ToolCallRequest) -> datetime:

@@ -18,8 +18,8 @@ from langmem_tiers.learn.evidence import Interval, beta_interval
 from langmem_tiers.learn.policy import Decision, decide
 from langmem_tiers.learn.worth import (
     Near,
+    Promotable,
     Promoting,
-    Source,
     alike_of,
     evidence,
     evidence_of,
@@ -189,7 +189,7 @@ def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Expl
 
 
 def _explanation(
-    source: Source,
+    source: Promotable,
     answers: Sequence[Sequence[Row]],
     standing: Row,
     how: Promoting,
@@ -226,7 +226,7 @@ def _explanation(
     )
 
 
-def _origins(source: Source, edges: Sequence[Row], context: MemoryContext) -> Iterator[Origin]:
+def _origins(source: Promotable, edges: Sequence[Row], context: MemoryContext) -> Iterator[Origin]:
     """All that a memory came from, nearest first."""
     of: dict[int, list[Row]] = {}
     for edge in edges:
@@ -244,7 +244,7 @@ def _origins(source: Source, edges: Sequence[Row], context: MemoryContext) -> It
                 yield Origin(paths[origin], place, Tier(tier), state, said)
 
 
-def _decision(source: Source, decision: Decision) -> Decision | None:
+def _decision(source: Promotable, decision: Decision) -> Decision | None:
     return decision if source.tier == Tier.WORKING and source.state is None else None
 
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Recollection
-from langmem_tiers.core.namespaces import elsewhere, encode
+from langmem_tiers.core.namespaces import decode, elsewhere, encode
 from langmem_tiers.core.stats import MemoryStats
-from langmem_tiers.learn.evidence import Uplift
+from langmem_tiers.learn.evidence import HoldoutCounts, Uplift, uplifts
 from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.recall.candidates import Candidate
 
 _BITS = 64
-_DRAWS = 1 << _BITS
 
 
 class Run(NamedTuple):
@@ -30,12 +30,16 @@ class Run(NamedTuple):
     """The whole run that the attempt belongs to, as LangGraph and LangSmith name it."""
 
 
-class Exposure(NamedTuple):
-    """A memory that was recalled for a run, in its place; held out, it was not shown."""
+class Showing(NamedTuple):
+    """For which run memories are recalled, and which share of them it goes without."""
 
-    namespace: tuple[str, ...]
-    key: str
-    held_out: bool = False
+    run: Run
+    holdout: float = 0.0
+
+    def hides(self, one: Recollection | Candidate) -> bool:
+        """Whether the run goes without a memory."""
+        labels = one.namespace if isinstance(one, Recollection) else one.place[0]
+        return held_out(self.run.id, "\0".join((*labels, one.key)), self.holdout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,61 +64,58 @@ class LearningStats(MemoryStats):
     runs is with it than without, with intervals that hold for all of them together at 95 %."""
 
 
-def expose(
-    tenant: str, run: Run, project: str | None, exposures: Sequence[Exposure], now: datetime
-) -> Flow[None]:
-    """Note what was put before a run."""
-    if not exposures:
-        return
+def noted(
+    found: Sequence[Recollection],
+    tenant: str,
+    project: str | None,
+    showing: Showing | None,
+    now: datetime,
+) -> Flow[list[Recollection]]:
+    """Note what is put before a run, and what is held out of it; what is to be shown."""
+    if showing is None or not found:
+        return list(found)
+    held = [showing.hides(one) for one in found]
     params = {
         "tenant": tenant,
-        "run": run.id,
-        "root": run.root,
+        "run": showing.run.id,
+        "root": showing.run.root,
         "project": project,
-        "namespaces": [encode(one.namespace).namespace for one in exposures],
-        "keys": [one.key for one in exposures],
-        "held_out": [one.held_out for one in exposures],
+        "namespaces": [encode(one.namespace).namespace for one in found],
+        "keys": [one.key for one in found],
+        "held_out": held,
         "now": now,
     }
     yield Query((Call("expose", params),), commit=True)
+    return [one for one, out in zip(found, held, strict=True) if not out]
 
 
 def settle(
-    run: str, context: MemoryContext, *, success: bool, now: datetime
+    run: str,
+    context: MemoryContext,
+    *,
+    success: bool,
+    now: datetime,
+    shown: Sequence[Recollection] | None = None,
 ) -> Flow[OutcomeReport]:
     """Credit what was shown to a run, or to any attempt of it, and is not credited yet.
 
     It is what was shown to a run of the context's project, and what that keeps; all of it, if the
-    context names none.
+    context names none. Or it is the memories given, whether or not they were noted before.
     """
-    params = {**_whose(run, context), "succeeded": success, "now": now}
-    _, (row,) = yield Query((Call("lock_run", params), Call("settle", params)), commit=True)
-    return OutcomeReport(success=success, credited=row[0], held_out=row[1])
-
-
-def settle_shown(
-    run: str,
-    context: MemoryContext,
-    shown: Sequence[Recollection],
-    *,
-    success: bool,
-    now: datetime,
-) -> Flow[OutcomeReport]:
-    """Credit these memories with what came of a run, whether or not it was noted before."""
-    params = {
-        **_whose(run, context),
-        "namespaces": [encode(one.namespace).namespace for one in shown],
-        "keys": [one.key for one in shown],
+    params: dict[str, Any] = {
+        "tenant": context.root,
+        "run": run,
+        "project": context.project_id,
+        **elsewhere(context.looks_after),
         "succeeded": success,
         "now": now,
     }
-    _, (row,) = yield Query((Call("lock_run", params), Call("settle_shown", params)), commit=True)
+    if shown is not None:
+        params["namespaces"] = [encode(one.namespace).namespace for one in shown]
+        params["keys"] = [one.key for one in shown]
+    credit = Call("settle" if shown is None else "settle_shown", params)
+    _, (row,) = yield Query((Call("lock_run", params), credit), commit=True)
     return OutcomeReport(success=success, credited=row[0], held_out=row[1])
-
-
-def _whose(run: str, context: MemoryContext) -> dict[str, Any]:
-    names = {"tenant": context.root, "run": run, "project": context.project_id}
-    return {**names, **elsewhere(context.looks_after)}
 
 
 def held_out(run: str, place: str, share: float) -> bool:
@@ -130,15 +131,13 @@ def held_out(run: str, place: str, share: float) -> bool:
     """
     if not 0 <= share <= 1:
         raise InvalidInputError(f"The share held out is {share}: give a number in 0…1.")
-    return _draw(run, place) < share * _DRAWS
-
-
-def _draw(run: str, place: str) -> int:
-    """A number of 64 bits that looks random and depends on both names.
-
-    The first name is hashed with its length, so that no two pairs are one text.
-    """
     first, second = (name.encode("utf-8", "surrogatepass") for name in (run, place))
-    head = len(first).to_bytes(8, "big")
-    digest = blake2b(head + first + second, digest_size=_BITS // 8, person=b"hold-out").digest()
-    return int.from_bytes(digest, "big")
+    named = len(first).to_bytes(8, "big") + first + second  # so that no two pairs are one text
+    digest = blake2b(named, digest_size=_BITS // 8, person=b"hold-out").digest()
+    return int.from_bytes(digest, "big") < share * (1 << _BITS)
+
+
+def uplift_of(tenant: str) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:
+    """What each memory of a tenant that was ever held out does to runs."""
+    (rows,) = yield Query((Call("holdout_counts", {"tenant": tenant}),), commit=True)
+    return uplifts({(decode(tenant, row[0]), str(row[1])): HoldoutCounts(*row[2:]) for row in rows})

@@ -67,51 +67,32 @@ class PromotionPolicy(PromotionSettings):
         PromotionSettings.__post_init__(self)
         if self.rule not in get_args(Rule):
             raise ConfigurationError(f"rule is 'thresholds' or 'beta', not {self.rule!r}")
-        self._check_selection()
-        self._check_demotion()
-        for name in ("confidence", "demote_confidence"):
+        names: object = self.memory_types
+        if not (isinstance(names, tuple | list) and all(isinstance(one, str) for one in names)):
+            raise ConfigurationError(f"memory_types is a tuple of names, not {short(names)}")
+        for name, what, fits in (
+            ("near_duplicate", "a cosine above 0 and at most 1", lambda one: 0 < one <= 1),
+            ("demote_below", "a number from 0 to 1", lambda one: 0 <= one <= 1),
+            ("confidence", "a number above 0.5, below 1", _is_sure),
+            ("demote_confidence", "a number above 0.5, below 1", _is_sure),
+        ):
             given = getattr(self, name)
-            if not (_is_number(given) and _EVEN < given < 1):
-                raise ConfigurationError(f"{name} is a number above 0.5, below 1, not {given!r}")
-
-    def _check_selection(self) -> None:
-        if not _are_names(self.memory_types):
-            raise ConfigurationError(
-                f"memory_types is a tuple of names, not {short(self.memory_types)}"
-            )
-        if not (_is_number(self.near_duplicate) and 0 < self.near_duplicate <= 1):
-            raise ConfigurationError(
-                f"near_duplicate is a cosine above 0 and at most 1, not {self.near_duplicate!r}"
-            )
-
-    def _check_demotion(self) -> None:
-        if not (_is_number(self.demote_below) and 0 <= self.demote_below <= 1):
-            raise ConfigurationError(
-                f"demote_below is a number from 0 to 1, not {self.demote_below!r}"
-            )
+            if isinstance(given, bool) or not (isinstance(given, int | float) and fits(given)):
+                raise ConfigurationError(f"{name} is {what}, not {given!r}")
         for name, least in (("demote_after", 1), ("demote_within", self.demote_after)):
             given = getattr(self, name)
-            if not (_is_whole(given) and least <= given <= _MOST):
+            if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _MOST:
                 raise ConfigurationError(
                     f"{name} is a whole number from {least} to {_MOST:,}, not {given!r}"
                 )
 
 
-_EVEN = 0.5
-"""A chance no better than its opposite's: above it, no evidence both promotes and demotes."""
 _MOST = 1_000_000
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _are_names(value: object) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(one, str) for one in value)
+def _is_sure(chance: float) -> bool:
+    """Better than its opposite's chance: then no evidence both promotes and demotes."""
+    return 0.5 < chance < 1  # noqa: PLR2004 - even
 
 
 SPECIFIED = PromotionPolicy()
@@ -200,24 +181,18 @@ def decide(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> Decisi
     if now.tzinfo is None:
         raise InvalidInputError("now has no time zone: give it in UTC")
     age = (now - evidence.recorded_at) / timedelta(days=1)
-    success = _sure_success if policy.rule == "beta" else _success
+    success = Criterion("success", evidence.success_rate, ">", policy.min_success_rate)
+    if policy.rule == "beta":
+        name = f"chance of success above {policy.min_success_rate:.2f}"
+        chance = 1 - _chance_at_most(evidence, policy) if evidence.tries else None
+        success = Criterion(name, chance, ">=", policy.confidence)
     reasons = (
         Criterion("accesses", evidence.access_count, ">", policy.min_access_count),
-        success(evidence, policy),
+        success,
         Criterion("age", age, ">", policy.min_age_days, " days"),
         Criterion("projects", len(evidence.projects), ">=", policy.min_projects),
     )
     return Decision("promote" if all(one.met for one in reasons) else "stay", reasons)
-
-
-def _success(evidence: Evidence, policy: PromotionPolicy) -> Criterion:
-    return Criterion("success", evidence.success_rate, ">", policy.min_success_rate)
-
-
-def _sure_success(evidence: Evidence, policy: PromotionPolicy) -> Criterion:
-    name = f"chance of success above {policy.min_success_rate:.2f}"
-    chance = 1 - _chance_at_most(evidence, policy) if evidence.tries else None
-    return Criterion(name, chance, ">=", policy.confidence)
 
 
 def should_demote(latest: Evidence, policy: PromotionPolicy) -> Decision:
@@ -227,23 +202,14 @@ def should_demote(latest: Evidence, policy: PromotionPolicy) -> Decision:
     `policy.demote_within`. All of them may be given where that many cannot be told apart: then a
     memory that turns is found out the later, the longer it served.
     """
-    rate = _sure_failure if policy.rule == "beta" else _failure
-    reasons = (
-        Criterion("outcomes", latest.tries, ">=", policy.demote_after),
-        rate(latest, policy),
-    )
-    return Decision("demote" if all(one.met for one in reasons) else "stay", reasons)
-
-
-def _failure(evidence: Evidence, policy: PromotionPolicy) -> Criterion:
     limit = min(policy.demote_below, policy.min_success_rate)
-    return Criterion("success", evidence.success_rate, "<=", limit)
-
-
-def _sure_failure(evidence: Evidence, policy: PromotionPolicy) -> Criterion:
-    name = f"chance of success at most {policy.min_success_rate:.2f}"
-    chance = _chance_at_most(evidence, policy) if evidence.tries else None
-    return Criterion(name, chance, ">=", policy.demote_confidence)
+    failure = Criterion("success", latest.success_rate, "<=", limit)
+    if policy.rule == "beta":
+        name = f"chance of success at most {policy.min_success_rate:.2f}"
+        chance = _chance_at_most(latest, policy) if latest.tries else None
+        failure = Criterion(name, chance, ">=", policy.demote_confidence)
+    reasons = (Criterion("outcomes", latest.tries, ">=", policy.demote_after), failure)
+    return Decision("demote" if all(one.met for one in reasons) else "stay", reasons)
 
 
 def _chance_at_most(evidence: Evidence, policy: PromotionPolicy) -> float:

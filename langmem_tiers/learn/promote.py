@@ -15,18 +15,19 @@ from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn.policy import Decision, decide
-from langmem_tiers.learn.sharing import said_for_all, shared_fields
 from langmem_tiers.learn.worth import (
     Near,
+    Promotable,
     Promoting,
-    Source,
     alike_of,
     candidates,
     evidence,
     evidence_of,
     near,
     near_of,
+    said_for_all,
     same_text,
+    shared_fields,
 )
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.remember.new import FIELD, write_of
@@ -103,13 +104,13 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
         after = ids[-1]
 
 
-def _current(source: Source, how: Promoting) -> Flow[bool]:
+def _current(source: Promotable, how: Promoting) -> Flow[bool]:
     """Whether a memory is still there, and lives on in no other."""
     found = yield from evidence(how.tenant, [source.id])
     return bool(found) and found[0].state is None
 
 
-def promote_one(source: Source, how: Promoting) -> Flow[Promotion]:
+def promote_one(source: Promotable, how: Promoting) -> Flow[Promotion]:
     """Promote a memory if it is worthy; a model generalises it before any row is locked."""
     worthy = judged(source, how)
     if isinstance(worthy, Promotion):
@@ -120,7 +121,7 @@ def promote_one(source: Source, how: Promoting) -> Flow[Promotion]:
     return (yield from anew(lambda: _move(worthy, write, vectors, how)))
 
 
-def judged(source: Source, how: Promoting) -> Worthy | Promotion:
+def judged(source: Promotable, how: Promoting) -> Worthy | Promotion:
     """What makes a memory worthy of promotion, else why it stays."""
     if (reason := _settled(source, how.moment.now)) is not None:
         return Promotion(promoted=False, key=source.key, reason=reason)
@@ -140,7 +141,7 @@ def generalised(worthy: Worthy, how: Promoting) -> Flow[str]:
     return said_for_all(content_of(worthy.source.value), names, how.generaliser)
 
 
-def _settled(source: Source, now: datetime) -> str | None:
+def _settled(source: Promotable, now: datetime) -> str | None:
     """Why there is nothing to decide."""
     if source.successor is not None and source.successor["state"] == "demoted":
         return f"it was promoted as {source.successor['key']}, which was demoted"
@@ -153,7 +154,7 @@ def _settled(source: Source, now: datetime) -> str | None:
     return _untrue(source, now)
 
 
-def _untrue(source: Source, now: datetime) -> str | None:
+def _untrue(source: Promotable, now: datetime) -> str | None:
     if source.valid_to is not None and source.valid_to <= now:
         return f"it was true until {source.valid_to.isoformat()}"
     if source.valid_from is not None and source.valid_from > now:
@@ -169,7 +170,7 @@ def private_names(worthy: Worthy, tenant: str) -> list[str]:
     return sorted({one for one in (*own, *projects, tenant) if isinstance(one, str) and one})
 
 
-def _successor(source: Source, content: str, names: Sequence[str], how: Promoting) -> Write:
+def _successor(source: Promotable, content: str, names: Sequence[str], how: Promoting) -> Write:
     """The write of what everybody learns, true when its source is; the same has the same key."""
     value = {**shared_fields(source.value, names), **provenance_of([source.value])}
     value |= {
@@ -199,7 +200,7 @@ def _successor(source: Source, content: str, names: Sequence[str], how: Promotin
 class Worthy(NamedTuple):
     """A memory to be promoted, with those that say the same."""
 
-    source: Source
+    source: Promotable
     alike: Sequence[Mapping[str, Any]]
     decision: Decision
     near: tuple[Near, ...]
@@ -284,7 +285,7 @@ def _kept(rows: Sequence[Row], worthy: Worthy) -> list[int]:
 
 
 def _target(
-    found: Sequence[_Target], source: Source, write: Write, how: Promoting
+    found: Sequence[_Target], source: Promotable, write: Write, how: Promoting
 ) -> _Target | None:
     """What teaches the same: by its key, else the nearest that has the text of the successor.
 
@@ -307,7 +308,7 @@ def _judged_again(
     """The decision on what is known under the locks: outcomes may have come meanwhile."""
     if not rows:
         return worthy
-    source = Source(*rows[0])
+    source = Promotable(*rows[0])
     alike = [one for one in alike_of(source, how) if one["id"] in kept]
     decision = decide(evidence_of(source, alike), how.policy, how.moment.now)
     return worthy._replace(decision=decision, near=near_of(source, how))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 
@@ -132,7 +132,7 @@ def skill_candidates(
         runs = [_lengthened(run) for run in runs]
         levels.append(_recurring(runs, min_support))
     closed = (one for level in levels[min_length - 1 :] for one in level if one.is_closed)
-    return sorted(map(_candidate, closed), key=_order)
+    return sorted(map(_candidate, closed), key=_best_first)
 
 
 def _runs(traces: Iterable[Trace]) -> list[_Run]:
@@ -162,8 +162,12 @@ def _steps(calls: Iterable[ToolCall], known: dict[ToolCall, Step]) -> list[Hasha
     return steps
 
 
-def _step(call: ToolCall, known: dict[ToolCall, Step]) -> Step:
-    _check_hashable(call)
+def _step(call: Any, known: dict[ToolCall, Step]) -> Step:
+    if not isinstance(call, ToolCall) or not isinstance(call.arguments, frozenset):
+        raise InvalidTypeError(
+            "a call is ToolCall(tool, frozenset(parameters), succeeded=…), "
+            f"with a frozenset of argument names, not {short(call)}"
+        )
     if call not in known:
         _check_call(call)
         known[call] = Step(call.tool, tuple(sorted(call.arguments)))
@@ -221,7 +225,7 @@ def _candidate(pattern: _Pattern) -> SkillCandidate:
     )
 
 
-def _order(one: SkillCandidate) -> tuple[int, float, int, str]:
+def _best_first(one: SkillCandidate) -> tuple[int, float, int, str]:
     return -one.support, -one.success_rate, -len(one.steps), one.signature
 
 
@@ -258,15 +262,6 @@ def _check_trace(trace: object) -> None:
     if not isinstance(trace.succeeded, bool):
         raise InvalidTypeError(
             f"run {short(trace.run, 40)} has no outcome: say True or False, or leave its trace out"
-        )
-
-
-def _check_hashable(call: object) -> None:
-    """Check of every call what must hold before it can be looked up."""
-    if not isinstance(call, ToolCall) or not isinstance(call.arguments, frozenset):
-        raise InvalidTypeError(
-            "a call is ToolCall(tool, frozenset(parameters), succeeded=…), "
-            f"with a frozenset of argument names, not {short(call)}"
         )
 
 

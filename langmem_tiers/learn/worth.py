@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.evidence import Evidence
-from langmem_tiers.learn.generalise import Generaliser
+from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser, abstracted, leaks
 from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart
 
 
-class Source(NamedTuple):
+class Promotable(NamedTuple):
     """A memory that may be promoted, with what speaks for and against it.
 
     A row of promotion_evidence; the columns are in this order.
@@ -102,31 +104,31 @@ def candidates(how: Promoting, after: int, limit: int) -> Call:
     return Call("promotion_candidates", params)
 
 
-def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Source]]:
+def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Promotable]]:
     """What speaks for and against these memories."""
     params = {"tenant": tenant, "ids": list(ids)}
     (rows,) = yield Query((Call("promotion_evidence", params),), commit=True)
-    return [Source(*row) for row in rows]
+    return [Promotable(*row) for row in rows]
 
 
-def alike_of(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
+def alike_of(source: Promotable, how: Promoting) -> Iterator[Mapping[str, Any]]:
     """Those of its neighbours in working memory that say the same and are trusted alike."""
     for one in _neighbours(source, how):
         if trust_of(one) == source.trust and _says_the_same(source, one):
             yield one
 
 
-def near_of(source: Source, how: Promoting) -> tuple[Near, ...]:
+def near_of(source: Promotable, how: Promoting) -> tuple[Near, ...]:
     """Those that are as near and say something else, by their keys alone; nearest first."""
     return tuple(Near(one["key"], 1.0 - one["distance"]) for one in unlike(source, how))
 
 
-def unlike(source: Source, how: Promoting) -> list[Mapping[str, Any]]:
+def unlike(source: Promotable, how: Promoting) -> list[Mapping[str, Any]]:
     """Those of its neighbours in working memory that say something else, maybe the opposite."""
     return [one for one in _neighbours(source, how) if not _says_the_same(source, one)]
 
 
-def _neighbours(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
+def _neighbours(source: Promotable, how: Promoting) -> Iterator[Mapping[str, Any]]:
     """What is near to a memory, of its type and not expired."""
     for one in source.near:
         alive = (
@@ -137,7 +139,7 @@ def _neighbours(source: Source, how: Promoting) -> Iterator[Mapping[str, Any]]:
             yield one
 
 
-def _says_the_same(source: Source, one: Mapping[str, Any]) -> bool:
+def _says_the_same(source: Promotable, one: Mapping[str, Any]) -> bool:
     said = one["content"]
     return said is not None and same_text(said, content_of(source.value))
 
@@ -152,7 +154,7 @@ def near(distance: float, how: Promoting) -> bool:
     return 1.0 - distance >= how.policy.near_duplicate
 
 
-def evidence_of(source: Source, alike: Sequence[Mapping[str, Any]]) -> Evidence:
+def evidence_of(source: Promotable, alike: Sequence[Mapping[str, Any]]) -> Evidence:
     """A memory's own accesses; outcomes and projects of all that says the same and goes along."""
     own = [source.value.get("project_id"), *(one["project_id"] for one in alike)]
     return Evidence(
@@ -162,3 +164,81 @@ def evidence_of(source: Source, alike: Sequence[Mapping[str, Any]]) -> Evidence:
         projects=frozenset(one for one in (*own, *source.projects) if isinstance(one, str)),
         recorded_at=source.created_at,
     )
+
+
+NUMBERS = ("importance", "boost")
+"""Fields of a value that are kept if they are numbers."""
+FAILURE = ("signature", "tool")
+"""Fields of a value that say what failed: kept together, if they name nobody."""
+LISTS = ("tags", "entities")
+"""Fields of a value that are lists of words: those that name nobody are kept."""
+OPEN = ("emotional_valence", "success_metrics", "steps", "support", "success_rate")
+"""Fields of a value that are kept as they are, or not at all if they name anybody."""
+TOLD = ("original_approach", "failure_reason", "improved_approach")
+"""Fields of a value that are kept in general words."""
+
+
+class _Refused(NamedTuple):
+    """What a model raised, as an answer: a flow can go on from that, and not from an `Ask`."""
+
+    error: ModelError | InvalidInputError
+
+
+def said_for_all(content: str, names: Sequence[str], generaliser: Generaliser) -> Flow[str]:
+    """The text in general words; the names are private ones.
+
+    Raises:
+        ModelError: if the model gave nothing usable. The flow may catch it and go on.
+    """
+
+    def call() -> str | _Refused:
+        try:
+            return generaliser.call(content, names)
+        except (ModelError, InvalidInputError) as error:
+            return _Refused(error)
+
+    async def acall() -> str | _Refused:
+        try:
+            return await generaliser.acall(content, names)
+        except (ModelError, InvalidInputError) as error:
+            return _Refused(error)
+
+    answer: str | _Refused
+    if generaliser is DETERMINISTIC:
+        answer = yield from apart(call, len(content))
+    else:
+        answer = yield Ask(call, acall)
+    if isinstance(answer, _Refused):
+        raise answer.error
+    return answer
+
+
+def shared_fields(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """What everybody is told of a value beside its text; it may hold anything under any name."""
+    shared = {name: value[name] for name in NUMBERS if _is_number(value.get(name))}
+    failure = {name: value[name] for name in FAILURE if name in value}
+    if not leaks(_written(list(failure.values())), names):
+        shared |= failure
+    for name in OPEN:
+        if name in value and not leaks(_written(value[name]), names):
+            shared[name] = value[name]
+    for name in TOLD:
+        if isinstance(value.get(name), str):
+            shared[name] = abstracted(value[name], names)
+    for name in LISTS:
+        if words := [one for one in _strings(value.get(name)) if not leaks(one, names)]:
+            shared[name] = words
+    return shared
+
+
+def _written(given: object) -> str:
+    """As JSON, with every letter as it is: an escaped name would not be known."""
+    return json.dumps(given, ensure_ascii=False)
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
+def _strings(given: object) -> list[str]:
+    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []

@@ -16,7 +16,7 @@ from langmem_tiers.core.namespaces import scope, utf8_bytes
 from langmem_tiers.core.options import CoordinatorSettings, RecallOptions
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, pack
-from langmem_tiers.recall.profiles import profile_of
+from langmem_tiers.recall.profiles import PROFILES, profile_of
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.store.filters import compile_filter
@@ -80,10 +80,20 @@ class Asking:
         known = RecallOptions.__annotations__
         if unknown := options.keys() - known.keys():
             raise InvalidTypeError(no_option(min(unknown), [*known]))
-        given = {"project_id": project_id, "session_id": session_id}
-        where = replace(context, **{name: one for name, one in given.items() if one is not None})
+        where = context
+        if project_id is not None:
+            where = replace(where, project_id=project_id)
+        if session_id is not None:
+            where = replace(where, session_id=session_id)
         asked = cast("Mapping[str, Any]", options).get
-        limit, cutoff = asked("limit"), asked("cutoff")
+        limit, cutoff, profile = asked("limit"), asked("cutoff"), asked("profile")
+        threshold = share(asked("similarity_threshold", 0.85), "similarity_threshold")
+        if threshold is None:
+            raise InvalidTypeError("similarity_threshold is a number from 0 to 1")
+        moments: dict[str, datetime | None] = dict.fromkeys(("since", "as_of", "known_at"))
+        for name in moments:
+            if (moment := asked(name)) is not None:
+                moments[name] = parsed_moment(moment, name)
         return Inquiry(
             query=self._query(query),
             embedding=self._packed(embedding),
@@ -93,15 +103,15 @@ class Asking:
             tags=normalised_tags(asked("tags", ())),
             agent_id=label(asked("agent_id"), "agent_id"),
             project_id=where.project_id,
-            since=_moment(asked("since"), "since"),
-            as_of=_moment(asked("as_of"), "as_of"),
-            known_at=_moment(asked("known_at"), "known_at"),
+            since=moments["since"],
+            as_of=moments["as_of"],
+            known_at=moments["known_at"],
             min_importance=share(asked("min_importance"), "min_importance"),
             conditions=compile_filter(asked("filter"), self._bounds),
             max_tokens=checked_tokens(asked("max_tokens")),
             deduplicate=_flag(asked("deduplicate", False), "deduplicate"),  # noqa: FBT003 - a default
-            similarity_threshold=_threshold(asked("similarity_threshold", 0.85)),
-            profile=profile_of(asked("profile") or DEFAULT_PROFILE),
+            similarity_threshold=threshold,
+            profile=profile_of(PROFILES[DEFAULT_PROFILE] if profile is None else profile),
             cutoff=self._cutoff if cutoff is None else _flag(cutoff, "cutoff"),
             review=self._review(asked("review")),
         )
@@ -195,21 +205,6 @@ def checked_tokens(tokens: object) -> int | None:
     if tokens < 0:
         raise InvalidInputError(f"max_tokens is {tokens}: use 0 or more, or None for no budget")
     return tokens
-
-
-def _moment(moment: object, what: str) -> datetime | None:
-    if moment is None:
-        return None
-    if not isinstance(moment, datetime | str):
-        raise InvalidTypeError(f"{what} is a datetime, not {type(moment).__name__}")
-    return parsed_moment(moment, what)
-
-
-def _threshold(number: object) -> float:
-    found = share(number, "similarity_threshold")
-    if found is None:
-        raise InvalidTypeError("similarity_threshold is a number from 0 to 1")
-    return found
 
 
 def _flag(given: object, what: str) -> bool:

@@ -23,7 +23,6 @@ from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.policy import promotion_policy
 from langmem_tiers.memory.asking import Asking
 from langmem_tiers.memory.flows import MemoryFlows
-from langmem_tiers.memory.learning_flows import LearningFlows
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.recall.evidence import Weights, read_weights, shipped
@@ -71,7 +70,7 @@ class Memory:
             ConfigurationError: if the store has no index, the weights are none, or there is no
                 model to review what is stored.
         """
-        self.tiered_store = _checked_store(store)
+        self.tiered_store = self.runner = _checked_store(store)
         _check(context, MemoryContext, "context")
         _check(types, MemoryTypes | None, "types")
         _check(settings, CoordinatorSettings | None, "settings")
@@ -100,17 +99,11 @@ class Memory:
             afterwards=review_storage == "background",
         )
         self.flows = MemoryFlows(store.flows, reader, self.gate)
-        self.learning = LearningFlows(store.flows, self.flows)
         self.asking = self._asking(reader.reviews)
 
     def __repr__(self) -> str:
         """Whose memory it is."""
         return f"{type(self).__name__}({self.context!r})"
-
-    @property
-    def runner(self) -> TieredStore:
-        """What runs its flows."""
-        return self.tiered_store
 
     def _reader(
         self,

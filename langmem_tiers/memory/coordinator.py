@@ -5,7 +5,7 @@ from __future__ import annotations
 from langmem_tiers.memory import (
     cold_storage,
     consolidating,
-    evolving,
+    feedback,
     learning,
     promotion,
     recalling,
@@ -13,7 +13,6 @@ from langmem_tiers.memory import (
     reminding,
     reviews,
     revising,
-    teaching,
 )
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import both
@@ -72,12 +71,12 @@ class MemoryCoordinator(Memory):
 
     reflect, areflect = both(learning.reflect, "tool")
     get_lessons, aget_lessons = both(learning.get_lessons, "retriever")
-    expose, aexpose = both(learning.expose, "tool")
-    record_outcome, arecord_outcome = both(learning.record_outcome, "tool")
-    store_pattern, astore_pattern = both(teaching.store_pattern, "tool")
-    store_reflexion, astore_reflexion = both(teaching.store_reflexion, "tool")
-    evolve, aevolve = both(evolving.evolve, "tool")
-    learn_skills, alearn_skills = both(evolving.learn_skills, "tool")
+    expose, aexpose = both(feedback.expose, "tool")
+    record_outcome, arecord_outcome = both(feedback.record_outcome, "tool")
+    store_pattern, astore_pattern = both(learning.store_pattern, "tool")
+    store_reflexion, astore_reflexion = both(learning.store_reflexion, "tool")
+    evolve, aevolve = both(learning.evolve, "tool")
+    learn_skills, alearn_skills = both(learning.learn_skills, "tool")
 
     promote_to_long_term, apromote_to_long_term = both(promotion.promote_to_long_term, "tool")
     promote, apromote = both(promotion.promote, "tool")

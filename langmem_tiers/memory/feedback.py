@@ -1,20 +1,157 @@
-"""Feedback on LangSmith's runs, as outcomes of the memories that those runs were shown."""
+"""The verbs that tell which run was shown what, and what came of it; LangSmith's feedback too."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import (
+    AsyncIterable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from langmem_tiers.core.errors import InvalidTypeError, short
-from langmem_tiers.learn.outcome import OutcomeReport
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.learning import record_outcome
-from langmem_tiers.postgres.flow import Ask, Flow, unit
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections
+from langmem_tiers.core.namespaces import check_key
+from langmem_tiers.learn.outcome import (
+    OutcomeReport,
+    Run,
+    Showing,
+    noted,
+    settle,
+)
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.postgres.flow import Ask, Flow, then, unit
+from langmem_tiers.recall.recall import Inquiry
+from langmem_tiers.remember.new import label, share
 
 if TYPE_CHECKING:
     from langsmith.schemas import Feedback
+
+    from langmem_tiers.memory.coordinator import MemoryCoordinator
+
+
+def recalled_for(
+    memory: Memory, asks: Sequence[Inquiry], shown_to: Showing | None
+) -> Flow[list[list[Recollection]]]:
+    """Recall for several questions at once, and note what the run is shown."""
+    if shown_to is None:
+        return (yield from memory.flows.recall(asks))
+    answers = yield from memory.flows.recall(asks, shown_to.hides)
+    everything = [one for found in answers for one in found]
+    asked = asks[0].project_id if asks else None  # the options of a batch are one question's
+    project, now = memory.context.project_id or asked, memory.tiered_store.flows.now
+    yield from noted(everything, memory.context.root, project, shown_to, now)
+    return [[one for one in found if not shown_to.hides(one)] for found in answers]
+
+
+def expose(
+    memory: Memory,
+    recollections: Iterable[Recollection],
+    *,
+    run_id: str | Run,
+    holdout: float = 0.0,
+) -> Flow[Recollections]:
+    """Note that a run is shown these memories, as a recall with a `run_id` does by itself.
+
+    For those who choose among what they recalled.
+
+    Args:
+        recollections: The memories; what was recalled for the run is noted already.
+        run_id: The run that they are shown to.
+        holdout: The share of them that the run goes without; see `get_context`.
+
+    Returns:
+        Those to show: all that are not held out.
+    """
+    found, shown_to = _recollections(recollections, memory.context), showing(run_id, holdout)
+    if shown_to is None:
+        raise InvalidInputError("shown to which run? Give its run_id")
+    context, now = memory.context, memory.tiered_store.flows.now
+    return then(noted(found, context.root, context.project_id, shown_to, now), Recollections)
+
+
+def record_outcome(
+    memory: Memory,
+    recollections: Iterable[Recollection] | None = None,
+    success: bool | None = None,  # noqa: FBT001 - the surface that was promised
+    *,
+    run_id: str | None = None,
+) -> Flow[OutcomeReport]:
+    """Credit memories with what came of the run they were shown to.
+
+    Of each memory, the first outcome of a run counts, and no second one of the same run. A
+    run is one of the context's project, or of any if it names none.
+
+    Args:
+        recollections: The memories; if not given, all that were recalled for `run_id`.
+        success: Whether the run succeeded; it has to be told.
+        run_id: The run. Without it this call counts as a run of its own, and a repeated call
+            as another one.
+
+    Raises:
+        InvalidInputError: if neither memories nor a run are given, or not how it went; nobody
+            was credited.
+    """
+    run = label(run_id, "run_id")
+    shown = None if recollections is None else _recollections(recollections, memory.context)
+    if shown is None and run is None:
+        raise InvalidInputError(
+            "an outcome of what? Give the memories that were shown, or the run_id that they "
+            "were recalled for"
+        )
+    if not isinstance(success, bool):
+        raise InvalidTypeError(
+            f"success is True or False, not {short(success)}: say how the run went"
+        )
+    now = memory.tiered_store.flows.now
+    return settle(run or str(uuid4()), memory.context, success=success, now=now, shown=shown)
+
+
+def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
+    """For which run memories are recalled, checked.
+
+    Raises:
+        InvalidInputError: for a hold-out without a run, or beyond 0…1.
+    """
+    held = share(holdout, "holdout") or 0.0
+    named, root = run_id if isinstance(run_id, Run) else (run_id, None)
+    if (run := label(named, "run_id")) is not None:
+        return Showing(Run(run, label(root, "the root of a run")), held)
+    if held:
+        raise InvalidInputError(
+            "a hold-out needs a run_id: what it is compared by is what came of the run"
+        )
+    return None
+
+
+def listed(given: Any) -> list[Any]:
+    """One thing or several, as a list."""
+    several = isinstance(given, Collection | Iterator) and not isinstance(given, str | Mapping)
+    return list(given) if several else [given]
+
+
+def _recollections(given: Iterable[Recollection], context: MemoryContext) -> list[Recollection]:
+    if isinstance(given, Recollection):
+        raise InvalidTypeError("recollections are a list: for one, give [memory]")
+    found = listed(given)
+    for one in found:
+        if not isinstance(one, Recollection):
+            raise InvalidTypeError(
+                f"recollections are what get_context returned, not {type(one).__name__}; what "
+                "came of them is success=…, and what was shown to a run is found by run_id=…"
+            )
+        if one.namespace[0] != context.root:
+            raise InvalidInputError(f"{one.key!r} belongs to another tenant, {one.namespace[0]!r}")
+        check_key(one.key)
+    return found
+
 
 GOOD = 0.5
 """The score from which a run counts as a success: LangSmith's thumbs are 0 and 1."""

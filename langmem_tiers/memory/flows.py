@@ -201,7 +201,8 @@ class MemoryFlows:
     ) -> Flow[list[list[Recollection]]]:
         """Recall for several questions at once; what is hidden does not count as accessed."""
         answers = yield from recall(asks, self._reader, self._store, hidden)
-        self.note(one for found in answers for one in found)
+        for found in answers:
+            self.note(found)
         return answers
 
     def note(self, found: Iterable[Recalled]) -> None:

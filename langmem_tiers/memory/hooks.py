@@ -40,7 +40,7 @@ from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.state.state import Task, checked_id
-from langmem_tiers.state.tasks import COMPLETED, Workflow, workflow_of
+from langmem_tiers.state.tasks import COMPLETED, workflow_of
 from langmem_tiers.store.store import TieredStore
 
 
@@ -94,10 +94,7 @@ def on_user_prompt_submit(
         prompt: What the user said, verbatim.
         message_id: An id of one's own, unique in the session: a retry stores nothing twice.
     """
-    return _prompted(hooks, checked_text(prompt, "the prompt"), label(message_id, "message_id"))
-
-
-def _prompted(hooks: MemoryHooks, text: str, named: str | None) -> Flow[PromptSubmit]:
+    text, named = checked_text(prompt, "the prompt"), label(message_id, "message_id")
     note = {
         "content": text,
         "memory_type": "working",
@@ -160,12 +157,6 @@ def on_todo_write_complete(
         InvalidInputError: for what is no todo; nothing was stored.
     """
     workflow = workflow_of(todo_item, ended=hooks.memory.tiered_store.flows.now)
-    return _completed(hooks, workflow, source, key)
-
-
-def _completed(
-    hooks: MemoryHooks, workflow: Workflow | None, source: str, key: str | None
-) -> Flow[StoreResult | None]:
     if workflow is None:
         return None
     one = {
@@ -185,13 +176,9 @@ def complete_task(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
     How long it took is known since it was started; `content`, `steps` and `success` may stand
     in its metadata. None if it is not active.
     """
-    return _task_completed(hooks, checked_id(task_id, "task_id"))
-
-
-def _task_completed(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
-    state = hooks.memory.state
+    state, known_as = hooks.memory.state, checked_id(task_id, "task_id")
     active = yield from unit(get_active_tasks(state))
-    task = next((one for one in active if one.task_id == task_id), None)
+    task = next((one for one in active if one.task_id == known_as), None)
     if task is None:
         return None
     key = hooks.key(task_id, task.created_at.isoformat(), "task")
@@ -227,19 +214,16 @@ def on_session_stop(
     """
     data = checked_data(session_data)
     session = label(data.get("session_id"), "session_id") or hooks.session_id
-    return _stopped(hooks, session, data, model)
-
-
-def _stopped(
-    hooks: MemoryHooks, session: str | None, data: Mapping[str, Any], model: BaseChatModel | None
-) -> Flow[SessionStop]:
     notes = yield from unit(session_notes(hooks.memory, session))
     told = data.get("events")
     events = events_of(notes) if told is None else told_of(told, "event")
     concepts = told_of(data.get("concepts") or (), "concept")
     its = MemoryHooks(hooks.memory, session_id=session)
-    kept = [_kept(its, one, "episodic") for one in events]
-    kept += [_kept(its, one, "semantic") for one in concepts]
+    kept = [
+        {**one, "session_id": session, "memory_type": kind, "key": its.key(kind, one["content"])}
+        for kind, several in (("episodic", events), ("semantic", concepts))
+        for one in several
+    ]
     results = (yield from unit(store_many(hooks.memory, kept))) if kept else []
     report = yield from unit(consolidate_session(hooks.memory, session, model=model))
     return SessionStop(
@@ -247,12 +231,6 @@ def _stopped(
         events=tuple(results[: len(events)]),
         concepts=tuple(results[len(events) :]),
     )
-
-
-def _kept(hooks: MemoryHooks, one: Mapping[str, Any], memory_type: str) -> dict[str, Any]:
-    """An event or a concept as a memory of the session, the same each time."""
-    key = hooks.key(memory_type, one["content"])
-    return {"session_id": hooks.session_id, **one, "memory_type": memory_type, "key": key}
 
 
 class MemoryHooks:

@@ -1,24 +1,43 @@
-"""The verbs by which a coordinator learns: lessons, outcomes, promotion and the way back."""
+"""The verbs by which a coordinator learns: from failures, from what it is taught, from success."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections, StoreResult
-from langmem_tiers.core.namespaces import check_key
-from langmem_tiers.learn.lessons import Concern
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections, StoreResult, Tier
+from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, Evolved
+from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.models import reflector_of
-from langmem_tiers.learn.outcome import OutcomeReport, Run
-from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.learn.outcome import Run, Showing, noted
+from langmem_tiers.learn.reflexion import (
+    Concern,
+    FailedAttempt,
+    Reflector,
+    Reflexion,
+    lessons,
+    pattern,
+    record_lessons,
+)
 from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.learn.skills import MIN_SUPPORT, Trace, skill_candidates
+from langmem_tiers.learn.traces import is_news, proposals, stored_values, trace_memory
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.learning_flows import Showing
-from langmem_tiers.postgres.flow import Flow, then
-from langmem_tiers.remember.new import checked_text, label, share
+from langmem_tiers.memory.feedback import listed, showing
+from langmem_tiers.postgres.flow import Ask, Flow, apart, extent, then
+from langmem_tiers.remember.new import (
+    NewMemory,
+    checked_text,
+    drawn_from,
+    label,
+    normalised_tags,
+)
 
 Failure = BaseException | str | Signature
 """What failed: an exception, a traceback or any text of an error, or its signature."""
@@ -41,12 +60,55 @@ def reflect(
     """
     if isinstance(attempts, FailedAttempt):
         raise InvalidTypeError("reflect takes a list of attempts: for one, reflect([attempt])")
-    given = _listed(attempts)
+    given = listed(attempts)
     for one in given:
         if not isinstance(one, FailedAttempt):
             raise InvalidTypeError(f"an attempt is a FailedAttempt, not {type(one).__name__}")
     reflector = None if model is None else reflector_of(model)
-    return memory.learning.reflect(given, memory.context, reflector)
+    return _reflected(memory, list(dict.fromkeys(given)), reflector)
+
+
+def _reflected(
+    memory: Memory, attempts: Sequence[FailedAttempt], reflector: Reflector | None
+) -> Flow[list[StoreResult]]:
+    """The attempts are safe before a model is asked, and each lesson of it before the next one."""
+    if not attempts:
+        return []
+    context, store = memory.context, memory.tiered_store.flows
+    kept = yield from memory.gate.screening([one.to_memory(context) for one in attempts])
+    yield from memory.flows.remember(kept, context)
+    if reflector is None:
+        seen = [(one, one.extracted(), own) for one, own in zip(attempts, kept, strict=True)]
+        attempts = [one for one, each, _ in seen if each]
+        drawn = [drawn_from(own, each.to_memory(context)) for _, each, own in seen if each]
+        learned = (yield from memory.flows.remember(drawn, context)) if drawn else []
+    else:
+        learned = yield from _drawn(memory, attempts, kept, reflector)
+    pairs = zip(attempts, learned, strict=True)
+    keys = [(str(one.to_memory(context).key), str(lesson.key)) for one, lesson in pairs]
+    yield from record_lessons(keys, context, store.options, store.now)
+    return learned
+
+
+def _drawn(
+    memory: Memory,
+    attempts: Sequence[FailedAttempt],
+    kept: Sequence[NewMemory],
+    reflector: Reflector,
+) -> Flow[list[StoreResult]]:
+    """Store the lesson that a model draws from each attempt, unless it did before."""
+    context = memory.context
+    keys = [one.lesson_key(context) for one in attempts]
+    known = yield from stored_values(keys, context, memory.tiered_store.flows.moment())
+    learned: list[StoreResult] = []
+    for one, origin, key in zip(attempts, kept, keys, strict=True):
+        if key in known:
+            learned.append(StoreResult(stored=False, key=key, reason="learned before"))
+            continue
+        lesson = yield Ask(partial(reflector.call, one), partial(reflector.acall, one))
+        own = replace(drawn_from(origin, lesson.to_memory(context)), key=key)
+        learned += yield from memory.flows.remember([own], context)
+    return learned
 
 
 def get_lessons(
@@ -78,8 +140,20 @@ def get_lessons(
         InvalidInputError: for an argument that makes no sense.
     """
     concern = _concern(memory, failures, tools, query=query, approach=approach, limit=limit)
-    flow = memory.learning.lessons(concern, memory.context, showing(run_id, holdout))
-    return then(flow, Recollections)
+    return then(_lessons(memory, concern, showing(run_id, holdout)), Recollections)
+
+
+def _lessons(
+    memory: Memory, concern: Concern, shown_to: Showing | None
+) -> Flow[list[Recollection]]:
+    """What is returned counts as accessed, and what is shown to a run is noted."""
+    store, context = memory.tiered_store.flows, memory.context
+    moment = store.moment()
+    found, rows = yield from lessons(concern, moment)
+    hides = shown_to.hides if shown_to else lambda _: False
+    yield from store.mark([row for row in rows if not hides(row)], moment)
+    memory.flows.note(found)
+    return (yield from noted(found, context.root, context.project_id, shown_to, store.now))
 
 
 def _concern(
@@ -91,10 +165,10 @@ def _concern(
     approach: str | None,
     limit: int,
 ) -> Concern:
-    named: list[str] = _listed(tools)
+    named: list[str] = listed(tools)
     for one in named:
         label(one, "a tool")
-    given: list[Failure] = _listed(failures)
+    given: list[Failure] = listed(failures)
     tool = named[0] if len(named) == 1 else None
     signed = [one if isinstance(one, Signature) else signature(one, tool=tool) for one in given]
     ask = memory.asking.ask(query, memory.context)
@@ -108,86 +182,6 @@ def _concern(
     )
 
 
-def expose(
-    memory: Memory,
-    recollections: Iterable[Recollection],
-    *,
-    run_id: str | Run,
-    holdout: float = 0.0,
-) -> Flow[Recollections]:
-    """Note that a run is shown these memories, as a recall with a `run_id` does by itself.
-
-    For those who choose among what they recalled.
-
-    Args:
-        recollections: The memories; what was recalled for the run is noted already.
-        run_id: The run that they are shown to.
-        holdout: The share of them that the run goes without; see `get_context`.
-
-    Returns:
-        Those to show: all that are not held out.
-    """
-    found, shown_to = _recollections(recollections, memory.context), showing(run_id, holdout)
-    if shown_to is None:
-        raise InvalidInputError("shown to which run? Give its run_id")
-    return then(memory.learning.expose(found, memory.context, shown_to), Recollections)
-
-
-def record_outcome(
-    memory: Memory,
-    recollections: Iterable[Recollection] | None = None,
-    success: bool | None = None,  # noqa: FBT001 - the surface that was promised
-    *,
-    run_id: str | None = None,
-) -> Flow[OutcomeReport]:
-    """Credit memories with what came of the run they were shown to.
-
-    Of each memory, the first outcome of a run counts, and no second one of the same run. A
-    run is one of the context's project, or of any if it names none.
-
-    Args:
-        recollections: The memories; if not given, all that were recalled for `run_id`.
-        success: Whether the run succeeded; it has to be told.
-        run_id: The run. Without it this call counts as a run of its own, and a repeated call
-            as another one.
-
-    Raises:
-        InvalidInputError: if neither memories nor a run are given, or not how it went; nobody
-            was credited.
-    """
-    run = label(run_id, "run_id")
-    shown = None if recollections is None else _recollections(recollections, memory.context)
-    if shown is None and run is None:
-        raise InvalidInputError(
-            "an outcome of what? Give the memories that were shown, or the run_id that they "
-            "were recalled for"
-        )
-    if not isinstance(success, bool):
-        raise InvalidTypeError(
-            f"success is True or False, not {short(success)}: say how the run went"
-        )
-    if shown is not None:
-        return memory.learning.settle_shown(shown, run, memory.context, success=success)
-    return memory.learning.settle(str(run), memory.context, success=success)
-
-
-def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
-    """For which run memories are recalled, checked.
-
-    Raises:
-        InvalidInputError: for a hold-out without a run, or beyond 0…1.
-    """
-    held = share(holdout, "holdout") or 0.0
-    named, root = run_id if isinstance(run_id, Run) else (run_id, None)
-    if (run := label(named, "run_id")) is not None:
-        return Showing(Run(run, label(root, "the root of a run")), held)
-    if held:
-        raise InvalidInputError(
-            "a hold-out needs a run_id: what it is compared by is what came of the run"
-        )
-    return None
-
-
 def lesson_limit(limit: object, what: str = "limit") -> int:
     """A number of lessons, 0 to 100; any other is refused."""
     if isinstance(limit, bool) or not isinstance(limit, int):
@@ -197,22 +191,193 @@ def lesson_limit(limit: object, what: str = "limit") -> int:
     return limit
 
 
-def _listed(given: Any) -> list[Any]:
-    several = isinstance(given, Collection | Iterator) and not isinstance(given, str | Mapping)
-    return list(given) if several else [given]
+def store_pattern(
+    memory: Memory,
+    content: str,
+    *,
+    tags: Iterable[str] = (),
+    project_id: str | None = None,
+    source_task: str | None = None,
+    source: str = "user",
+) -> Flow[StoreResult]:
+    """Remember what worked, unless the gate refuses it; the same is stored once.
+
+    Args:
+        content: What worked.
+        tags: Stored in lower case, words joined by hyphens.
+        project_id: The context's if not given.
+        source_task: The task it comes from.
+        source: Who says so; see `store`.
+
+    Raises:
+        InvalidInputError: for what cannot be stored; nothing was.
+    """
+    where = _where(memory, project_id)
+    one = pattern(content, context=where, tags=tags, source_task=source_task)
+    return _admitted(memory, replace(one, source=source), where)
 
 
-def _recollections(given: Iterable[Recollection], context: MemoryContext) -> list[Recollection]:
-    if isinstance(given, Recollection):
-        raise InvalidTypeError("recollections are a list: for one, give [memory]")
-    found = _listed(given)
-    for one in found:
-        if not isinstance(one, Recollection):
-            raise InvalidTypeError(
-                f"recollections are what get_context returned, not {type(one).__name__}; what "
-                "came of them is success=…, and what was shown to a run is found by run_id=…"
-            )
-        if one.namespace[0] != context.root:
-            raise InvalidInputError(f"{one.key!r} belongs to another tenant, {one.namespace[0]!r}")
-        check_key(one.key)
-    return found
+def store_reflexion(
+    memory: Memory,
+    *,
+    task_id: str,
+    original_approach: str,
+    failure_reason: str,
+    improved_approach: str,
+    tags: Iterable[str] = (),
+    project_id: str | None = None,
+    failure: Failure | None = None,
+    tool: str | None = None,
+    source: str = "user",
+) -> Flow[StoreResult]:
+    """Remember what a failure taught, unless the gate refuses it; the same is stored once.
+
+    Args:
+        task_id: The task that failed.
+        original_approach: What was tried.
+        failure_reason: Why it failed.
+        improved_approach: What to do instead.
+        tags: Stored in lower case, words joined by hyphens.
+        project_id: The context's if not given.
+        failure: What failed: the exception or the text of its error. The same failure in the
+            same tool recalls this lesson first (see `get_lessons`).
+        tool: The tool that failed.
+        source: Who says so; see `store`.
+
+    Raises:
+        InvalidInputError: for a field that is empty; nothing was stored.
+    """
+    where = _where(memory, project_id)
+    lesson = Reflexion(
+        task_id=task_id,
+        original_approach=original_approach,
+        failure_reason=failure_reason,
+        improved_approach=improved_approach,
+        tags=tuple(normalised_tags(tags)),
+        failure=_signed(failure, failure_reason, tool),
+    )
+    return _admitted(memory, replace(lesson.to_memory(where), source=source), where)
+
+
+def _admitted(memory: Memory, one: NewMemory, where: MemoryContext) -> Flow[StoreResult]:
+    (result,) = yield from memory.flows.admit([one], where)
+    return result
+
+
+def _where(memory: Memory, project_id: str | None) -> MemoryContext:
+    return memory.context if project_id is None else replace(memory.context, project_id=project_id)
+
+
+def _signed(failure: Failure | None, reason: str, tool: str | None) -> Signature | None:
+    if isinstance(failure, Signature):
+        return failure
+    if failure is None and tool is None:
+        return None
+    return signature(reason if failure is None else failure, tool=tool)
+
+
+def evolve(
+    memory: Memory,
+    interaction: Mapping[str, Any],
+    success_metrics: Mapping[str, Any],
+    *,
+    threshold: float = WORTH_REMEMBERING,
+    extract_entities: Entities | None = None,
+) -> Flow[StoreResult]:
+    """Remember an interaction as a learning of long_term, if it was worth it.
+
+    Its importance is the mean of the factors that are known (docs/learning.md). The same
+    interaction with the same metrics, as a retry gives it, is stored once.
+
+    Args:
+        interaction: At least one of `content`, `asked`, `said`, `done` and `outcome`, each a
+            text or a list of texts; and `context`, `platform`, `entities`, `novel_pattern`
+            and `relationship_deepening`, if known.
+        success_metrics: What came of it: `engagement_rate`, `revenue_generated`, `success`,
+            `sentiment`, …. All of them are stored.
+        threshold: The importance from which on it is stored, from 0 to 1.
+        extract_entities: Finds who and what its texts are about, where it has no `entities`; if
+            not given, they are the @handles, #tags and runs of capitalised words.
+
+    Returns:
+        Whether it was stored, and why or why not.
+
+    Raises:
+        InvalidInputError: for an interaction that says nothing, or a metric that cannot be.
+    """
+    if extract_entities is not None and not callable(extract_entities):
+        raise InvalidTypeError("extract_entities is a function of a text, or None")
+    judge = partial(evolved, interaction, success_metrics, threshold=threshold)
+    if extract_entities is None:
+        told = apart(judge, extent((interaction, success_metrics)))
+    else:  # it may ask a model
+        judge = partial(judge, extract_entities=extract_entities)
+        told = _elsewhere(judge)
+    return _kept_if_worth(memory, interaction, told)
+
+
+def _elsewhere(judge: Callable[[], Evolved]) -> Flow[Evolved]:
+    return cast("Evolved", (yield Ask(judge, partial(asyncio.to_thread, judge))))
+
+
+def _kept_if_worth(
+    memory: Memory, interaction: Mapping[str, Any], told: Flow[Evolved]
+) -> Flow[StoreResult]:
+    one = yield from told
+    if not one.worth:
+        return StoreResult(stored=False, reason=one.reason)
+    new = one.to_memory(interaction, memory.context)
+    (result,) = yield from memory.flows.remember([new], memory.context)
+    return replace(result, reason=one.reason)
+
+
+def learn_skills(
+    memory: Memory, trace: Trace | None = None, *, min_support: int = MIN_SUPPORT
+) -> Flow[list[StoreResult]]:
+    """Keep the trace of a run, and propose the skills that recur in the project's runs.
+
+    The newest 500 traces are looked at. A proposed skill is a memory of working with its
+    steps, its support and its success rate; it is promoted like any other, once it has proven
+    itself. The same trace, as a retry gives it, counts once, and concurrent runs all count.
+    One that is no longer marked as `proposed` is somebody's own and stays as it is.
+
+    Args:
+        trace: What a run called, and how it ended; None to look again at what is there.
+        min_support: Runs that a sequence of calls has to succeed in.
+
+    Returns:
+        Each skill there is, `stored` if it is new or its evidence changed.
+
+    Raises:
+        InvalidInputError: for a trace that is none; nothing was stored.
+    """
+    given = [] if trace is None else [trace]
+    skill_candidates(given, min_support=min_support)  # refuses what is none
+    return _learned_skills(memory, given, min_support)
+
+
+def _learned_skills(
+    memory: Memory, given: Sequence[Trace], min_support: int
+) -> Flow[list[StoreResult]]:
+    """What was written is looked at again until nothing differs.
+
+    Of concurrent runs, the one that writes last has so seen the traces of all.
+    """
+    context = memory.context
+    traces = yield from memory.gate.screening([trace_memory(one, context) for one in given])
+    if traces:
+        yield from memory.flows.remember(traces, context)
+    stored: dict[str, StoreResult] = {}
+    while True:
+        moment = memory.tiered_store.flows.moment()
+        skills = yield from proposals(context, moment, min_support=min_support)
+        known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
+        news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
+        if news.keys() <= {key for key in stored if key not in known}:
+            return [stored.get(key) or _unchanged(key) for key in skills]
+        results = yield from memory.flows.remember(list(news.values()), context)
+        stored |= zip(news, results, strict=True)
+
+
+def _unchanged(key: str) -> StoreResult:
+    return StoreResult(stored=False, key=key, reason="known already, with the same evidence")

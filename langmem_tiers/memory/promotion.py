@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn.explain import Explanation
+from langmem_tiers.learn.explain import explain as explanation
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
 from langmem_tiers.learn.models import generaliser_of
 from langmem_tiers.learn.policy import PromotionPolicy, promotion_policy
-from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.rollback import Demotion
+from langmem_tiers.learn.promote import Promotion, promote_all, promote_one
+from langmem_tiers.learn.rollback import Demotion, demote_all
+from langmem_tiers.learn.rollback import rollback as undo
+from langmem_tiers.learn.worth import Promoting, evidence
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow
@@ -44,9 +47,18 @@ def promote_to_long_term(
         InvalidInputError: if there is no such memory.
         ModelError: if the model gave nothing usable; nothing was promoted.
     """
-    return memory.learning.promote(
-        memory_key(key), memory.context, _policy(memory, policy), _general(model)
-    )
+    return _promoted(memory, memory_key(key), _policy(memory, policy), _general(model))
+
+
+def _promoted(
+    memory: Memory, key: str, policy: PromotionPolicy, generaliser: Generaliser
+) -> Flow[Promotion]:
+    how = yield from _ready(memory, policy, generaliser)
+    one = yield from memory.flows.known(key, memory.context)
+    sources = yield from evidence(how.tenant, [one.id])
+    if not sources:
+        raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
+    return (yield from promote_one(sources[0], how))
 
 
 def promote(
@@ -61,7 +73,27 @@ def promote(
     Raises:
         InvalidInputError: if the policy looks at a memory type that nobody registered.
     """
-    return memory.learning.promote_all(memory.context, _for_all(memory, policy), _general(model))
+    return _all_promoted(memory, _for_all(memory, policy), _general(model))
+
+
+def _all_promoted(
+    memory: Memory, policy: PromotionPolicy, generaliser: Generaliser
+) -> Flow[list[Promotion]]:
+    how = yield from _ready(memory, policy, generaliser)
+    return (yield from promote_all(how))
+
+
+def _ready(memory: Memory, policy: PromotionPolicy, generaliser: Generaliser) -> Flow[Promoting]:
+    """What was read counts, and the index fits."""
+    store = memory.tiered_store.flows
+    yield from store.flush()
+    yield from store.refresh_state()
+    return _how(memory, policy, generaliser)
+
+
+def _how(memory: Memory, policy: PromotionPolicy, generaliser: Generaliser) -> Promoting:
+    store, tenant = memory.tiered_store.flows, memory.context.root
+    return Promoting(tenant, policy, generaliser, store.options, store.moment(), store.moment)
 
 
 def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[list[Demotion]]:
@@ -70,7 +102,9 @@ def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[l
     It leaves recall, marked `demoted`, and what it came from is current again, but is not
     promoted a second time.
     """
-    return memory.learning.demote_all(memory.context, _policy(memory, policy))
+    store = memory.tiered_store.flows
+    chosen = _policy(memory, policy)
+    return demote_all(memory.context.root, chosen, store.options, store.moment())
 
 
 def rollback(memory: Memory, move: str) -> Flow[bool]:
@@ -84,7 +118,13 @@ def rollback(memory: Memory, move: str) -> Flow[bool]:
         InvalidInputError: if there is no such move.
         RollbackError: if a later move stands on it, or the new memory was changed since.
     """
-    return memory.learning.rollback(_move(move), memory.context)
+    return _rolled_back(memory, _move(move))
+
+
+def _rolled_back(memory: Memory, move: str) -> Flow[bool]:
+    store = memory.tiered_store.flows
+    yield from store.flush()
+    return (yield from undo(memory.context, move, store.options, store.moment()))
 
 
 def explain(
@@ -95,7 +135,13 @@ def explain(
     Raises:
         InvalidInputError: if there is no such memory.
     """
-    return memory.learning.explain(memory_key(key), memory.context, _policy(memory, policy))
+    return _explained(memory, memory_key(key), _policy(memory, policy))
+
+
+def _explained(memory: Memory, key: str, policy: PromotionPolicy) -> Flow[Explanation]:
+    yield from memory.tiered_store.flows.flush_aside()
+    one = yield from memory.flows.known(key, memory.context)
+    return (yield from explanation(one.id, _how(memory, policy, DETERMINISTIC), memory.context))
 
 
 def _policy(memory: Memory, policy: PromotionSettings | None) -> PromotionPolicy:

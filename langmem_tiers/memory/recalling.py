@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Unpack
 
 from langmem_tiers.core.memory import Recollection, Recollections, Tier
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
-from langmem_tiers.learn.outcome import LearningStats, Run
+from langmem_tiers.learn.outcome import LearningStats, Run, uplift_of
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.learning import showing
+from langmem_tiers.memory.feedback import recalled_for, showing
 from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.store.ops import to_tier
 
@@ -50,7 +51,7 @@ def get_context(
     """
     whose = {"project_id": project_id, "session_id": session_id}
     ask = memory.asking.ask(query, memory.context, embedding=embedding, **whose, **options)
-    flow = memory.learning.recall([ask], memory.context, showing(run_id, holdout))
+    flow = recalled_for(memory, [ask], showing(run_id, holdout))
     return then(flow, lambda found: Recollections(found[0]))
 
 
@@ -65,7 +66,7 @@ def get_context_batch(
 ) -> Flow[list[Recollections]]:
     """Recall for many queries in one round trip, two with a `run_id`; see `get_context`."""
     asks = memory.asking.asks(queries, memory.context, **options)
-    flow = memory.learning.recall(asks, memory.context, showing(run_id, holdout))
+    flow = recalled_for(memory, asks, showing(run_id, holdout))
     return then(flow, lambda found: [Recollections(one) for one in found])
 
 
@@ -84,4 +85,7 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
 
 def stats(memory: Memory) -> Flow[LearningStats]:
     """What the tenant has stored, and what memories that were held out do to runs."""
-    return memory.learning.stats(memory.context)
+    stored = yield from memory.flows.stats(memory.context)
+    uplift = yield from uplift_of(memory.context.root)
+    known = {one.name: getattr(stored, one.name) for one in fields(stored)}
+    return LearningStats(**known, uplift=uplift)

@@ -112,7 +112,7 @@ def read_question(text: str, now: datetime) -> Question:
         asks="?" in text or bool(_ASKS.match(text.strip())),
         times=tuple(_times(text.lower(), now.date())),
         words=words,
-        names=frozenset(name.lower() for name in _NAME.findall(text)) - _CALENDAR,
+        names=frozenset(map(str.lower, _NAME.findall(text))) - _CALENDAR,
     )
 
 
@@ -220,7 +220,7 @@ MARKS: Final = (
     "\u3001\u3002\uff0c\uff1a\uff01\uff1f\u061f\u060c"
 )
 """What makes no difference between two askings."""
-_QUESTION_MARKS: Final = "?\uff1f\u061f"
+_QUESTION_MARKS: Final = frozenset("?\uff1f\u061f")
 FACTS: Final = [
     *("content", "text", "memory_type", "tags", "project_id", "session_id", "agent_id", "speaker"),
     *("role", "turn", "occurred_at", "valid_from", "valid_to", "importance", "entities", "source"),
@@ -232,7 +232,7 @@ _NO_MARKS: Final = str.maketrans("", "", MARKS)
 
 def is_question(text: str) -> bool:
     """Whether a text asks: by a question mark of any script, or by its first word."""
-    return any(mark in text for mark in _QUESTION_MARKS) or bool(_ASKS.match(text.strip()))
+    return not _QUESTION_MARKS.isdisjoint(text) or bool(_ASKS.match(text.strip()))
 
 
 def asks_again(value: Mapping[str, Any], query: str) -> bool:

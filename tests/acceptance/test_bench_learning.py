@@ -8,22 +8,20 @@ import pytest
 from rich.console import Console
 
 from benchmarks import learning_alfworld, learning_mbpp
-from benchmarks.faulty import Outcome, advice, agent, forgetful
+from benchmarks.faulty import Outcome
 from benchmarks.faulty_measure import (
     NONE,
-    PEER,
     SEEDS,
     SIGNATURES,
-    WAYS,
     Repeats,
     Run,
     measure,
     total,
 )
-from benchmarks.faulty_tools import FAMILIES, HIDDEN, OWN, SHARED, WORLDS, Draw, Task, call, tasks
+from benchmarks.faulty_tools import FAMILIES, HIDDEN, OWN, SHARED, WORLDS, Draw, Task
 from benchmarks.learning import QUICK, real
 from benchmarks.learning_alfworld import AS_LOGGED, AS_RUN, Replay, plain_counts
-from benchmarks.learning_data import FOLDER, Trial, missing, parts, trials
+from benchmarks.learning_data import FOLDER, Trial, missing, trials
 from benchmarks.learning_mbpp import OURS, WITH_PROMPT, Found
 from benchmarks.learning_report import FOUND_AGAIN, REPEATED, Results, bars, report
 from langmem_tiers.learn.signature import signature
@@ -121,17 +119,6 @@ def test_all_replayed_trials_count_what_a_plain_count_of_the_files_does(
         assert replay.promoted == []
 
 
-def test_a_reflexion_is_cut_where_it_says_what_should_have_been_done() -> None:
-    found = parts("I went home. The door was shut. I should have knocked. Next time I will.")
-
-    assert found == (
-        "I went home.",
-        "I went home. The door was shut.",
-        "I should have knocked. Next time I will.",
-    )
-    assert parts("I will knock.") == ("I will knock.", "I will knock.", "I will knock.")
-
-
 def test_without_the_logs_the_run_says_what_was_left_out(tmp_path: Path) -> None:
     results = Results({})
     real(results, "", tmp_path, QUICK)
@@ -153,14 +140,6 @@ def test_with_signatures_few_failures_are_repeated(server_url: str) -> None:
     assert total(runs, OWN, SIGNATURES).again <= REPEATED * base.again
 
 
-def test_signatures_leave_no_more_failed_calls_than_nearness_where_words_tell_nothing(
-    runs: list[Run],
-) -> None:
-    calls = {way: total(runs, HIDDEN, way).calls for way in WAYS}
-
-    assert calls[SIGNATURES] <= calls[PEER] < calls[NONE]
-
-
 @pytest.mark.proof
 def test_with_signatures_few_failures_are_repeated_over_all_seeds(server_url: str) -> None:
     ways = (NONE, SIGNATURES)
@@ -171,22 +150,6 @@ def test_with_signatures_few_failures_are_repeated_over_all_seeds(server_url: st
         assert share <= REPEATED * (1 if world == OWN else 1.5), world
 
 
-def test_every_way_of_remembering_meets_the_same_tasks_and_faults(runs: list[Run]) -> None:
-    for world in WORLDS:
-        first, *others = [[one.task for one in run.outcomes] for run in runs if run.world == world]
-        assert len(first) == TASKS[world]
-        assert all(other == first for other in others)
-
-
-def test_the_same_seed_makes_the_same_mistakes() -> None:
-    for world in WORLDS:
-        one, other = (agent(forgetful(), world, tenant="a", seed=3) for _ in range(2))
-        chosen = list(tasks(world, 3, 10))
-
-        assert [one.do(task) for task in chosen] == [other.do(task) for task in chosen]
-    assert list(tasks(OWN, 3)) != list(tasks(OWN, 4))
-
-
 def test_every_family_has_one_signature_of_its_own() -> None:
     found = {}
     for family in FAMILIES:
@@ -195,16 +158,6 @@ def test_every_family_has_one_signature_of_its_own() -> None:
 
     assert all(len(one) == 1 for one in found.values()), found
     assert len(set.union(*found.values())) == len(FAMILIES) == 12
-
-
-def test_a_fault_fires_until_its_own_remedy_is_given() -> None:
-    for task in tasks(SHARED, 0, 40):
-        others = [one for one in FAMILIES if one is not task.family]
-        wrong = {name: value for one in others for name, value in one.remedy.items()}
-        if task.fires:
-            with pytest.raises(type(task.family.make(Draw(0)))):
-                call(task, wrong, Draw(0))
-        assert "done" in call(task, task.family.remedy, Draw(0))
 
 
 def test_a_family_that_fails_again_in_its_project_is_a_repeat_and_elsewhere_is_not() -> None:
@@ -224,13 +177,6 @@ def test_a_family_that_fails_again_in_its_project_is_a_repeat_and_elsewhere_is_n
 
     assert (found.again, found.calls, found.chances) == (1, 3, 2)
     assert found.course == [0, 0, 0, 1, 1]
-
-
-def test_the_agent_reads_the_first_lesson_of_its_tool() -> None:
-    text = 'Do instead: b({"x": 1})\nDo instead: a({"y": 2})\nDo instead: a({"y": 3})'
-
-    assert advice(text, "a") == {"y": 2}
-    assert advice(text, "c") == {}
 
 
 def test_a_run_is_reported_as_tables_and_a_plot(

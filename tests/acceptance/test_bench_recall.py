@@ -13,7 +13,6 @@ import pytest
 from benchmarks.databases import create
 from benchmarks.fit import collect, fit
 from benchmarks.fit_gate import trial
-from benchmarks.fitting import Lists, fit_ranking
 from benchmarks.recall import GENERATED, run
 from benchmarks.recall_data import History, Memory, Question, Style, generated, read
 from benchmarks.recall_metrics import METRICS, Judge
@@ -41,14 +40,6 @@ CHAT = {
         },
         {"question": "What did Ada plant?", "evidence": ["D1:2"], "category": 5},
     ],
-}
-LINE = {
-    "conv": "standup",
-    "memories": [
-        {"id": "T0", "text": "Ida: The build is red.", "metadata": {"speaker": "Ida", "turn": 0}},
-        {"id": "T1", "text": " "},
-    ],
-    "questions": [{"query": "Is the build red?", "gold": ["T0", "T1"]}],
 }
 
 
@@ -108,16 +99,6 @@ def test_conversations_are_read_and_evidence_that_is_not_there_is_counted(tmp_pa
     assert history.memories[1].speaker == "Bo"
 
 
-def test_lines_of_histories_are_read_and_blank_memories_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "own.jsonl"
-    path.write_text(json.dumps(LINE) + "\n", encoding="utf-8")
-
-    style = read(path)
-
-    assert (style.name, style.skipped) == ("own", 1)
-    assert [one.key for one in style.histories[0].memories] == ["T0"]
-
-
 def test_metrics_of_a_ranking_by_hand() -> None:
     memories = [Memory(key=str(n), content="x" * 400, session=f"s{n % 2}") for n in range(9)]
     question = Question(text="?", gold=frozenset("14"), category="")
@@ -130,17 +111,6 @@ def test_metrics_of_a_ranking_by_hand() -> None:
     assert found["nDCG@10"] == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
     assert found["sessions@5"] == 1
     assert judge.within(list("0123"), question, judge.tokens["0"]) == 0
-
-
-def test_a_ranking_is_fitted_to_what_tells_evidence_from_the_rest() -> None:
-    rng = np.random.default_rng(1)
-    matrices = [rng.random((20, 3)) for _ in range(40)]
-    gold = [one[:, 0] == one[:, 0].max() for one in matrices]
-
-    weights = fit_ranking(Lists.of_questions(matrices, gold, [1.0] * 40), np.ones(3, bool))
-
-    assert weights[0] > 10 * max(weights[1:])
-    assert min(weights) >= 0
 
 
 def test_the_cut_off_is_fitted_on_what_the_shipped_one_goes_by(results: Results) -> None:

@@ -119,13 +119,6 @@ def test_interaction_metrics_and_judgement_may_be_functions_of_the_state(
     assert [one.content for one in memories(ready, "learning")] == ["Asked: Ship it"]
 
 
-def test_without_a_judgement_the_metrics_alone_decide(ready: TieredStore) -> None:
-    graph = chain(ready, evolution(threshold=0.95))
-    state = graph.invoke({"interaction": POST, "metrics": LIKED}, context=ACME)
-
-    assert state["evolved"]["reason"].endswith("is below the threshold of 0.95")
-
-
 def test_an_evolution_node_that_is_retried_stores_once(ready: TieredStore) -> None:
     graph = chain(ready, fails_once_after(evolution()), retry_policy=QUICK)
     state = graph.invoke({"interaction": POST, "metrics": LIKED}, context=ACME)
@@ -145,12 +138,3 @@ def test_an_evolution_node_that_cannot_work_is_refused_with_what_to_do(ready: Ti
             create_evolution_node(**options)
     with pytest.raises(InvalidInputError, match="no 'metrics' yet"):
         chain(ready, evolution()).invoke({"interaction": POST}, context=ACME)
-
-
-@pytest.mark.parametrize("wrong", [{"engagement_rate": -1}, {"when": object(), **LIKED}, None])
-def test_metrics_that_cannot_be_are_refused_and_nothing_is_stored(
-    memory: MemoryCoordinator, wrong: Any
-) -> None:
-    with pytest.raises(InvalidInputError):
-        memory.evolve(POST, wrong)
-    assert memory.stats().total_count == 0

@@ -11,15 +11,13 @@ import pytest
 from langchain_core.tracers.langchain import wait_for_all_tracers
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
-from langsmith import AsyncClient, Client, trace, tracing_context
+from langsmith import AsyncClient, Client, tracing_context
 from langsmith.schemas import Feedback
 
 from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.graph.learn import create_outcome_node
-from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from langmem_tiers.graph.recall import create_recall_node
-from langmem_tiers.memory.feedback import arecord_feedback, by_score, record_feedback
-from tests.support.agents import WAYS, How, agent_on, run, scripted
+from langmem_tiers.memory.feedback import arecord_feedback, record_feedback
+from tests.support.agents import WAYS, How, run
 from tests.support.chat_server import serving
 from tests.support.graphs import ACME, asks, chain, off_the_loop
 from tests.support.langsmith_server import Runs
@@ -158,34 +156,6 @@ async def test_feedback_credits_what_its_trace_was_shown_and_nothing_else_once(
     assert counted == {"vault": (int(score), 1 - int(score)), "keys": (0, 0)}
 
 
-def test_feedback_on_a_run_within_a_trace_counts_for_the_trace(
-    ready: TieredStore, langsmith: LangSmith
-) -> None:
-    remember(ready)
-    with langsmith.tracing():
-        turn(ready, "turn")
-    root, child = langsmith.run_id("turn"), langsmith.run_id("get_context", under="turn")
-    langsmith.say(1, child, within=root)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    assert child != root
-    assert [one.credited for one in record_feedback(memory, langsmith.said(child))] == [1]
-    assert counts(ready)["vault"] == (1, 0)
-
-
-def test_a_trace_is_all_that_ran_below_its_root(ready: TieredStore, langsmith: LangSmith) -> None:
-    remember(ready)
-    with langsmith.tracing(), trace("request"):
-        turn(ready, "one", "semantic")
-        turn(ready, "other", "procedural")
-    root = langsmith.run_id("request")
-    langsmith.say(0.2, root)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    assert [one.credited for one in record_feedback(memory, langsmith.said(root))] == [2]
-    assert counts(ready) == {"vault": (0, 1), "keys": (0, 1)}
-
-
 def test_after_an_interrupt_feedback_belongs_to_the_trace_that_recalled(
     ready: TieredStore, langsmith: LangSmith
 ) -> None:
@@ -211,20 +181,6 @@ def test_after_an_interrupt_feedback_belongs_to_the_trace_that_recalled(
     assert counts(ready)["vault"] == (1, 0)
 
 
-def test_what_the_graph_judged_itself_is_not_judged_again(
-    ready: TieredStore, langsmith: LangSmith
-) -> None:
-    remember(ready)
-    with langsmith.tracing():
-        turn(ready, "turn", "semantic", create_outcome_node("worked"))
-    root = langsmith.run_id("turn")
-    langsmith.say(0, root)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    assert [one.credited for one in record_feedback(memory, langsmith.said(root))] == [0]
-    assert counts(ready)["vault"] == (1, 0)
-
-
 def test_of_much_feedback_on_a_trace_the_first_that_says_anything_counts(
     ready: TieredStore, langsmith: LangSmith
 ) -> None:
@@ -243,26 +199,6 @@ def test_of_much_feedback_on_a_trace_the_first_that_says_anything_counts(
 
     assert [(one.success, one.credited) for one in reports] == [(False, 1)]
     assert counts(ready)["vault"] == (0, 1)
-
-
-def test_the_caller_may_say_what_feedback_means(ready: TieredStore, langsmith: LangSmith) -> None:
-    remember(ready)
-    with langsmith.tracing():
-        turn(ready, "turn")
-    root = langsmith.run_id("turn")
-    langsmith.say(0.7, root)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    def strict(one: Feedback) -> bool | None:
-        return one.key == "user_score" and float(one.score or 0) > 0.9
-
-    (report,) = record_feedback(memory, langsmith.said(root), succeeded=strict)
-    assert (report.success, report.credited) == (False, 1)
-
-
-def test_from_one_half_on_a_score_says_success() -> None:
-    for score, says in ((1, True), (True, True), (0.5, True), (0.49, False), (0, False)):
-        assert by_score(Feedback(**sent(score, None, None))) is says
 
 
 def test_what_cannot_be_told_is_refused_before_anything_is_credited(
@@ -337,18 +273,3 @@ async def test_feedback_that_blocks_is_not_read_on_the_loop(url: str) -> None:
         assert await arecord_feedback(memory, pages()) == []
 
     assert threads != [threading.current_thread()]
-
-
-def test_feedback_credits_what_an_agent_was_shown(ready: TieredStore, langsmith: LangSmith) -> None:
-    remember(ready)
-    middleware = TieredMemoryMiddleware(memory_types=["semantic"], limit=1)
-    model = scripted("In the cellar")
-    agent: Any = agent_on(ready, model, middleware)
-    with langsmith.tracing():
-        agent.invoke({"messages": [asks("Where is the vault?")]}, named("agent"), context=ACME)
-    root = langsmith.run_id("agent")
-    langsmith.say(1, root)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    assert [one.credited for one in record_feedback(memory, langsmith.said(root))] == [1]
-    assert counts(ready) == {"vault": (1, 0), "keys": (0, 0)}

@@ -32,8 +32,8 @@ from langmem_tiers import (
     create_session_start_node,
     create_user_prompt_node,
 )
-from langmem_tiers.graph.careful import careful_of
 from langmem_tiers.graph.driven import CALLER
+from langmem_tiers.graph.node import careful_of
 from langmem_tiers.postgres.flow import Flow
 from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after
@@ -107,7 +107,7 @@ async def test_a_graph_remembers_from_a_sessions_start_to_its_end_however_it_is_
     assert before == {"working": 2, "prospective": 1, "procedural": 1}
     assert flow.metadata == {"task_type": "ops", "success": True, "duration_minutes": 20.0}
     assert [one and one.metadata for one in kept] == [
-        {"decision_type": "decision", "promoted_from": "working"}, {"category": "storage"},
+        {"decision_type": "event", "promoted_from": "working"}, {"category": "storage"},
     ]  # fmt: skip
     assert "working" not in types(url)
 
@@ -208,9 +208,9 @@ def test_an_interrupt_passes_and_a_defect_of_our_own_is_raised(
 
     with pytest.raises(GraphInterrupt):
         CALLER.run(careful_of("tell", "tell").hook("hook", interrupts()))
-    monkeypatch.delattr("langmem_tiers.memory.hooks._prompted")
+    monkeypatch.delattr("langmem_tiers.memory.hooks.intended_in")
     for each in (hooked(ready), agent_with_hooks(ready)):
-        with pytest.raises(NameError, match="_prompted"):
+        with pytest.raises(NameError, match="intended_in"):
             each.invoke(said(RENEW), context=CHAT)
 
 

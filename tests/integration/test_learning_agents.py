@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import (
-    AIMessage,
     BaseMessage,
-    HumanMessage,
     SystemMessage,
     ToolMessage,
 )
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import ToolException, tool
+from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langmem_tiers import (
@@ -164,30 +162,6 @@ def test_what_one_run_learned_comes_before_the_same_call_of_the_next(ready: Tier
     assert all(LESSON not in system for system in systems(model))
 
 
-def test_an_agent_that_holds_nothing_runs_every_call(ready: TieredStore) -> None:
-    learned(ready)
-    several: list[dict[str, Any]] = [{"hold_repeats": False}, {"lessons": 0}]
-    for options in several:
-        model = scripted(call("add", 1, amount="1,234"), "Done")
-        made = agent(model, ready, **options)
-        (ran,) = answers(made.invoke({"messages": [asks()]}, context=ACME))
-        assert "has a comma" in ran.text
-
-
-def test_a_call_whose_answer_no_model_reads_is_not_held(ready: TieredStore) -> None:
-    @tool(return_direct=True)
-    def send(text: str) -> str:
-        """Send a text."""
-        return f"sent {text}"
-
-    learned(ready, tool="send", original_approach='send({"text": "hi"})')
-    middleware = [TieredMemoryMiddleware()]
-    made: Any = agent_on(ready, scripted(call("send", 1, text="hi")), *middleware, tools=[send])
-    (sent,) = answers(made.invoke({"messages": [asks()]}, context=ACME))
-
-    assert sent.text == "sent hi"
-
-
 @pytest.mark.parametrize(
     ("opened", "how", "success"),
     [(*way, success) for way, success in zip(WAYS, (True, False, True), strict=True)],
@@ -206,33 +180,6 @@ async def test_what_an_agent_was_shown_is_credited_with_the_outcome_of_the_turn(
         counted = [(await off_the_loop(counts, store, one))[1:] for one in (key, str(fact.key))]
 
     assert counted == [(int(success), int(not success))] * 2
-
-
-def test_an_outcome_that_is_not_known_is_not_credited_and_one_that_is_none_is_refused(
-    ready: TieredStore,
-) -> None:
-    key = learned(ready)
-    agent(scripted("Done"), ready, outcome=lambda _: None).invoke(
-        {"messages": [asks()]}, context=ACME
-    )
-    assert counts(ready, key)[1:] == (0, 0)
-    made = agent(scripted("Done"), ready, outcome=lambda _: "yes")
-    with pytest.raises(InvalidInputError, match="True, False or None, not 'yes'"):
-        made.invoke({"messages": [asks()]}, context=ACME)
-    with pytest.raises(InvalidInputError, match="outcome is a function"):
-        TieredMemoryMiddleware(outcome=True)  # type: ignore[arg-type]
-
-
-def test_only_what_the_model_was_shown_is_credited(ready: TieredStore) -> None:
-    memory = MemoryCoordinator(ready, context=ACME)
-    keys = [str(memory.store(f"Invoice {n} lies in the cellar").key) for n in range(6)]
-    model = scripted("Done")
-    made = agent(model, ready, remember=True, limit=2, outcome=lambda _: True)
-    made.invoke({"messages": [HumanMessage("x"), AIMessage("y"), asks()]}, THREAD, context=ACME)
-
-    shown = [key for number, key in enumerate(keys) if f"Invoice {number} " in systems(model)[0]]
-    assert len(shown) == 2
-    assert [key for key in keys if counts(ready, key)[1:] == (1, 0)] == shown
 
 
 def test_what_an_agents_turn_goes_without_is_shown_nowhere(ready: TieredStore) -> None:
@@ -262,13 +209,3 @@ def test_memories_in_hand_are_shown_to_a_run_by_their_name(ready: TieredStore) -
     other = MemoryCoordinator(ready, context=MemoryContext(tenant="other"))
     with pytest.raises(InvalidInputError, match="another tenant"):
         other.expose(found, run_id="1")
-
-
-def test_an_agent_that_recalls_nothing_is_still_taught(ready: TieredStore) -> None:
-    learned(ready)
-    model = scripted(call("add", 1, amount="5,678"), "Done")
-    agent(model, ready, limit=0).invoke({"messages": [asks()]}, context=ACME)
-
-    before, failed = systems(model)
-    assert before == ""
-    assert LESSON in failed

@@ -12,8 +12,6 @@ from typing import Any
 import psycopg
 import pytest
 from langchain_core.messages import ToolMessage
-from langgraph.graph import START, StateGraph
-from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import (
     ConfigurationError,
@@ -30,21 +28,16 @@ from langmem_tiers import (
     create_reflexion_node,
     create_skill_node,
 )
-from langmem_tiers.core.errors import InvalidTypeError, NotSetUpError
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.types import MemoryType, MemoryTypes
-from langmem_tiers.graph.middleware import TieredMemoryMiddleware
-from langmem_tiers.graph.node import checked, checked_blocking
+from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.graph.node import checked_blocking
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.signature import Signature
 from tests.support.graphs import (
     ACME,
     TASK,
-    Learning,
     asks,
     chain,
-    failed_then_worked,
     learned,
     memories,
 )
@@ -61,19 +54,6 @@ ATTEMPT = FailedAttempt(task_id=TASK, approach="guessed", error="ValueError: no 
 
 
 # Options of the surfaces
-
-
-def test_a_misspelt_option_is_answered_with_the_nearest_of_the_same_surface() -> None:
-    with pytest.raises(InvalidTypeError, match="no option 'hold_repeat': did you mean 'hold_repea"):
-        checked({"hold_repeat": True}, TieredMemoryMiddleware)
-    for surface, name, said in (
-        (create_recall_node, "lesson", "'lesson': did you mean 'lessons'"),
-        (create_recall_node, "max_token", "did you mean 'max_tokens'"),
-        *((create_recall_node, one, f"'{one}': did you mean 'limit'") for one in ("k", "top_k")),
-        (create_recall_node, "zzz", r"use one of .*holdout, .*limit, .*cutoff"),
-    ):
-        with pytest.raises(InvalidTypeError, match=said):
-            surface(**{name: 2})  # type: ignore[arg-type]
 
 
 def test_a_value_that_cannot_be_is_refused_by_its_name_before_any_run(
@@ -97,17 +77,6 @@ def test_a_value_that_cannot_be_is_refused_by_its_name_before_any_run(
         create_promotion_node(policy=wrong)
     with pytest.raises(InvalidTypeError, match="failure is a Signature, not str"):
         Reflexion(**LESSON, failure=wrong)
-
-
-def test_memory_types_of_ones_own_are_looked_up_when_the_node_runs(ready: TieredStore) -> None:
-    types = MemoryTypes()
-    types.register(MemoryType(name="social", tier=Tier.WORKING, title="People"))
-    own = functools.partial(MemoryCoordinator, types=types)
-
-    known = create_recall_node(memory_types=["social"], coordinator=own)
-    assert chain(ready, known).invoke(ASKED, context=ACME)["recalled"] == []
-    with pytest.raises(InvalidInputError, match="no memory type 'social'"):
-        chain(ready, create_recall_node(memory_types=["social"])).invoke(ASKED, context=ACME)
 
 
 # Functions that would have to be awaited
@@ -171,39 +140,6 @@ async def test_a_node_outside_a_graph_says_that_it_belongs_into_one(node: Any) -
 
 async def _done(found: Any) -> Any:
     return await found if hasattr(found, "__await__") else found
-
-
-def test_a_skill_node_outside_a_graph_says_that_it_belongs_into_one() -> None:
-    node = create_skill_node(lambda _: True, context=MemoryContext(tenant="t"))
-    with pytest.raises(ConfigurationError, match=r"a node runs in a graph: add it with"):
-        node.invoke({"messages": failed_then_worked()})
-
-
-@pytest.mark.parametrize(
-    ("context", "said"),
-    [
-        ("acme", "The context is of type str and has no tenant"),
-        ({"project_id": "billing"}, "The context has no 'tenant'"),
-        (None, "The run has no context"),
-    ],
-)
-def test_a_run_without_a_tenant_is_told_what_its_context_was(
-    ready: TieredStore, context: Any, said: str
-) -> None:
-    builder: Any = StateGraph(Learning)
-    builder.add_node("recall", create_recall_node())
-    builder.add_edge(START, "recall")
-    graph = builder.compile(store=ready)
-
-    expected = rf"whose memory is it\? {said}: run the graph with context=MemoryContext\(tenant"
-    with pytest.raises(InvalidInputError, match=expected):
-        graph.invoke(ASKED, context=context)
-
-
-def test_a_graph_on_another_store_is_told_by_that_stores_name() -> None:
-    graph = chain(InMemoryStore(), create_recall_node())  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="compiled with store=InMemoryStore: give"):
-        graph.invoke(ASKED, context=ACME)
 
 
 # The verbs
@@ -331,30 +267,7 @@ async def test_a_policy_that_looks_at_an_unknown_type_is_refused_with_the_neares
         graph.invoke(ASKED, context=ACME)
 
 
-def test_a_policy_may_look_at_types_of_ones_own(
-    ready: TieredStore, memory: MemoryCoordinator
-) -> None:
-    social = PromotionPolicy(memory_types=("social",))
-    memory.register_type(MemoryType(name="social", tier=Tier.WORKING, title="People"))
-    assert memory.promote(policy=social) == []
-
-    alone = MemoryTypes([MemoryType(name="social", tier=Tier.WORKING, title="People")])
-    few = MemoryCoordinator(ready, context=MemoryContext(tenant="acme"), types=alone)
-    assert few.promote() == []  # what is built in is no slip of the pen
-
-
 # Databases that are not as they should be
-
-
-@pytest.fixture
-def old_url(database_url: str) -> str:
-    """A database that lacks what a later version of the schema brought: all that learning needs."""
-    with TieredStore(database_url, index=text_index()) as store:
-        store.setup()
-    with psycopg.connect(database_url, autocommit=True) as conn:
-        conn.execute("DROP TABLE memory.exposures, memory.lineage, memory.events")
-        conn.execute("ALTER TABLE memory.memories DROP COLUMN state CASCADE")
-    return database_url
 
 
 USES: list[Callable[[MemoryCoordinator], object]] = [
@@ -368,14 +281,6 @@ USES: list[Callable[[MemoryCoordinator], object]] = [
     lambda one: one.tiered_store.delete(("acme",), "k"),
     lambda one: one.tiered_store.sweep_ttl(),
 ]
-
-
-def test_tables_of_an_older_version_are_told_to_be_set_up(old_url: str) -> None:
-    with TieredStore(old_url, index=text_index()) as store:
-        memory = MemoryCoordinator(store, context=ACME)
-        for call in USES:
-            with pytest.raises(NotSetUpError, match=r"of an older version: call store\.setup\(\)"):
-                call(memory)
 
 
 @pytest.mark.parametrize("right", ["read-only transactions", "the right to read"])

@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
-from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
-from pydantic import BaseModel
 
 from langmem_tiers import (
     FailedAttempt,
@@ -21,11 +18,8 @@ from langmem_tiers import (
     MemoryCoordinator,
     ModelError,
     TieredStore,
-    ToolLessons,
-    create_outcome_node,
     create_recall_node,
     create_reflexion_node,
-    create_skill_node,
 )
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
@@ -35,7 +29,6 @@ from tests.support.graphs import (
     TASK,
     Learning,
     add,
-    answer,
     asks,
     call,
     chain,
@@ -94,18 +87,6 @@ def test_lessons_of_a_tool_about_to_run_come_first_those_of_such_a_call_before_o
         assert [one["key"] for one in state["recalled"]] == best
 
 
-def test_a_failure_that_was_overcome_is_no_concern_any_more(ready: TieredStore) -> None:
-    learned(ready)
-    graph = chain(ready, create_recall_node(limit=0))
-
-    state = graph.invoke({"messages": failed_then_worked()}, context=ACME)
-    assert state["recalled"] == []
-    again = [*failed_then_worked(), *tried(3, "2,000", BROKEN, failed=True)]
-    assert graph.invoke({"messages": again}, context=ACME)["recalled"] != []
-    later = [*again, HumanMessage("And now?")]
-    assert graph.invoke({"messages": later}, context=ACME)["recalled"] == []
-
-
 # Reflexions
 
 
@@ -149,39 +130,6 @@ def test_what_works_in_another_turn_is_no_lesson_of_a_failure_before_it(
     assert list(map(len, lessons)) == [0, 0, 0, 0]
     assert memories(ready, "reflexion") == []
     assert len(memories(ready, "episodic")) == 1
-
-
-def test_what_knew_nothing_of_a_failure_or_does_the_same_is_no_lesson(ready: TieredStore) -> None:
-    beside = AIMessage("", tool_calls=[*call("add", 1, amount="1,234").tool_calls,
-                                       *call("add", 9, amount="7").tool_calls])  # fmt: skip
-    answers = [answer(BROKEN, 1, failed=True), answer("added 7", 9)]
-    graph = chain(ready, create_reflexion_node())
-    for later in (tried(2, "1,234", "added 1,234"), []):
-        state = graph.invoke({"messages": [asks(), beside, *answers, *later]}, context=ACME)
-        assert state["reflexions"] == []
-
-
-def test_an_attempt_lives_on_in_its_lesson_and_comes_back_without_it(ready: TieredStore) -> None:
-    (key,) = chain(ready, create_reflexion_node()).invoke(
-        {"messages": failed_then_worked()}, context=ACME
-    )["reflexions"]
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    assert [one.key for one in memory.get_context("amount has a comma", limit=10)] == [key]
-    assert [one.role for one in memory.explain(key).sources] == ["source"]
-    memory.delete_memory(key)
-    (attempt,) = memory.get_context("amount has a comma", limit=10)
-    assert attempt.tags == ("failed-attempt",)
-
-
-def test_what_a_user_deletes_is_not_learned_again_in_the_next_turn(ready: TieredStore) -> None:
-    graph = chain(ready, create_reflexion_node(), checkpointer=InMemorySaver())
-    (key,) = graph.invoke({"messages": failed_then_worked()}, THREAD, context=ACME)["reflexions"]
-    MemoryCoordinator(ready, context=ACME).delete_memory(key)
-
-    state = graph.invoke({"messages": [asks("Thanks")]}, THREAD, context=ACME)
-    assert state["reflexions"] == []
-    assert memories(ready, "reflexion") == []
 
 
 def test_an_evaluator_says_with_a_function_of_the_state_what_failed(ready: TieredStore) -> None:
@@ -302,86 +250,9 @@ async def test_a_model_draws_the_lesson_of_an_attempt_once(
     assert lesson.tags == ("a",)
 
 
-def test_a_model_is_asked_anew_once_something_has_worked(ready: TieredStore) -> None:
-    model = reflecting()
-    graph = chain(ready, create_reflexion_node(model=model))
-    failed = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
-    for messages in (failed, failed_then_worked(), failed_then_worked()):
-        graph.invoke({"messages": messages}, context=ACME)
-
-    assert len(model.asked) == 2
-    assert len(memories(ready, "reflexion")) == 2
-
-
 def test_where_the_model_fails_the_attempts_are_kept_all_the_same(ready: TieredStore) -> None:
     graph = chain(ready, create_reflexion_node(model=reflecting(0)))
     with pytest.raises(ModelError):
         graph.invoke({"messages": failed_then_worked()}, context=ACME)
 
     assert len(memories(ready, "episodic")) == 1
-
-
-class Typed(BaseModel):
-    """A state that is an object."""
-
-    messages: Annotated[list[AnyMessage], add_messages]
-    recalled: list[dict[str, Any]] = []
-    recalled_text: str = ""
-    recalled_run: str | None = None
-    reflexions: list[str] = []
-    credited: int = 0
-    worked: bool | None = None
-
-
-def test_a_state_may_be_an_object(ready: TieredStore) -> None:
-    learned(ready)
-    lessons = ToolLessons(hold_repeats=True)
-    nodes: dict[str, Any] = {
-        "recall": create_recall_node(),
-        "tools": ToolNode([add], wrap_tool_call=lessons.wrap_tool_call),
-        "reflexion": create_reflexion_node(),
-        "outcome": create_outcome_node("worked"),
-        "skills": create_skill_node("worked"),
-    }
-    builder = StateGraph(Typed, context_schema=MemoryContext)
-    for name, node in nodes.items():
-        builder.add_node(name, node)
-    for one, other in pairwise([START, *nodes]):
-        builder.add_edge(one, other)
-    graph: Any = builder.compile(store=ready)
-    given = {"messages": [*failed_then_worked(), call("add", amount="1,234")], "worked": True}
-    state = graph.invoke(given, context=ACME)
-
-    assert state["messages"][-1].text.startswith("This call was not run")
-    assert (len(state["recalled"]), len(state["reflexions"]), state["credited"]) == (1, 1, 1)
-
-
-def test_no_lessons_are_recalled_where_none_are_wanted(ready: TieredStore) -> None:
-    learned(ready)
-    graph = chain(ready, create_recall_node(limit=0, lessons=0))
-    failed = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
-
-    assert graph.invoke({"messages": failed}, context=ACME)["recalled"] == []
-
-
-def test_a_state_without_messages_teaches_nothing(ready: TieredStore) -> None:
-    class Bare(TypedDict, total=False):
-        topic: str
-        reflexions: list[str]
-
-    builder = StateGraph(Bare, context_schema=MemoryContext)
-    builder.add_node("reflect", create_reflexion_node())
-    builder.add_edge(START, "reflect")
-    graph: Any = builder.compile(store=ready)
-
-    assert graph.invoke({"topic": "x"}, context=ACME)["reflexions"] == []
-
-
-def test_as_an_error_handler_it_can_take_what_failed_from_the_state(ready: TieredStore) -> None:
-    def judged(state: Learning) -> FailedAttempt:
-        asked = state["messages"][-1].text
-        return FailedAttempt(task_id=asked, approach="x", error="y", succeeded_with="z")
-
-    handler = create_reflexion_node(attempts=judged)
-    graph = chain(ready, Flaky(99), error_handler=handler)
-    assert len(graph.invoke({"messages": [asks()]}, context=ACME)["reflexions"]) == 1

@@ -6,19 +6,16 @@ import asyncio
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
 from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
     TieredStore,
     ToolLessons,
-    create_recall_node,
     create_reflexion_node,
     create_skill_node,
 )
 from langmem_tiers.core.errors import RollbackError
-from langmem_tiers.graph.middleware import TieredMemoryMiddleware
-from tests.support.agents import How, ScriptedModel, agent_on, run
+from tests.support.agents import How, run
 from tests.support.graphs import (
     ACME,
     add,
@@ -75,26 +72,6 @@ async def test_a_call_of_what_can_be_no_tool_takes_no_run_of_its_trace(
     assert [tool for tool, _, _ in kept.value["trace"]["calls"]] == ["add"]
 
 
-@pytest.mark.parametrize("thread", [{}, {"thread_id": "1"}])
-@pytest.mark.parametrize(("opened", "how"), TWINS)
-async def test_a_message_that_postgres_cannot_hold_is_answered_and_remembered(
-    url: str, opened: Opened, how: How, thread: dict[str, str]
-) -> None:
-    said = asks("the byte \0 of caf\udce9")
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        await run(chain(store, create_recall_node()), how, {"messages": [said]}, context=ACME)
-        agent: Any = agent_on(
-            store,
-            ScriptedModel(responses=[AIMessage("Byte 0 is no text.")]),
-            TieredMemoryMiddleware(remember=True),
-        )
-        config = {"configurable": thread}
-        await run(agent, how, {"messages": [said]}, config=config, context=ACME)
-        kept = await off_the_loop(memories, store, "episodic")
-    assert [one.content for one in kept] == ["Byte 0 is no text.", "the byte \ufffd of caf?"]
-
-
 @pytest.mark.parametrize(("opened", "how"), TWINS)
 async def test_a_call_that_has_worked_in_the_thread_is_not_held(
     url: str, opened: Opened, how: How
@@ -128,15 +105,3 @@ async def test_the_last_copy_is_not_rolled_back_though_the_clock_that_put_over_i
     ours.clock.advance(hours=2)
     with pytest.raises(RollbackError, match="last copy"):
         await ours.billing("rollback", move.move)
-
-
-async def test_a_source_that_nobody_put_since_is_left_by_whatever_clock(ours: Team) -> None:
-    key = await ours.proven()
-    held = await ours.billing("get", key)
-    assert held is not None
-    await asyncio.to_thread(ours.store.put, held.namespace, key, held.value)  # at this very moment
-    move = await ours.billing("promote_to_long_term", key)
-    for tier in ("working", "long_term"):
-        assert await asyncio.to_thread(ours.store.move, ("acme",), move.successor, tier)
-    assert await ours.billing("rollback", move.move)
-    assert await ours.states() == {key: None}

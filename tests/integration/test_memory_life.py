@@ -185,11 +185,3 @@ def test_a_key_is_the_projects_own_and_while_it_is_one_memorys_that_of_its_other
     for verb in ("get", "delete_memory"):
         with pytest.raises(InvalidInputError, match="several memories"):
             getattr(one, verb)("several")
-
-
-def test_clearing_a_session_leaves_the_same_session_of_another_project(store: TieredStore) -> None:
-    for name in ("one", "other"):
-        project(store, name, "s").store(f"scratch of {name}", "working")
-    assert project(store, "one").clear_working_memory("s") == 1
-    assert project(store, "other", "s").stats().total_count == 1
-    assert project(store, None).clear_working_memory("s") == 1

@@ -80,16 +80,6 @@ def test_a_number_beyond_all_floats_is_refused(memory: MemoryCoordinator) -> Non
         positive_minutes(HUGE, "ttl")
 
 
-def test_a_budget_beyond_all_floats_bounds_nothing(memory: MemoryCoordinator) -> None:
-    memory.store(FACT)
-    assert [one.content for one in memory.get_context("API key", max_tokens=HUGE)] == [FACT]
-
-
-def test_a_key_that_cannot_be_written_has_no_history(memory: MemoryCoordinator) -> None:
-    with pytest.raises(InvalidInputError, match="key"):
-        memory.history("\ud800")
-
-
 @pytest.mark.parametrize("given", [[], deep()], ids=["a list", "a deep mapping"])
 @pytest.mark.parametrize("name", ["source", "memory_type", "key"])
 def test_a_name_is_a_text(memory: MemoryCoordinator, name: str, given: object) -> None:

@@ -17,12 +17,10 @@ from langmem_tiers import (
     create_promotion_node,
     create_recall_node,
 )
-from langmem_tiers.learn.evidence import Uplift
 from langmem_tiers.learn.policy import PromotionPolicy
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
     ACME,
-    BROKEN,
     QUICK,
     Learning,
     asks,
@@ -30,7 +28,6 @@ from tests.support.graphs import (
     fails_once_after,
     learned,
     off_the_loop,
-    tried,
 )
 from tests.support.opening import Clock, Opened, opened_store, text_index
 
@@ -69,20 +66,6 @@ async def test_an_outcome_counts_once_though_its_node_is_retried(
 
     assert state["credited"] == 0  # what the first try did, which was lost
     assert counted == (int(success), int(not success))
-
-
-def test_a_recall_that_is_retried_is_one_run(ready: TieredStore) -> None:
-    key = learned(ready)
-    recall = fails_once_after(create_recall_node())
-    builder = StateGraph(Learning, context_schema=MemoryContext)
-    builder.add_node("recall", recall, retry_policy=QUICK)
-    builder.add_node("outcome", create_outcome_node(lambda _: True))
-    builder.add_edge(START, "recall")
-    builder.add_edge("recall", "outcome")
-    graph: Any = builder.compile(store=ready)
-
-    assert graph.invoke({"messages": [asks()]}, context=ACME)["credited"] == 1
-    assert counts(ready, key) == (1, 0)
 
 
 def test_a_run_that_broke_off_and_went_on_is_credited_once(ready: TieredStore) -> None:
@@ -140,15 +123,6 @@ async def test_in_a_loop_each_attempt_is_credited_with_its_own_outcome(
     assert counted == (1, 2)
 
 
-def test_what_is_not_judged_yet_is_not_credited(ready: TieredStore) -> None:
-    key = learned(ready)
-    graph = chain(ready, create_recall_node(), create_outcome_node("worked"))
-
-    state = graph.invoke({"messages": [asks()], "worked": None}, context=ACME)
-    assert state["credited"] == 0
-    assert counts(ready, key) == (0, 0)
-
-
 def test_an_outcome_that_cannot_be_told_is_refused_with_what_to_do(ready: TieredStore) -> None:
     with pytest.raises(InvalidInputError, match="success is a key of the state, or"):
         create_outcome_node(None)  # type: ignore[arg-type]
@@ -159,26 +133,6 @@ def test_an_outcome_that_cannot_be_told_is_refused_with_what_to_do(ready: Tiered
         chain(ready, recall, create_outcome_node(lambda _: "yes")).invoke(given, context=ACME)  # type: ignore[arg-type, return-value]
     with pytest.raises(InvalidInputError, match=r"recalled_run.*recall node before this one"):
         chain(ready, create_outcome_node(lambda _: True)).invoke(given, context=ACME)
-
-
-def test_what_a_run_goes_without_is_not_shown_and_not_credited(ready: TieredStore) -> None:
-    key = learned(ready)
-    node, judge = create_recall_node(holdout=0.5), create_outcome_node("worked")
-    graph = chain(ready, node, judge)
-    failed = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
-    shown = 0
-    for _ in range(20):
-        state = graph.invoke({"messages": failed, "worked": True}, context=ACME)
-        assert state["credited"] == len(state["recalled"])
-        assert ("Do instead" in state["recalled_text"]) == bool(state["recalled"])
-        shown += state["credited"]
-
-    assert 0 < shown < 20
-    assert counts(ready, key) == (shown, 0)
-    uplift = MemoryCoordinator(ready, context=ACME).stats().uplift[(("acme", "billing"), key)]
-    assert isinstance(uplift, Uplift)
-    counted = uplift.counts
-    assert (counted.shown_tries, counted.held_tries) == (shown, 20 - shown)
 
 
 # Promotion
@@ -209,23 +163,3 @@ async def test_a_promotion_node_moves_what_has_proven_itself_and_then_finds_noth
     assert raised is not None
     assert raised.tier == "long_term"
     assert undone
-
-
-def test_a_promotion_node_takes_back_what_has_failed_since(
-    ready: TieredStore, clock: Clock
-) -> None:
-    learned(ready)
-    memory = MemoryCoordinator(ready, context=ACME)
-    learn = chain(ready, create_recall_node(), create_outcome_node("worked"))
-    learn.invoke({"messages": [asks()], "worked": True}, context=ACME)
-    clock.advance(days=8)
-    graph = chain(ready, create_promotion_node(policy=EASY))
-    (promoted,) = graph.invoke({}, context=ACME)["promoted"]
-    for _ in range(EASY.demote_after):
-        learn.invoke({"messages": [asks()], "worked": False}, context=ACME)
-
-    state = graph.invoke({}, context=ACME)
-    (demoted,) = state["demoted"]
-    assert demoted["key"] == promoted["successor"]
-    assert state["promoted"] == []
-    assert memory.rollback(demoted["move"])

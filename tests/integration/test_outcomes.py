@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn.outcome import Run
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import LESSON, OTHER_LESSON, Team, broken, tried
@@ -43,107 +43,6 @@ async def test_lessons_shown_to_a_run_are_credited_with_it(ours: Team) -> None:
     assert await credits_of(ours, key) == (0, 1)
 
 
-async def test_a_batch_is_shown_to_its_run_as_one_and_a_memory_in_two_answers_counts_once(
-    ours: Team,
-) -> None:
-    key = await ours.learn(ours.billing)
-    answers = await ours.billing("get_context_batch", [QUERY, QUERY, ""], run_id="r1")
-    assert [[one.key for one in found] for found in answers] == [[key]] * 3
-    assert (await ours.billing("record_outcome", success=True, run_id="r1")).credited == 1
-    assert await ours.billing("get_context_batch", [], run_id="r2") == []
-    held = await ours.billing("get_context_batch", [QUERY, ""], run_id="r3", holdout=1.0)
-    assert held == [[], []]
-    assert (await ours.billing("record_outcome", success=True, run_id="r3")).held_out == 1
-    assert await credits_of(ours, key) == (1, 0)
-
-
-async def test_the_first_outcome_of_a_run_counts(ours: Team) -> None:
-    key = await ours.learn(ours.billing)
-    found = await ours.billing("get_context", QUERY, run_id="r1")
-    for success in (True, False, True):
-        await ours.billing("get_context", QUERY, run_id="r1")
-        await ours.billing("record_outcome", success=success, run_id="r1")
-        await ours.billing("record_outcome", found, success=success, run_id="r1")
-    assert await credits_of(ours, key) == (1, 0)
-
-
-async def test_what_is_recalled_after_an_outcome_waits_for_the_next_one(ours: Team) -> None:
-    first = await ours.learn(ours.billing)
-    await ours.billing("get_context", QUERY, run_id="r1")
-    await ours.billing("record_outcome", success=False, run_id="r1")
-    second = await ours.learn(ours.billing, OTHER_LESSON)
-    await ours.billing("get_context", "HTTP 429 Retry-After", run_id="r1")
-    await ours.billing("record_outcome", success=True, run_id="r1")
-    assert await credits_of(ours, first) == (0, 1)
-    assert await credits_of(ours, second) == (1, 0)
-
-
-async def test_memories_in_hand_are_credited_though_nobody_noted_them(ours: Team) -> None:
-    key = await ours.learn(ours.billing)
-    one = await ours.billing("get", key)
-    report = await ours.billing("record_outcome", [one, one], success=True, run_id="r1")
-    assert report.credited == 1
-    again = await ours.billing("record_outcome", [one], success=True, run_id="r1")
-    assert again.credited == 0
-    unnamed = [
-        (await ours.billing("record_outcome", [one], success=True)).credited for _ in range(2)
-    ]
-    assert unnamed == [1, 1]
-    assert await credits_of(ours, key) == (3, 0)
-
-
-# Attempts of a run
-
-
-async def attempts(ours: Team, number: int = 3, root: str = "whole") -> str:
-    key = await ours.learn(ours.billing)
-    for i in range(number):
-        await ours.billing("get_context", QUERY, run_id=Run(f"attempt-{i}", root))
-    return key
-
-
-async def test_the_outcome_of_a_whole_run_credits_a_memory_once_for_all_attempts(
-    ours: Team,
-) -> None:
-    key = await attempts(ours)
-    report = await ours.billing("record_outcome", success=True, run_id="whole")
-    assert report.credited == 1
-    again = await ours.billing("record_outcome", success=False, run_id="whole")
-    assert again.credited == 0
-    assert await credits_of(ours, key) == (1, 0)
-
-
-async def test_each_attempt_with_an_outcome_of_its_own_is_credited(ours: Team) -> None:
-    key = await attempts(ours)
-    await ours.billing("record_outcome", success=False, run_id="attempt-0")
-    await ours.billing("record_outcome", success=False, run_id="attempt-0")
-    await ours.billing("record_outcome", success=True, run_id="whole")
-    assert await credits_of(ours, key) == (1, 1)
-
-
-async def test_a_late_attempt_gets_no_second_credit_from_the_same_outcome(ours: Team) -> None:
-    key = await attempts(ours, 1)
-    await ours.billing("record_outcome", success=True, run_id="whole")
-    found = await ours.billing("get_context", QUERY, run_id=Run("late", "whole"))
-    assert (await ours.billing("record_outcome", success=True, run_id="whole")).credited == 0
-    assert (await ours.billing("record_outcome", found, success=True, run_id="whole")).credited == 0
-    assert await credits_of(ours, key) == (1, 0)
-
-
-async def test_memories_in_hand_and_attempts_are_one_run(ours: Team) -> None:
-    key = await attempts(ours)
-    one = await ours.billing("get", key)
-    ways: list[tuple[Any, ...]] = [([one], True), (None, True)]
-    for way in ways:
-        await ours.billing("record_outcome", *way, run_id="whole")
-    assert await credits_of(ours, key) == (1, 0)
-    for number in range(3):
-        await ours.billing("get_context", QUERY, run_id=Run(f"other-{number}", "another"))
-    for way in reversed(ways):
-        await ours.billing("record_outcome", *way, run_id="another")
-    assert await credits_of(ours, key) == (2, 0)
-
-
 # What is held out
 
 
@@ -156,15 +55,6 @@ async def test_what_is_held_out_is_not_shown_never_credited_and_counted(ours: Te
     assert (report.credited, report.held_out) == (0, 1)
     assert await credits_of(ours, key) == (0, 0)
     assert (await ours.billing("stats")).uplift[one.namespace, key].counts.held_successes == 1
-
-
-async def test_what_one_attempt_was_shown_counts_as_shown_to_the_run(ours: Team) -> None:
-    key = await ours.learn(ours.billing)
-    await ours.billing("get_context", QUERY, run_id=Run("a", "whole"), holdout=1.0)
-    await ours.billing("get_context", QUERY, run_id=Run("b", "whole"))
-    report = await ours.billing("record_outcome", success=True, run_id="whole")
-    assert (report.credited, report.held_out) == (1, 0)
-    assert await credits_of(ours, key) == (1, 0)
 
 
 async def test_the_same_run_goes_without_the_same_memories(ours: Team) -> None:
@@ -237,43 +127,6 @@ async def test_what_had_no_outcome_for_thirty_days_is_forgotten_but_for_its_proj
     assert await runs_of(ours) == ["a", "a-held", "new", "shipping-c"]
     assert (await ours.billing("explain", key)).projects == projects
     assert await credits_of(ours, key) == (1, 0)
-
-
-async def test_attempts_that_an_outcome_did_not_count_are_forgotten_and_the_counted_one_stays(
-    ours: Team,
-) -> None:
-    key = await attempts(ours)
-    await ours.billing("record_outcome", success=True, run_id="whole")
-    ours.clock.advance(days=31)
-    await asyncio.to_thread(ours.store.sweep_ttl)
-    assert await runs_of(ours) == ["attempt-0", "attempt-2"]
-    assert (await ours.billing("record_outcome", success=True, run_id="whole")).credited == 0
-    assert await credits_of(ours, key) == (1, 0)
-
-
-async def test_more_is_forgotten_than_goes_into_a_batch(ours: Team) -> None:
-    await ours.learn(ours.billing)
-    await ours.billing("get_context", QUERY, run_id="r")
-    with psycopg.connect(ours.url) as conn:
-        conn.execute(
-            """INSERT INTO memory.exposures (tenant, run, id, position, held_out, exposed_at)
-               SELECT tenant, 'run ' || n, id, 1, false, exposed_at
-               FROM memory.exposures, generate_series(1, 2500) n"""
-        )
-    ours.clock.advance(days=31)
-    await asyncio.to_thread(ours.store.sweep_ttl)
-    assert await runs_of(ours) == ["r"]
-
-
-async def test_an_outcome_of_nothing_is_refused(ours: Team) -> None:
-    for given, error in (
-        ({}, InvalidInputError),
-        ({"success": 1, "run_id": "r1"}, InvalidTypeError),
-        ({"run_id": ""}, InvalidInputError),
-        ({"recollections": ["kiwi"]}, InvalidTypeError),
-    ):
-        with pytest.raises(error):
-            await ours.billing("record_outcome", **given)
 
 
 # Many workers

@@ -263,40 +263,29 @@ def test_another_project_is_told_why_a_memory_was_promoted_and_not_of_what(world
     assert world.other.get(found.metadata["original_id"]) is None
 
 
-def test_what_is_in_long_term_is_reached_from_every_project(world: World) -> None:
-    for context in (world.other, coordinator(world.store)):
-        for key in ("door", "used", world.successor):
-            assert context.get(key) is not None
-
-
-def test_who_names_no_project_reaches_by_key_what_belongs_to_none(world: World) -> None:
+def test_who_names_no_project_reaches_what_belongs_to_none_or_to_all_and_looks_after_all(
+    world: World,
+) -> None:
     nobody = coordinator(world.store)
     nobody.store("The office is open.", key="office")
     assert nobody.get("office") is not None
     assert [nobody.get(key) for key in KEYS] == [None] * len(KEYS)
+    for context in (world.other, nobody):
+        for key in ("door", "used", world.successor):
+            assert context.get(key) is not None
     nobody.delete_memory("office")
-
-
-def test_who_names_no_project_looks_after_the_quarantine_and_the_turns_of_all(
-    world: World,
-) -> None:
-    nobody = coordinator(world.store)
     assert [one.key for one in nobody.list_quarantined()] == ["held"]
     assert nobody.list_quarantined(own=True) == []
     assert [one.turn for one in MemoryOrchestrator(nobody).turns()] == ["turn-1"]
 
 
-@pytest.mark.parametrize("said", [(), ("The office opens at nine.",)])
-def test_a_turn_of_another_project_is_not_told_to_one_of_its_name(
-    store: TieredStore, said: tuple[str, ...]
-) -> None:
+def test_a_turn_of_another_project_is_not_told_to_one_of_its_name(store: TieredStore) -> None:
     own, other = (coordinator(store, project_id=one) for one in ("billing", "shipping"))
     with MemoryOrchestrator(own, turn_id="1") as turn:
         turn.memorize(f"The office of {CANARY} opens at nine.")
         turn.commit()
     with MemoryOrchestrator(other, turn_id="1") as turn:
-        for one in said:
-            turn.memorize(one)
+        turn.memorize("The office opens at nine.")
         with pytest.raises(InvalidInputError, match="turn_id of its own") as refused:
             turn.commit()
     assert CANARY not in str(refused.value)

@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from langgraph.store.base import PutOp
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.errors import InvalidInputError, RollbackError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.options import PromotionSettings
-from tests.support.coordinating import Caller, coordinator
+from tests.support.coordinating import coordinator
 from tests.support.learning import (
     BILLING,
     LESSON,
@@ -66,19 +65,6 @@ async def test_the_original_is_kept_marked_and_out_of_recall(ours: Team) -> None
     assert [one.key for one in (await ours.billing("explain", promotion.successor)).sources] == [
         promotion.key
     ]
-
-
-async def test_all_that_is_proven_is_promoted_and_a_second_run_changes_nothing(ours: Team) -> None:
-    first, second = await ours.proven(), await ours.proven(OTHER_LESSON)
-    await ours.learn(ours.billing, task_id="unproven", improved_approach="Something else entirely")
-    moves = await ours.billing("promote")
-    assert {one.key for one in moves if one.promoted} == {first, second}
-    before = await ours.rows()
-    assert not [one for one in await ours.shipping("promote") if one.promoted]
-    again = await ours.billing("promote_to_long_term", first)
-    assert not again.promoted
-    assert "lives on" in again.reason
-    assert await ours.rows() == before
 
 
 @pytest.mark.parametrize(
@@ -140,25 +126,6 @@ async def test_near_duplicates_live_on_together_and_are_counted_together(ours: T
     assert (found.access_count, found.success_count, found.failure_count) == (9, 8, 1)
 
 
-async def test_memories_with_the_same_key_in_two_projects_are_both_promoted(ours: Team) -> None:
-    contents = ("Kiwis ripen in two days", "Retry after the header says so")
-    for call, content in zip((ours.billing, ours.shipping), contents, strict=True):
-        await call("store", content, "pattern", tier="working", key="the-key")
-        found = await call("get_context", content, memory_types=["pattern"])
-        await call("record_outcome", found, success=True)
-    ours.clock.advance(hours=1)
-    moves = await ours.billing("promote", policy=EASY)
-    assert [one.promoted for one in moves] == [True, True]
-
-
-async def test_memory_types_beside_the_policys_are_promoted_by_key_alone(ours: Team) -> None:
-    await ours.billing("store", "kiwi", "episodic", tier="working", key="k")
-    await tried(ours.billing, "k", successes=1)
-    ours.clock.advance(hours=1)
-    assert await ours.billing("promote", policy=EASY) == []
-    assert (await ours.billing("promote_to_long_term", "k", policy=EASY)).promoted
-
-
 # Reinforcement
 
 
@@ -180,21 +147,6 @@ async def test_the_same_lesson_in_long_term_is_reinforced_not_repeated(ours: Tea
     assert await ours.rows("events") != before
 
 
-async def test_a_near_duplicate_that_was_stored_in_long_term_is_reinforced(ours: Team) -> None:
-    key = await ours.proven()
-    first = await ours.billing("promote_to_long_term", key)
-    content = (await ours.billing("get", first.successor)).content
-    await ours.billing("rollback", first.move)
-    await ours.billing("store", content + "!", "reflexion", tier="long_term", key="by-hand")
-    before = await ours.rows("events")
-    move = await ours.billing("promote_to_long_term", key)
-    assert (move.successor, move.reinforced) == ("by-hand", True)
-    await ours.billing("rollback", move.move)
-    assert await ours.rows("events") == before
-    await ours.billing("promote_to_long_term", key)
-    assert await ours.context_keys(ours.shipping) == ["by-hand"]
-
-
 @pytest.mark.parametrize("near", ["by-hand", None], ids=["near", "same key"])
 async def test_what_has_expired_in_long_term_is_not_lived_on_in(
     ours: Team, near: str | None
@@ -212,19 +164,6 @@ async def test_what_has_expired_in_long_term_is_not_lived_on_in(
     assert (move.successor, move.reinforced) == (general, False)
     await asyncio.to_thread(ours.store.sweep_ttl)
     assert await ours.states() == {key: "consolidated", general: None}
-
-
-async def test_a_successor_that_was_moved_out_of_long_term_is_not_written_over(ours: Team) -> None:
-    first = await ours.promoted()
-    await asyncio.to_thread(ours.store.move, ("acme",), first.successor, "working")
-    second = await ours.learn(ours.shipping)
-    await tried(ours.shipping, second, successes=1)
-    ours.clock.advance(hours=1)
-    before = await ours.rows()
-    for key in (second, first.successor):
-        stays = await ours.shipping("promote_to_long_term", key, policy=EASY)
-        assert not stays.promoted
-    assert await ours.rows() == before
 
 
 # Deletion
@@ -267,16 +206,6 @@ async def test_whose_sources_are_current_again_when_their_successor_is_gone(
         assert await ours.context_keys(call) == [keys[project]] * (project in back)
     rows = await ours.rows()
     assert rows["lineage"] == []
-
-
-async def test_a_successor_outlives_its_sources(ours: Team) -> None:
-    promotion = await ours.promoted()
-    await ours.billing("delete_memory", promotion.key)
-    assert await ours.context_keys(ours.shipping) == [promotion.successor]
-    assert (await ours.rows())["lineage"] == []
-    with pytest.raises(RollbackError, match="last copy"):
-        await ours.billing("rollback", promotion.move)
-    assert await ours.states() == {promotion.successor: None}
 
 
 # Other ways to store
@@ -352,16 +281,6 @@ def test_many_workers_promote_each_memory_once(own_store: TieredStore, database_
     assert broken(database_url) == {}
 
 
-async def test_the_policy_of_the_coordinator_holds(ours: Team) -> None:
-    easy = Caller(coordinator(ours.store, project_id=BILLING, policy=EASY), ours.billing.mode)
-    key = await ours.learn(easy)
-    await tried(easy, key, successes=1)
-    ours.clock.advance(hours=1)
-    assert not (await ours.billing("promote_to_long_term", key)).promoted
-    assert (await easy("explain", key)).decision.promote
-    assert (await easy("promote_to_long_term", key)).promoted
-
-
 async def test_a_held_out_memory_was_not_given_to_the_project(ours: Team) -> None:
     stored = await ours.billing("store", "kiwi", "pattern", tier="working", project_id=BILLING)
     await tried(ours.billing, stored.key, successes=6)
@@ -369,21 +288,3 @@ async def test_a_held_out_memory_was_not_given_to_the_project(ours: Team) -> Non
     found = await ours.billing("get_context", "kiwi", run_id="r1", holdout=1.0)
     assert found == []
     assert not (await ours.billing("promote_to_long_term", stored.key)).promoted
-
-
-async def test_what_is_not_in_working_stays(ours: Team) -> None:
-    await ours.billing("store", "kiwi", "pattern", tier="long_term", key="k")
-    await tried(ours.billing, "k", successes=1)
-    stays = await ours.billing("promote_to_long_term", "k", policy=EASY)
-    assert not stays.promoted
-    assert "long_term" in stays.reason
-    with pytest.raises(InvalidInputError, match="no memory"):
-        await ours.billing("promote_to_long_term", "absent")
-
-
-async def test_a_source_and_its_successor_can_be_removed_together(ours: Team) -> None:
-    promotion = await ours.promoted()
-    places = [(("acme",), promotion.successor), (("acme", BILLING), promotion.key)]
-    await asyncio.to_thread(ours.store.batch, [PutOp(*place, None) for place in places])
-    found = await ours.rows("events")
-    assert not any(found.values())

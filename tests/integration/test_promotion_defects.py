@@ -17,13 +17,11 @@ from langmem_tiers.learn.reflexion import FailedAttempt
 from tests.support.coordinating import coordinator
 from tests.support.learning import (
     BILLING,
-    SHIPPING,
     Team,
     model_of,
-    team,
     tried,
 )
-from tests.support.opening import Clock, Opener, text_index
+from tests.support.opening import Clock, text_index
 from tests.support.wayward_chat import Reply, Wayward, fails, says, wayward
 
 EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
@@ -87,17 +85,6 @@ FRUITS = ["kiwi", "quince", "papaya", "fig", "mango", "cherry", "durian", "lyche
 FRUITS += ["guava", "banana", "tomato"]
 
 
-async def test_a_name_is_known_in_every_alphabet(ours: Team) -> None:
-    value = {"content": "Kiwis ripen late", "memory_type": "pattern", "project_id": "größe"}
-    await put(ours, "odd", {**value, "success_metrics": {"of": "Größe"}})
-    await tried(ours.billing, "odd", successes=1)
-    ours.clock.advance(hours=1)
-    move = await ours.billing("promote_to_long_term", "odd", policy=EASY)
-    found = await asyncio.to_thread(ours.store.get, ("acme",), move.successor)
-    assert found is not None
-    assert "success_metrics" not in found.value
-
-
 # Models
 
 
@@ -153,73 +140,6 @@ async def test_a_lesson_that_expires_while_a_model_is_asked_is_not_reinforced(ou
 # Moves by hand, and the way back
 
 
-async def test_the_last_copy_is_not_rolled_back(ours: Team) -> None:
-    same = await ours.learn(ours.shipping)
-    move = await ours.promoted()
-    assert set(move.sources) == {move.key, same}
-    await ours.billing("delete_memory", move.key)
-    assert await ours.billing("explain", move.successor)
-    await ours.shipping("delete_memory", same)
-    before = await ours.rows()
-    with pytest.raises(RollbackError, match="last copy"):
-        await ours.billing("rollback", move.move)
-    assert await ours.rows() == before
-    assert await ours.context_keys(ours.shipping) == [move.successor]
-
-
-async def test_a_source_that_has_expired_is_not_left(ours: Team) -> None:
-    key = await proven(ours, "Kiwis ripen in two days")
-    value = (await ours.billing("get", key)).value
-    await asyncio.to_thread(ours.store.put, ("acme", BILLING), key, value, ttl=10.0)
-    move = await ours.billing("promote_to_long_term", key, policy=EASY)
-    ours.clock.advance(hours=1)
-    with pytest.raises(RollbackError, match="last copy"):
-        await ours.billing("rollback", move.move)
-    assert await ours.context_keys(ours.billing, "kiwis") == [move.successor]
-
-
-@pytest.mark.parametrize("tier", ["working", "short_term"])
-async def test_a_lesson_moved_out_of_long_term_gives_its_sources_back(
-    ours: Team, tier: str
-) -> None:
-    same = await ours.learn(ours.shipping)
-    move = await ours.promoted()
-    assert await asyncio.to_thread(ours.store.move, ("acme",), move.successor, tier)
-    assert await ours.states() == {move.key: None, same: None, move.successor: None}
-    assert (await ours.rows())["lineage"] == []
-    assert move.key in await ours.context_keys(ours.billing)
-    assert same in await ours.context_keys(ours.shipping)
-    assert await ours.billing("rollback", move.move)
-    assert await ours.states() == {move.key: None, same: None}
-
-
-async def test_a_lesson_that_comes_back_to_long_term_is_not_handed_its_counts_twice(
-    ours: Team,
-) -> None:
-    move = await ours.promoted()
-    handed = counts(await ours.billing("explain", move.successor))
-    for tier in ("working", "long_term"):
-        assert await asyncio.to_thread(ours.store.move, ("acme",), move.successor, tier)
-    before = await ours.rows("events")
-    same = await ours.learn(ours.shipping)
-    await tried(ours.shipping, same, successes=2)
-    again = await ours.billing("promote_to_long_term", move.key)
-    assert (again.reinforced, again.successor) == (True, move.successor)
-    assert set(again.sources) == {move.key, same}
-    found = counts(await ours.billing("explain", move.successor))
-    assert found == (handed[0] + 2, handed[1] + 2, handed[2])
-    assert await ours.billing("rollback", again.move)
-    await ours.shipping("delete_memory", same)
-    assert await ours.rows("events") == before
-    assert await ours.billing("rollback", move.move)
-    assert await ours.states() == {move.key: None}
-
-
-def counts(found: Any) -> tuple[int, int, int]:
-    """Accesses, successes and failures."""
-    return found.access_count, found.success_count, found.failure_count
-
-
 async def test_an_attempt_lives_on_in_its_lesson_in_every_tier(ours: Team) -> None:
     attempt = FailedAttempt(
         task_id="read",
@@ -258,42 +178,6 @@ async def test_what_is_put_over_a_promoted_memory_is_recalled_and_promoted_anew(
     assert await ours.states() == {key: None, move.successor: None}
     with pytest.raises(RollbackError, match="last copy"):
         await ours.billing("rollback", move.move)
-
-
-async def test_what_is_put_over_one_of_several_sources_leaves_the_others_where_they_are(
-    ours: Team,
-) -> None:
-    same = await ours.learn(ours.shipping)
-    move = await ours.promoted()
-    await tried(ours.billing, move.successor, successes=2)
-    await put(ours, move.key, {"content": "Quinces keep until spring"})
-    assert await ours.states() == {move.key: None, same: "consolidated", move.successor: None}
-    assert await ours.billing("rollback", move.move)
-    assert await ours.states() == {move.key: None, same: None}
-    assert counts(await ours.shipping("explain", same)) == (2, 2, 0)
-
-
-async def test_what_is_put_over_the_source_of_a_demoted_memory_is_not_hidden_by_a_rollback(
-    ours: Team,
-) -> None:
-    move = await ours.promoted()
-    await tried(ours.billing, move.successor, failures=20)
-    (down,) = [one for one in await ours.billing("demote") if one.demoted]
-    await put(ours, move.key, {"content": "Quinces keep until spring"})
-    assert await ours.billing("rollback", down.move)
-    assert await ours.states() == {move.key: None, move.successor: None}
-
-
-async def test_what_is_put_over_an_attempt_is_no_attempt_of_its_lesson(ours: Team) -> None:
-    attempt = FailedAttempt(
-        task_id="read", approach="by its key", error="KeyError: 'a'", succeeded_with="used get"
-    )
-    (lesson,) = await ours.billing("reflect", [attempt])
-    (key,) = set(await ours.states()) - {lesson.key}
-    await put(ours, key, {"content": "Quinces keep until spring"})
-    assert await ours.states() == {key: None, lesson.key: None}
-    await ours.billing("reflect", [attempt])
-    assert (await ours.states())[key] == "consolidated"
 
 
 # Near-duplicates
@@ -339,63 +223,6 @@ def test_near_duplicates_go_by_direction_whatever_the_metric(
         assert (late.successor, late.reinforced) == (moves[1].successor, True)
 
 
-SAME = "see the handbook, chapter five"
-
-
-@pytest.mark.parametrize(
-    ("other", "sources"),
-    [
-        ({"content": "alpha apples ripen", "note": SAME}, ("own",)),
-        ({"content": "zebra quagga stripes", "note": "alpha apples ripen"}, ("own",)),
-        ({"content": "zebra quagga stripes"}, ("own",)),
-        ({"note": SAME}, ("own",)),
-        ({"content": SAME, "note": "zebra quagga stripes"}, ("own",)),
-        ({"content": "zebra quagga stripes", "note": SAME}, ("own", "other")),
-    ],
-    ids=["same note", "same content", "no note", "no content", "crossed", "same"],
-)
-def test_near_duplicates_are_near_in_every_field(
-    database_url: str, clock: Clock, other: dict[str, str], sources: tuple[str, ...]
-) -> None:
-    index = text_index(fields=["content", "note"])
-    with TieredStore.from_conn_string(database_url, index=index, clock=clock) as store:
-        store.setup()
-        memory = coordinator(store, project_id=BILLING, policy=EASY)
-        own = {"content": "zebra quagga stripes", "note": SAME}
-        store.put(("acme", BILLING), "own", {**own, "memory_type": "pattern"})
-        store.put(("acme", SHIPPING), "other", {**other, "memory_type": "pattern"})
-        works(memory, "own")
-        clock.advance(hours=1)
-        (move,) = memory.promote()
-        assert move.sources == sources
-
-
-def test_a_note_in_long_term_teaches_nothing_that_a_content_says(
-    database_url: str, clock: Clock
-) -> None:
-    index = text_index(fields=["content", "note"])
-    with TieredStore.from_conn_string(database_url, index=index, clock=clock) as store:
-        store.setup()
-        value = {"content": "alpha apples ripen", "note": SAME, "memory_type": "pattern"}
-        store.tier("long_term").put(("acme",), "there", value)
-        memory = coordinator(store, project_id=BILLING, policy=EASY)
-        memory.store(SAME, "pattern", tier="working", key="k")
-        works(memory, "k")
-        clock.advance(hours=1)
-        (move,) = memory.promote()
-        assert (move.promoted, move.reinforced) == (True, False)
-
-
-async def test_vectors_without_a_direction_are_near_to_nothing(
-    open_store: Opener, database_url: str
-) -> None:
-    index = text_index(dims=32, embed=Scaled(0.0), distance_type="l2")
-    async with team(open_store, database_url, index=index, setup=True) as ours:
-        keys = [await proven(ours, one) for one in ("alpha apples", "zebra kite")]
-        moves = await ours.billing("promote", policy=EASY)
-        assert [one.sources for one in moves] == [(one,) for one in keys]
-
-
 async def test_neighbours_that_live_on_elsewhere_hide_none_that_do_not(ours: Team) -> None:
     """Sixty moved ones, as near as any, stand before the ones that are to go along."""
     text = "Always retry the upload with a backoff when the gateway is busy"
@@ -413,11 +240,3 @@ async def test_neighbours_that_live_on_elsewhere_hide_none_that_do_not(ours: Tea
     (late,) = await ours.billing("promote", policy=EASY)
     assert (late.sources, late.successor) == (("late0", "late1"), first.successor)
     assert late.reinforced
-
-
-async def test_one_source_that_is_left_is_enough_for_a_rollback(ours: Team) -> None:
-    same = await ours.learn(ours.shipping)
-    move = await ours.promoted()
-    await ours.billing("delete_memory", move.key)
-    assert await ours.billing("rollback", move.move)
-    assert await ours.states() == {same: None}

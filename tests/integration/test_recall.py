@@ -181,14 +181,6 @@ def test_who_wants_nothing_gets_nothing_and_nothing_is_asked(
         assert memory.get_context(query, cutoff=cutoff) == []  # of an empty store
 
 
-def test_repeats_are_left_out_where_asked(memory: MemoryCoordinator) -> None:
-    memory.store_many(["Keys rotate on Mondays.", "keys  rotate on MONDAYS", "Lunch is at noon"])
-    assert len(memory.get_context("keys", cutoff=False)) == 3
-    assert len(memory.get_context("keys", cutoff=False, deduplicate=True)) == 2
-    loosely = partial(memory.get_context, "keys", cutoff=False, deduplicate=True)
-    assert len(loosely(similarity_threshold=0.0)) == 1
-
-
 def test_the_cut_off_leaves_a_question_about_the_unknown_without_an_answer(
     memory: MemoryCoordinator,
 ) -> None:
@@ -255,24 +247,6 @@ def test_the_terms_of_each_score_add_up_and_the_best_come_first(many: Many, prof
         ]
 
 
-FACTS = ["kiwi", "kiwi and plum", "plum", "the kiwi kiwi", "melon", "fig", "Kiwi!", "a plum a day"]
-
-
-@SEEDED
-@given(order=st.permutations(range(len(FACTS))), query=st.sampled_from(["kiwi plum", "", "day"]))
-def test_the_order_facts_were_stored_in_makes_no_difference(
-    store: TieredStore, order: list[int], query: str
-) -> None:
-    def answer(numbers: list[int]) -> list[tuple[str, float]]:
-        memory = coordinator(store, next(_tenants))
-        for n in numbers:
-            memory.store_many([{"content": FACTS[n], "key": f"{n}"}])
-        found = memory.get_context(query, limit=100, cutoff=False)
-        return [(one.key, one.score) for one in found]
-
-    assert answer(order) == answer(list(range(len(FACTS))))
-
-
 # Any text, and wrong arguments
 
 
@@ -331,13 +305,6 @@ def test_what_makes_no_sense_is_refused_before_anything_is_asked(
     assert calls_of(store, ask) == []
 
 
-def test_a_profile_that_answers_no_number_is_refused(many: Many) -> None:
-    for returned in (math.nan, "high", {"a": None}, 1e300, True, {5: 1.0}):
-        profile: Any = partial(lambda told, *_: told, returned)
-        with pytest.raises(InvalidInputError, match="profile"):
-            many.memory.get_context("kiwi", profile=profile)
-
-
 HOSTILE = [
     "' | & ! ( ) : * <-> \\", "kiwi'; DROP TABLE memory.memories; --", "%s %(tenant)s {tier} $1",
     "a:*", "<2>", "!!!(((", "'" * 5000, "\\" * 999, "🧠👩🏽‍🚀", "the of and", "e\u0301",
@@ -351,32 +318,6 @@ def test_any_text_is_a_query(many: Many, query: str) -> None:
     for text in (query, *HOSTILE[:: max(1, len(query))]):
         found = many.memory.get_context(text, limit=100, cutoff=False)
         assert len({one.key for one in found}) == len(found) == 10
-
-
-def test_what_a_value_holds_in_the_wrong_form_is_left_out(store: TieredStore) -> None:
-    tenant = next(_tenants)
-    values: list[dict[str, Any]] = [
-        {"text": "kiwi"},
-        {"text": "kiwi", "tags": "x", "importance": "high", "boost": None},
-        {
-            "text": "kiwi",
-            "importance": 1e300,
-            "speaker": 5,
-            "occurred_at": "soon",
-            "session_id": [],
-        },
-        {"text": "kiwi", "tags": [1, "x"], "metadata": 5, "memory_type": {}},
-    ]
-    for n, value in enumerate(values):
-        store.put((tenant, "_"), f"{n}", value)
-    memory = coordinator(store, tenant)
-    found = memory.get_context("kiwi", limit=100, profile="importance")
-    assert len(found) == len(values)
-    assert {(one.importance, one.boost, one.speaker, one.occurred_at) for one in found} == {
-        (None, 1.0, None, None)
-    }
-    assert keys(memory.get_context("kiwi", tags=["x"])) == ["3"]
-    assert keys(memory.get_context("kiwi", min_importance=0.1)) == ["2"]
 
 
 @pytest.mark.parametrize(
@@ -404,3 +345,29 @@ def test_a_question_about_strangers_gets_nothing_and_a_request_what_is_near(
             ]
         )
         assert bool(memory.get_context(query)) is found
+
+
+def test_what_a_value_holds_in_the_wrong_form_is_left_out(store: TieredStore) -> None:
+    tenant = next(_tenants)
+    values: list[dict[str, Any]] = [
+        {"text": "kiwi"},
+        {"text": "kiwi", "tags": "x", "importance": "high", "boost": None},
+        {
+            "text": "kiwi",
+            "importance": 1e300,
+            "speaker": 5,
+            "occurred_at": "soon",
+            "session_id": [],
+        },
+        {"text": "kiwi", "tags": [1, "x"], "metadata": 5, "memory_type": {}},
+    ]
+    for n, value in enumerate(values):
+        store.put((tenant, "_"), f"{n}", value)
+    memory = coordinator(store, tenant)
+    found = memory.get_context("kiwi", limit=100, profile="importance")
+    assert len(found) == len(values)
+    assert {(one.importance, one.boost, one.speaker, one.occurred_at) for one in found} == {
+        (None, 1.0, None, None)
+    }
+    assert keys(memory.get_context("kiwi", tags=["x"])) == ["3"]
+    assert keys(memory.get_context("kiwi", min_importance=0.1)) == ["2"]

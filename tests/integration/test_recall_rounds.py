@@ -110,16 +110,6 @@ async def test_many_questions_are_answered_as_if_each_was_asked_alone(call: Call
     assert await call("get_context_batch", []) == []
 
 
-async def test_as_many_are_returned_as_the_settings_say_where_no_limit_is_given(
-    open_store: Opener, url: str
-) -> None:
-    settings = CoordinatorSettings(query_timeout_ms=60_000, max_context_items=3)
-    async with filled(open_store, url, settings=settings) as call:
-        assert len(await call("get_context", "kiwi")) == 3
-        assert len(await call("get_context", "", limit=2)) == 2
-        assert len(await call("get_context", "kiwi", limit=100)) == 6
-
-
 # Time limits
 
 

@@ -11,9 +11,7 @@ from langchain_core.tools import StructuredTool, ToolException
 from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
-    FailedAttempt,
     MemoryCoordinator,
-    MemoryOrchestrator,
     TieredMemoryMiddleware,
     TieredStore,
     ToolLessons,
@@ -136,47 +134,6 @@ async def test_the_same_call_that_worked_later_leaves_no_lesson(store: TieredSto
 # A turn
 
 
-async def committed(store: TieredStore, how: str, *called: tuple[str, str | None]) -> Any:
-    """A turn that tracked these commands and what they failed with."""
-    memory = MemoryCoordinator(store, context=ACME)
-    turn = MemoryOrchestrator(memory)
-    with turn:
-        for command, error in called:
-            turn.track_tool_invocation("shell", {"command": command}, result="done", error=error)
-        return turn.commit() if how == "commit" else await turn.acommit()
-
-
-@pytest.mark.parametrize("how", ["commit", "acommit"])
-@pytest.mark.parametrize("error", [UNREACHABLE, UNKNOWN])
-async def test_a_commit_learns_nothing_from_another_call_and_the_failed_one_runs(
-    url: str, how: str, error: str
-) -> None:
-    opened: Opened = "sync" if how == "commit" else "async"
-    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
-        report = await committed(store, how, (INSTALL, error), (LIST, None))
-        network = shell()
-        await a_day(store, network, "invoke", INSTALL)
-
-    assert report.lessons == ()
-    assert network.ran == [INSTALL]
-
-
-@pytest.mark.parametrize("how", ["commit", "acommit"])
-async def test_a_commit_learns_from_a_near_retry_and_the_failed_call_is_held(
-    url: str, how: str
-) -> None:
-    opened: Opened = "sync" if how == "commit" else "async"
-    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
-        report = await committed(
-            store, how, ("add 1,234", BAD_NUMBER), (LIST, None), ("add 1234", None)
-        )
-        adding = shell()
-        await a_day(store, adding, "invoke", "add 1,234", "add 1234")
-
-    assert len(report.lessons) == 1
-    assert adding.ran == ["add 1234"]
-
-
 # Around a tool node
 
 
@@ -208,24 +165,6 @@ async def test_a_tool_node_runs_what_failed_for_the_moment_or_before_another_cal
 
     assert first["reflexions"] == []
     assert network.ran == [INSTALL, LIST, INSTALL]
-
-
-@pytest.mark.parametrize("error", [UNREACHABLE, UNKNOWN])
-async def test_a_lesson_of_another_call_that_is_stored_already_holds_nothing(
-    store: TieredStore, error: str
-) -> None:
-    attempt = FailedAttempt(
-        task_id="Set up the project",
-        approach='shell({"command": "pip install foo"})',
-        error=error,
-        tool="shell",
-        succeeded_with='shell({"command": "ls -la"})',
-    )
-    MemoryCoordinator(store, context=ACME).reflect([attempt])
-    network = shell()
-    chain(store, says(INSTALL), lessons_node(network)).invoke({"messages": [asks()]}, context=ACME)
-
-    assert network.ran == [INSTALL]
 
 
 def test_what_a_person_teaches_holds_a_call_unless_it_failed_for_the_moment(

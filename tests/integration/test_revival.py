@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
 import sys
@@ -79,17 +78,6 @@ def test_all_threads_of_all_stores_on_a_killed_server_go_on(server: EmbeddedPost
             while postmaster(server) == killed:
                 assert all(pool.map(read, range(8)))
             assert all(pool.map(read, range(8)))
-
-
-async def test_all_tasks_on_a_killed_server_go_on(server: EmbeddedPostgres) -> None:
-    async with store_on(server) as store:
-        await store.aput(NAMESPACE, "a", {"text": "was here before"})
-        killed = postmaster(server)
-        kill(server)
-        while postmaster(server) == killed:
-            items = await asyncio.gather(*(store.aget(NAMESPACE, "a") for _ in range(16)))
-            assert all(items)
-        await asyncio.gather(*(store.aput(NAMESPACE, str(i), {"text": "x"}) for i in range(16)))
 
 
 OTHER_PROCESS = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,14 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, RollbackError
+from langmem_tiers.core.errors import RollbackError
 from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.promote import Promotion
 from tests.support.coordinating import coordinator
-from tests.support.learning import BILLING, SHIPPING, Team, broken, model_of, tried
+from tests.support.learning import BILLING, SHIPPING, Team, broken, tried
 from tests.support.opening import Clock, empty, tables
-from tests.support.wayward_chat import says, wayward
 
 EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 
@@ -39,56 +37,6 @@ async def test_a_promotion_that_is_rolled_back_leaves_the_very_rows_there_were(o
     assert await ours.rows("events") == before
     undone = (await ours.billing("explain", key)).history
     assert [(one.kind, one.undone_at) for one in undone] == [("promoted", ours.clock.now)]
-
-
-async def test_what_the_successor_earned_goes_back_to_its_source(ours: Team) -> None:
-    move = await ours.promoted()
-    ours.clock.advance(hours=1)
-    await tried(ours.shipping, move.successor, successes=2, failures=1)
-    await ours.shipping("get_context", "KeyError parse invoice", run_id="open")
-    assert await ours.billing("rollback", move.move)
-    found = await ours.billing("explain", move.key)
-    assert (found.access_count, found.success_count, found.failure_count) == (10, 8, 1)
-    assert SHIPPING in found.projects
-    assert (await ours.billing("record_outcome", success=True, run_id="open")).credited == 1
-    found = await ours.billing("explain", move.key)
-    assert (found.success_count, found.failure_count) == (9, 1)
-
-
-async def test_a_run_that_was_shown_both_gives_its_source_no_second_credit(ours: Team) -> None:
-    key = await ours.proven()
-    await ours.billing("get_lessons", "KeyError: 'amount'", tools="python", run_id="both")
-    await ours.billing("record_outcome", success=True, run_id="both")
-    move = await ours.billing("promote_to_long_term", key)
-    await ours.billing("get_lessons", "KeyError: 'amount'", tools="python", run_id="both")
-    await ours.billing("record_outcome", success=True, run_id="both")
-    assert (await ours.billing("get", move.successor)).success_count == 8
-    await ours.billing("rollback", move.move)
-    assert (await ours.billing("explain", key)).success_count == 7
-
-
-async def test_a_reinforcement_that_is_rolled_back_leaves_what_was_earned_since(ours: Team) -> None:
-    first = await ours.promoted()
-    second = await ours.learn(ours.shipping)
-    await tried(ours.shipping, second, successes=6)
-    ours.clock.advance(days=8)
-    move = await ours.shipping("promote_to_long_term", second)
-    assert move.reinforced
-    await tried(ours.billing, first.successor, failures=2)
-    await ours.shipping("rollback", move.move)
-    found = await ours.billing("explain", first.successor)
-    assert (found.access_count, found.success_count, found.failure_count) == (8, 6, 2)
-    assert await ours.context_keys(ours.shipping) == sorted([second, first.successor])
-
-
-async def test_a_move_can_be_made_again_after_its_rollback(ours: Team) -> None:
-    key = await ours.proven()
-    before = await ours.rows("events")
-    for _ in range(3):
-        move = await ours.billing("promote_to_long_term", key)
-        assert await ours.billing("rollback", move.move)
-        assert not await ours.billing("rollback", move.move)
-        assert await ours.rows("events") == before
 
 
 # Refusals, of which none writes anything
@@ -121,23 +69,6 @@ async def test_a_successor_that_was_edited_is_kept(ours: Team) -> None:
     await refused(ours, first.move, "changed since")
 
 
-async def test_a_demotion_of_what_was_deleted_since_leaves_nothing_to_undo(ours: Team) -> None:
-    first = await ours.promoted()
-    demotion = await demoted(ours, first.successor)
-    await ours.billing("delete_memory", first.successor)
-    await refused(ours, demotion, "deleted")
-    await refused(ours, first.move, "deleted")
-    before = await ours.rows()
-    for call, move in ((ours.member("rival"), first.move), (ours.billing, "unknown")):
-        with pytest.raises(InvalidInputError, match="no move"):
-            await call("rollback", move)
-    for bad in (None, 7):
-        with pytest.raises(InvalidTypeError):
-            await ours.billing("rollback", bad)
-    assert await ours.rows() == before
-    assert await ours.states() == {first.key: None}
-
-
 # Demotion
 
 
@@ -160,57 +91,6 @@ async def test_what_fails_is_demoted_and_its_sources_are_current_again(ours: Tea
     assert await ours.billing("demote") == []
 
 
-async def test_the_sources_of_what_was_demoted_and_what_says_the_same_are_not_promoted_again(
-    ours: Team,
-) -> None:
-    first = await ours.promoted()
-    await demoted(ours, first.successor)
-    assert await ours.billing("promote") == []
-    second = await ours.learn(ours.shipping)
-    await tried(ours.shipping, second, successes=6)
-    ours.clock.advance(days=8)
-    before = await ours.rows()
-    for call, key in ((ours.billing, first.key), (ours.shipping, second)):
-        stays = await call("promote_to_long_term", key)
-        assert not stays.promoted
-        assert "demoted" in stays.reason
-    assert await ours.rows() == before
-
-
-async def test_a_source_of_what_was_demoted_does_not_go_along_with_a_near_duplicate(
-    ours: Team,
-) -> None:
-    first = await ours.promoted()
-    await demoted(ours, first.successor)
-    value = {"content": "kiwi", "memory_type": "reflexion"}
-    await asyncio.to_thread(ours.store.put, ("acme",), first.successor, value, ["content"])
-    await asyncio.to_thread(
-        ours.store.put, ("acme", SHIPPING), "same", await value_of(ours, first.key), ["content"]
-    )
-    await tried(ours.shipping, "same", successes=1)
-    ours.clock.advance(hours=1)
-    with wayward(says(json.dumps({"content": "Expect keys to be absent"}))) as server:
-        model = model_of(server)
-        move = await ours.shipping("promote_to_long_term", "same", policy=EASY, model=model)
-    assert move.sources == ("same",)
-    assert (await ours.states())[first.key] is None
-
-
-async def value_of(ours: Team, key: str) -> dict[str, Any]:
-    found = await asyncio.to_thread(ours.store.get, ("acme", BILLING), key)
-    assert found is not None
-    return {**found.value, "project_id": SHIPPING}
-
-
-async def test_outcomes_before_the_promotion_do_not_demote(ours: Team) -> None:
-    key = await ours.learn(ours.billing)
-    await tried(ours.billing, key, successes=50, failures=11)
-    await tried(ours.shipping, key, of=ours.billing, successes=1)
-    ours.clock.advance(days=8)
-    assert (await ours.billing("promote_to_long_term", key)).promoted
-    assert await ours.billing("demote") == []
-
-
 async def test_the_latest_outcomes_decide(ours: Team) -> None:
     policy = PromotionPolicy(demote_after=3, demote_within=4)
     first = await ours.promoted()
@@ -221,31 +101,6 @@ async def test_the_latest_outcomes_decide(ours: Team) -> None:
             assert not [one for one in await ours.billing("demote", policy=policy) if one.demoted]
     assert [one.demoted for one in await ours.billing("demote")] == [False]
     assert [one.demoted for one in await ours.billing("demote", policy=policy)] == [True]
-
-
-async def test_a_demotion_that_is_rolled_back_stands_until_later_outcomes(ours: Team) -> None:
-    first = await ours.promoted()
-    ours.clock.advance(minutes=1)
-    await tried(ours.shipping, first.successor, failures=10)
-    before = await ours.rows("events")
-    (one,) = await ours.billing("demote")
-    assert await ours.billing("rollback", one.move)
-    assert await ours.rows("events") == before
-    assert await ours.billing("demote") == []
-    await demoted(ours, first.successor)
-    assert (await ours.states())[first.successor] == "demoted"
-
-
-async def test_a_promotion_that_was_demoted_is_undone_after_its_demotion(ours: Team) -> None:
-    key = await ours.proven()
-    before = await ours.rows("events", "usage", "exposures")
-    first = await ours.billing("promote_to_long_term", key)
-    move = await demoted(ours, first.successor)
-    await refused(ours, first.move, move)
-    for one in (move, first.move):
-        assert await ours.billing("rollback", one)
-    assert await ours.rows("events", "usage", "exposures") == before
-    assert (await ours.billing("explain", key)).failure_count == 10
 
 
 # Many workers
@@ -355,12 +210,3 @@ def test_whatever_is_promoted_its_rollback_leaves_the_very_rows_there_were(
     assert [memory.rollback(str(one)) for one in reversed(moves)] == [True] * len(moves)
     assert rows() == before
     assert broken(url) == {}
-
-
-async def test_what_was_earned_goes_to_a_source_that_is_still_there(ours: Team) -> None:
-    same = await ours.learn(ours.shipping)
-    move = await ours.promoted()
-    await tried(ours.shipping, move.successor, successes=2)
-    await ours.billing("delete_memory", move.key)
-    await ours.billing("rollback", move.move)
-    assert (await ours.shipping("explain", same)).success_count == 2

@@ -9,7 +9,6 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -22,7 +21,8 @@ from langmem_tiers import (
 )
 from langmem_tiers.learn import traces
 from langmem_tiers.learn.policy import PromotionPolicy
-from langmem_tiers.learn.skills import ToolCall, Trace, skill_candidates
+from langmem_tiers.learn.skills import ToolCall, Trace
+from langmem_tiers.memory.learning import learn_skills
 from langmem_tiers.postgres.flow import Flow, Query, Together
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
@@ -101,16 +101,6 @@ async def test_what_recurs_in_successful_runs_is_proposed_as_a_skill(
     assert {one.tags for one in episodes} == {("trace",)}
 
 
-def test_one_project_does_not_learn_from_the_runs_of_another(ready: TieredStore) -> None:
-    for number, project in enumerate(("billing", "billing", "shipping")):
-        context = MemoryContext(tenant="acme", project_id=project)
-        MemoryCoordinator(ready, context=context).learn_skills(trace(str(number)))
-    other = MemoryCoordinator(ready, context=MemoryContext(tenant="other", project_id="billing"))
-    other.learn_skills(trace("9"))
-
-    assert skills(ready) == {}
-
-
 def test_a_skill_keeps_its_key_and_what_it_has_earned_while_its_support_grows(
     memory: MemoryCoordinator,
 ) -> None:
@@ -175,19 +165,6 @@ def test_a_trace_that_is_none_is_refused_and_nothing_is_stored(memory: MemoryCoo
     assert memory.stats().total_count == 0
 
 
-def test_a_value_that_only_looks_like_a_trace_is_no_evidence(
-    ready: TieredStore, memory: MemoryCoordinator
-) -> None:
-    for name in "12":
-        memory.learn_skills(trace(name))
-    like: list[Any] = ["x", {"run": "3"}, {"run": 3, "succeeded": True, "calls": []}]
-    like += [{"run": "3", "succeeded": True, "calls": [["a", "b", True]]}]
-    for number, one in enumerate(like):
-        ready.put(("acme", "billing"), str(number), {"trace": one})
-
-    assert memory.learn_skills() == []
-
-
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 CALLS = st.builds(ToolCall, NAMES, st.frozensets(NAMES, max_size=3), st.booleans())
 
@@ -222,7 +199,7 @@ def test_what_was_read_before_another_run_wrote_does_not_stand(
 ) -> None:
     for name in "12":
         memory.learn_skills(trace(name))
-    slow = memory.learning.learn_skills(trace("3"), ACME, 3)
+    slow = learn_skills(memory, trace("3"), min_support=3)
     ready.run(overtaken(slow, lambda: memory.learn_skills(trace("4"))))
 
     assert skills(ready) == {"search open answer": (4, 1.0)}
@@ -308,26 +285,6 @@ def test_a_run_that_broke_off_and_went_on_counts_once(ready: TieredStore) -> Non
     assert skills(ready) == {"add pay": (1, 1.0)}
 
 
-def test_a_turn_is_a_run_of_its_own_and_counts_its_own_calls(ready: TieredStore) -> None:
-    node = create_skill_node("worked", min_support=1)
-    graph = chain(ready, node, checkpointer=InMemorySaver())
-    turns = [[asks(), *used("add", "pay")], [asks("More"), *used("pay", "see", first=5)]]
-    for messages in turns:
-        graph.invoke({"messages": messages, "worked": True}, THREAD, context=ACME)
-    graph.invoke({"messages": [HumanMessage("Thanks")], "worked": True}, THREAD, context=ACME)
-
-    assert skills(ready) == {"add pay": (1, 1.0), "pay see": (1, 1.0)}
-
-
-def test_a_run_that_is_not_judged_or_called_nothing_is_not_kept(ready: TieredStore) -> None:
-    graph = chain(ready, create_skill_node("worked"))
-    called = [asks(), *used("add", "pay")]
-    for given_ in ({"messages": called, "worked": None}, {"messages": [asks()], "worked": True}):
-        assert graph.invoke(given_, context=ACME)["skills"] == []
-
-    assert memories(ready, "episodic") == []
-
-
 # The statement
 
 _FILL = """
@@ -355,21 +312,3 @@ def test_the_newest_traces_are_read_from_an_index_and_no_more(new_url: Any, mode
     assert sequential(found) == []
     assert any("updated_at" in name or "newest" in name for name in indexes(found))
     assert rows_read(found) <= 4 * traces.MOST_TRACES + 10
-
-
-def test_mining_the_traces_a_project_has_agrees_with_mining_them_in_hand(
-    ready: TieredStore, memory: MemoryCoordinator
-) -> None:
-    given_ = [
-        trace(f"{number}", tools, succeeded=number % 3 > 0)
-        for number, tools in enumerate(["a b c", "a b", "b c", "a b c d"] * 3)
-    ]
-    for one in given_:
-        memory.learn_skills(one, min_support=2)
-
-    mined = skill_candidates(given_, min_support=2)
-    expected = {
-        " ".join(step.tool for step in one.steps): (one.support, one.success_rate) for one in mined
-    }
-    found = skills(ready)
-    assert {name: found[name] for name in expected} == expected

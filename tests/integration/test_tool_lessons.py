@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -11,7 +10,6 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
@@ -25,9 +23,8 @@ from langmem_tiers import (
     create_outcome_node,
     create_recall_node,
     create_reflexion_node,
-    signature,
 )
-from langmem_tiers.graph.messages import attempts_in, calls_in, failures_at_hand
+from langmem_tiers.graph.messages import calls_in
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
     ACME,
@@ -41,7 +38,6 @@ from tests.support.graphs import (
     memories,
     off_the_loop,
     pay,
-    tried,
 )
 from tests.support.opening import Opened, opened_store, text_index
 
@@ -101,18 +97,6 @@ async def test_an_error_is_answered_with_its_lesson_however_the_graph_is_run(
     assert said.text.index(LESSON) < said.text.index("the amount '5,678' has a comma")
 
 
-def test_the_lessons_before_an_error_are_no_part_of_what_failed(ready: TieredStore) -> None:
-    learned(ready)
-    calling = {"messages": [asks(), call("add", amount="5,678")]}
-    taught = chain(ready, tools(ToolLessons())).invoke(calling, context=ACME)["messages"]
-    bare = chain(ready, ToolNode([add], handle_tool_errors=True)).invoke(calling, context=ACME)
-
-    assert LESSON in taught[-1].text
-    assert failures_at_hand(taught) == failures_at_hand(bare["messages"])
-    assert attempts_in(taught) == attempts_in(bare["messages"])
-    assert [str(one) for one in failures_at_hand(taught)] == [str(signature(BROKEN, tool="add"))]
-
-
 def test_an_error_in_blocks_keeps_them(ready: TieredStore) -> None:
     learned(ready)
     blocks: list[Any] = [
@@ -168,40 +152,6 @@ async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_runs
     assert ran == ["1,234"] * 2
 
 
-def test_another_call_of_the_same_tool_runs_and_counts_as_no_access(ready: TieredStore) -> None:
-    key = learned(ready)
-    graph = chain(ready, tools(ToolLessons()))
-    for amount in ("7", "8", "9"):
-        state = graph.invoke({"messages": [asks(), call("add", amount=amount)]}, context=ACME)
-        assert [one.text for one in answers(state)] == [f"added {amount}"]
-
-    assert counts(ready, key)[0] == 0
-
-
-def test_it_is_held_however_many_better_proven_lessons_the_tool_has(ready: TieredStore) -> None:
-    for number in range(6):
-        other = learned(ready, original_approach=f"way {number}", task_id=f"task {number}")
-        memory = MemoryCoordinator(ready, context=ACME)
-        found = memory.get(other)
-        assert found is not None
-        for run_id in "abcd":
-            memory.record_outcome([found], success=True, run_id=f"{number}{run_id}")
-    learned(ready)
-    graph = chain(ready, tools(ToolLessons(lessons=1)))
-
-    state = graph.invoke({"messages": [asks(), call("add", amount="1,234")]}, context=ACME)
-    assert answers(state)[0].text.startswith("This call was not run")
-
-
-def test_a_call_whose_lesson_is_to_try_it_again_is_not_held(ready: TieredStore) -> None:
-    same = 'pay({"amount": "1"})'
-    learned(ready, tool="pay", original_approach=same, improved_approach=same)
-    graph = chain(ready, tools(ToolLessons()))
-
-    state = graph.invoke({"messages": [asks(), call("pay", amount="1")]}, context=ACME)
-    assert [one.text for one in answers(state)] == ["paid 1"]
-
-
 def test_a_call_that_was_held_did_not_fail_and_teaches_nothing(ready: TieredStore) -> None:
     learned(ready)
     node = tools(ToolLessons())
@@ -215,20 +165,6 @@ def test_a_call_that_was_held_did_not_fail_and_teaches_nothing(ready: TieredStor
     assert memories(ready, "episodic") == []
     assert len(memories(ready, "reflexion")) == 1
     assert [one.approach for one in calls_in(state["messages"])] == ['add({"amount": "1234"})']
-
-
-def test_a_call_of_a_tool_that_no_lesson_can_be_of_is_answered_like_any(
-    ready: TieredStore,
-) -> None:
-    for name in ("", "n" * 401, "half \ud83d"):
-        graph = chain(ready, tools(ToolLessons()))
-        called = {"messages": [asks(), call(name, amount="7")]}
-        (said,) = answers(graph.invoke(called, context=ACME))
-        assert said.status == "error"
-        assert "not a valid tool" in said.text
-    fine = ToolMessage("fine", tool_call_id="1")  # what succeeds does not ask the store
-    lessons = ToolLessons(hold_repeats=False)
-    assert lessons.wrap_tool_call(SimpleNamespace(), lambda _: fine) is fine  # type: ignore[arg-type]
 
 
 class Chat(TypedDict):
@@ -265,19 +201,6 @@ def test_a_lesson_that_held_a_call_is_credited_with_what_came_of_the_run(
         assert state["credited"] == 1
         assert counts(ready, key)[1:] == expected
     assert counts(ready, other) == (0, 0, 0)
-
-
-def test_what_a_run_goes_without_holds_no_call_of_it(ready: TieredStore) -> None:
-    learned(ready)
-    lessons = ToolLessons(holdout=1.0)
-    recall = create_recall_node(holdout=1.0)
-    graph = chain(ready, recall, says(1, amount="1,234"), tools(lessons))
-    state = graph.invoke({"messages": [asks()]}, context=ACME)
-
-    assert state["recalled"] == []
-    (said,) = answers(state)
-    assert "has a comma" in said.text
-    assert "Do instead" not in said.text
 
 
 def test_lessons_of_what_was_tried_in_just_one_form_can_be_asked_for(ready: TieredStore) -> None:
@@ -331,21 +254,3 @@ def test_lessons_of_no_tool_come_before_those_of_any_and_those_of_the_tools_alon
     long = "the division went on for ever, " * 20
     key = learned(ready, **divided(failure=ValueError(long), improved_approach="way 4"))
     assert [one.key for one in memory.get_lessons(ValueError(long))] == [key]
-
-
-def test_options_that_cannot_work_are_refused_at_once() -> None:
-    for wrong in ({"hold_repeats": "yes"}, {"with_errors": 1}, {"lessons": -1}, {"holdout": 2}):
-        with pytest.raises(InvalidInputError):
-            ToolLessons(**wrong)
-
-
-def test_a_call_of_the_last_turn_still_tells_what_was_held(ready: TieredStore) -> None:
-    learned(ready)
-    node = tools(ToolLessons())
-    graph = chain(ready, says(1, amount="1,234"), node, checkpointer=InMemorySaver())
-    first = graph.invoke({"messages": [asks()]}, THREAD, context=ACME)
-    assert answers(first)[-1].text.startswith("This call was not run")
-
-    messages = [asks(), *tried(5, "7", "added 7")]
-    second = graph.invoke({"messages": messages}, THREAD, context=ACME)
-    assert "has a comma" in answers(second)[-1].text

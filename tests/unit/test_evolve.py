@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.learn.evolve import (
-    PART_CHARACTERS,
     WORTH_REMEMBERING,
     entities_of,
     evolve,
@@ -23,13 +22,6 @@ INTERACTION = {"asked": "How do I ship it?", "said": "Tag it.", "context": "a ch
 MARKS = st.sampled_from([True, False, None])
 NUMBERS = st.none() | st.floats(0, 0.2) | st.floats(0, allow_infinity=False) | st.integers(0, 9)
 WORDS = ["Alice", "alice", "met", "The", "Bank", "of", "@bob", "#Tag", '"a b"', ".", "I", "it's"]
-
-
-def test_importance_names_the_factors_it_was_made_of() -> None:
-    score = importance_of({"novel_pattern": True}, {"engagement_rate": 0.05, "clicks": "many"})
-    assert score.factors == pytest.approx({"engagement": 0.5, "novel_pattern": 0.85})
-    assert str(score) == "0.675 (engagement 0.5, novel_pattern 0.85)"
-    assert str(importance_of({}, {})) == "0.5 (no factor is known)"
 
 
 @settings(derandomize=True)
@@ -121,15 +113,6 @@ def test_a_long_part_is_shortened_to_whole_sentences_and_says_so() -> None:
     assert summary.removeprefix("Said: ").removesuffix(" …").split(". ")[0] == sentence[:-1]
 
 
-@settings(derandomize=True)
-@given(st.lists(st.sampled_from(["word", "a.", "x" * 450, "猫" * 90]), min_size=1, max_size=200))
-def test_a_shortened_part_is_a_beginning_within_its_limit(words: list[str]) -> None:
-    asked = " ".join(words)
-    kept = summary_of({"asked": asked}).removeprefix("Asked: ")
-    assert len(kept) <= PART_CHARACTERS
-    assert kept == asked or (kept.endswith(" …") and asked.startswith(kept[:-2]))
-
-
 def test_what_is_of_the_wrong_type_or_says_nothing_is_refused_by_its_name() -> None:
     several: list[tuple[Any, Any, str]] = [
         ({"asked": 3}, {}, "asked"),
@@ -177,12 +160,6 @@ def test_entities_are_the_names_in_a_text_in_order(content: str, entities: tuple
     assert entities_of({"content": content}) == entities
 
 
-def test_entities_come_from_all_parts_and_from_a_context_in_words() -> None:
-    interaction = {"context": "for @cleo", "outcome": "@bob is glad", "asked": "by @ann"}
-    assert entities_of(interaction) == ("@ann", "@bob", "@cleo")
-    assert entities_of({"said": "@ann", "context": {"who": "@bob"}}) == ("@ann",)
-
-
 def test_entities_are_found_by_a_function_of_ones_own() -> None:
     said = {"said": "Anna called", "outcome": "a deal"}
     evolved = evolve(said, {}, extract_entities=lambda text: [text.split()[0], "deal"])
@@ -212,27 +189,12 @@ def test_names_are_sought_in_long_hostile_texts_without_blowing_up(repeated: str
     assert len(entities_of({"said": repeated * 100_000})) <= 2
 
 
-def test_what_is_not_worth_it_says_why() -> None:
-    evolved = evolve(INTERACTION, {"engagement_rate": 0.06})
-    assert not evolved.worth
-    assert evolved.reason == "importance 0.6 (engagement 0.6) is below the threshold of 0.7"
-    assert evolve(INTERACTION, {"engagement_rate": 0.06}, threshold=0.6).worth
-
-
 def test_an_importance_of_just_the_threshold_is_worth_it() -> None:
     # In binary, the mean of 0.45, 0.85 and 0.80 is a hair below 0.70.
     marks = {"novel_pattern": True, "relationship_deepening": True}
     evolved = evolve({**INTERACTION, **marks}, {"engagement_rate": 0.045})
     assert evolved.importance.value == WORTH_REMEMBERING
     assert evolved.worth
-
-
-def test_evolving_leaves_what_it_was_given_alone() -> None:
-    interaction, metrics = dict(INTERACTION), {"engagement_rate": 0.1}
-    evolved = evolve(interaction, metrics)
-    metrics["engagement_rate"] = 0.0
-    assert evolved.success_metrics == {"engagement_rate": 0.1}
-    assert interaction == INTERACTION
 
 
 def test_context_and_platform_are_as_specified_where_they_are_not_given() -> None:

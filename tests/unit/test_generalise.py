@@ -68,11 +68,6 @@ def test_a_text_that_leaks_nothing_is_left_as_it_is(text: str, private: list[str
 
 
 @given(texts, names)
-def test_leaks_are_told_as_they_stand_in_the_text(text: str, private: list[str]) -> None:
-    assert all(one and one in text for one in leaks(text, private))
-
-
-@given(texts, names)
 def test_the_order_of_the_names_does_not_matter(text: str, private: list[str]) -> None:
     assert abstracted(text, private) == abstracted(text, private[::-1])
 
@@ -146,19 +141,6 @@ def test_what_was_learned_stays(said: str) -> None:
     assert leaks(said, PRIVATE) == ()
 
 
-def test_a_leak_is_told_once_and_without_what_stands_around_it() -> None:
-    said = "BillingService and the BillingService: see /srv/x and Acme_client"
-    assert leaks(said, PRIVATE) == ("/srv/x", "BillingService", "Acme")
-
-
-def test_a_longer_name_is_found_before_one_that_it_begins_with() -> None:
-    assert abstracted("acme-billing is new", ["acme", "acme-billing"]) == "the project is new"
-
-
-def test_a_name_is_found_whole_though_a_part_of_it_looks_like_an_id() -> None:
-    assert abstracted("acme-48213 is new", ["acme-48213"]) == "the project is new"
-
-
 def test_names_that_name_nobody_are_not_looked_for() -> None:
     assert leaks("a - b", ["a", "-", "", " ", "--"]) == ()
 
@@ -176,33 +158,3 @@ async def test_the_deterministic_generaliser_says_the_same_both_ways() -> None:
 
 
 # Were a pattern not linear, these would not take a tenth of a second but many seconds each.
-@pytest.mark.slow
-@pytest.mark.parametrize("tail", ["", "("])
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *("a", "1", "a1", "-", "/", "a/", "../", "a.", "a.b/", "1.", "1:", "a:", "::", "\\", "a\\"),
-        *("eyJaaaaaaaa-", "sk-", "token=", "token='", "token=1", "Bearer ", "http://.", "a@a."),
-        *(
-            "-----BEGIN A-----",
-            "the acme",
-            "acmeA",
-            "billing ",
-            "<path>",
-            "a-",
-            "ABC-1",
-            "aA0",
-            " ",
-        ),
-    ],
-)
-def test_no_pattern_is_caught_by_repetition(unit: str, tail: str) -> None:
-    text = unit * (30_000 // len(unit)) + tail
-    assert leaks(abstracted(text, PRIVATE), PRIVATE) == ()
-
-
-@pytest.mark.slow
-def test_a_megabyte_is_abstracted_like_a_line() -> None:
-    line = "In billing-service, bob@acme.com noted run_3f2a9c1b: see /srv/x and https://a.b/c\n"
-    times = 1_000_000 // len(line)
-    assert abstracted(line * times, PRIVATE) == abstracted(line, PRIVATE) * times

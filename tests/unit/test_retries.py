@@ -9,10 +9,8 @@ from typing import Any
 
 import psycopg
 
-from demo.tasks import FAMILIES
 from langmem_tiers import signature
-from langmem_tiers.learn.retries import may_hold, resembles, teaches
-from langmem_tiers.learn.transience import is_transient
+from langmem_tiers.learn.retries import is_transient, may_hold, resembles, teaches
 
 DIRECTORY = "/home/ada/code/acme/services/api"
 Pair = tuple[dict[str, Any], dict[str, Any]]
@@ -80,20 +78,6 @@ def test_another_call_of_the_tool_teaches_nothing() -> None:
     locked, opened = ({"key": "api", "vault": one} for one in ("locked", "open"))
     assert teaches(locked, opened)  # a name beside a text that is kept, which holds nothing
     assert not resembles(locked, opened)
-
-
-def test_corrected_code_is_a_retry_of_it() -> None:
-    for of in FAMILIES.values():
-        for given in map(repr, of.given):
-            code = {"code": of.naive, "given": given}
-            assert resembles(code, {"code": of.improved, "given": given})
-
-
-def test_long_texts_are_compared_in_bounded_time() -> None:
-    long, other = (" ".join(f"{name}{n}x{n}" for n in range(5_000)) for name in ("one", "two"))
-
-    assert resembles({"code": long}, {"code": f"{long} more"})
-    assert not resembles({"code": long}, {"code": other})
 
 
 def test_texts_of_any_make_are_compared_without_holding_a_thread() -> None:

@@ -365,16 +365,7 @@ def test_a_megabyte_of_anything_is_read(piece: str) -> None:
         assert len(str(signature(one)).encode()) <= LONGEST
 
 
-def test_what_fails_is_found_at_the_end_of_a_long_text() -> None:
-    assert error_of("building\n" * 200_000 + "KeyError: 'a'\n") == "KeyError: <value>"
-
-
 # ---- the form that is stored ----------------------------------------------------------------
-
-
-def test_a_signature_prints_its_tool_class_and_template() -> None:
-    assert error_of("KeyError: 'a'", tool="search") == "search: KeyError: <value>"
-    assert signature("KeyError: 'a'", tool="a") != signature("KeyError: 'a'", tool="b")
 
 
 def test_long_signatures_are_cut_and_still_told_apart() -> None:
@@ -390,8 +381,3 @@ def test_long_signatures_are_cut_and_still_told_apart() -> None:
 def test_what_is_no_failure_is_refused(failure: object) -> None:
     with pytest.raises(InvalidTypeError, match=r"pass str\(…\) of it"):
         signature(failure)  # type: ignore[arg-type]
-
-
-def test_a_tool_that_is_not_a_name_is_refused() -> None:
-    with pytest.raises(InvalidTypeError, match="a tool is a string"):
-        signature("x", tool=print)  # type: ignore[arg-type]

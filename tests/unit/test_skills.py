@@ -47,11 +47,6 @@ def like_call(**wrong: Any) -> ToolCall:
     return call("a")._replace(**wrong)
 
 
-def found(*traces: Trace, **bounds: int) -> list[str]:
-    """The tools of each candidate."""
-    return ["".join(step.tool for step in one.steps) for one in skill_candidates(traces, **bounds)]
-
-
 def windows(one: Trace, most: int) -> set[Steps]:
     done = [Step(c.tool, tuple(sorted(c.arguments))) for c in one.calls if c.succeeded]
     steps = [step for step, _ in groupby(done)]
@@ -101,35 +96,6 @@ def test_candidates_are_those_that_counting_everything_finds(
     assert len({one.signature for one in candidates}) == len(candidates) == len(expected)
 
 
-@settings(derandomize=True)
-@given(TRACES.flatmap(lambda traces: st.tuples(st.just(traces), st.permutations(traces))))
-def test_neither_the_order_of_the_traces_nor_saying_them_twice_changes_anything(
-    orders: tuple[list[Trace], list[Trace]],
-) -> None:
-    one, other = orders
-    candidates = skill_candidates(one, min_support=2)
-    assert skill_candidates(other, min_support=2) == candidates
-    assert skill_candidates(one + other, min_support=2) == candidates
-
-
-def test_the_arguments_of_a_step_are_in_alphabetical_order() -> None:
-    (one,) = skill_candidates(
-        [Trace(run, (call("a", *"hgfedcba"), call("b")), succeeded=True) for run in "123"]
-    )
-    assert one.signature == "a(a, b, c, d, e, f, g, h) > b()"
-
-
-def test_the_best_supported_come_first_then_the_more_successful_then_the_longer() -> None:
-    traces = [
-        *(trace(run, "abc") for run in "123"),
-        *(trace(run, "de") for run in "456"),
-        *(trace(run, "fg") for run in "7890"),
-        *(trace(run, "hi") for run in ("A", "B", "C")),
-        trace("D", "hi", succeeded=False),
-    ]
-    assert found(*traces) == ["fg", "abc", "de", "hi"]
-
-
 def test_a_skill_reads_as_numbered_steps_and_names_no_values() -> None:
     traces = [
         Trace(run, (call("searchWeb", "query"), call("edit_file", "text", "path")), succeeded=True)
@@ -150,23 +116,6 @@ def test_the_name_of_a_tool_is_told_in_words() -> None:
     ):
         one = SkillCandidate(steps=(Step(tool, ()),), runs=("1",), success_rate=1.0)
         assert one.content.startswith(f"To {words}: 1. ")
-
-
-AWKWARD = st.text(st.sampled_from('ab(), >"\\'), min_size=1, max_size=6)
-STEPS = st.lists(
-    st.builds(Step, AWKWARD, st.lists(AWKWARD, max_size=2).map(tuple)), min_size=1, max_size=3
-).map(tuple)
-
-
-@settings(derandomize=True, max_examples=300)
-@given(STEPS, STEPS)
-def test_a_signature_stands_for_its_steps_alone_whatever_the_tools_are_called(
-    one: Steps, other: Steps
-) -> None:
-    def signature(steps: Steps) -> str:
-        return SkillCandidate(steps=steps, runs=(), success_rate=1.0).signature
-
-    assert (signature(one) == signature(other)) == (one == other)
 
 
 def test_bounds_and_traces_that_mean_nothing_are_refused() -> None:

@@ -92,18 +92,6 @@ async def test_an_answer_that_does_not_pass_the_check_is_told(way: str) -> None:
     assert isinstance(raised.value.__cause__, InvalidInputError)
 
 
-async def test_an_error_of_the_check_itself_is_not_the_models(way: str) -> None:
-    def broken(_: Answer) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        await outcome(way, scripted(called("Answer", number=1)), QUESTION, broken)
-
-
-async def test_an_answer_that_comes_as_a_mapping_is_read(way: str) -> None:
-    assert await outcome(way, own({"number": "42"}), QUESTION) == Answer(number=42)
-
-
 async def test_no_answer_of_any_other_kind_is_used(way: str) -> None:
     given: Any
     for given in (None, "42", {}, 42, QUESTION[0]):
