@@ -21,7 +21,7 @@ _THE_PROMPT: Final = "left out: it is the prompt itself"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class Fitted:
     """Whether a fragment is in, what it costs, and why."""
 
     fragment: Fragment
@@ -32,7 +32,7 @@ class Decided:
     def __repr__(self) -> str:
         """Which fragment, whether it is in, and why."""
         which = self.fragment.key or self.fragment.source
-        return f"Decided({which}: {'in' if self.chosen else 'out'}, {self.reason})"
+        return f"Fitted({which}: {'in' if self.chosen else 'out'}, {self.reason})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Assembled:
     """The tokens of each section that is shown, by source, in order."""
     fragments: tuple[Fragment, ...]
     """What is in, in the order in which it is shown."""
-    decisions: tuple[Decided, ...]
+    decisions: tuple[Fitted, ...]
     """What is in and what is out, in the order of the sections."""
 
     def __str__(self) -> str:
@@ -192,7 +192,7 @@ class _Fitting:
             sources={source: self._count(section) for source, section in self._shown()},
             fragments=tuple(one.fragment for one in self._all if one.taken),
             decisions=tuple(
-                Decided(
+                Fitted(
                     fragment=one.fragment,
                     chosen=one.taken,
                     tokens=self._cost(one),

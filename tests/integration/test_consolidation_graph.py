@@ -24,7 +24,6 @@ from langmem_tiers import (
 from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidate.stored import NEAREST
 from langmem_tiers.graph import consolidation, consolidation_nodes
 from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
 from tests.support.agents import How, run, scripted
@@ -39,7 +38,6 @@ from tests.support.consolidating import (
     everything,
     opened_world,
 )
-from tests.support.coordinating import coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock, Opened, opened_store, tables
 from tests.support.savers import Saver, saver
@@ -119,23 +117,6 @@ def test_of_each_memory_that_a_step_looked_at_the_report_says_once_what_became_o
     told = {step: sum(report.count(step, each) for each in verdicts) for step in DONE}
     assert told == looked_at
     assert looked_at["merge"] == 9
-
-
-@pytest.mark.parametrize("batch", [1, 7, 100])
-def test_more_duplicates_than_any_of_them_has_neighbours_become_one(
-    store: TieredStore, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
-    monkeypatch.setattr(consolidation_nodes, "BATCH", batch)
-    memory = coordinator(store, "dense", project_id="billing")
-    for number in range(3 * NEAREST):
-        memory.store("Ben likes coffee", "semantic", tier="working", key=str(number))
-    graph = cycle(store)
-    context = MemoryContext(tenant="dense")
-    report = ConsolidationReport.of(graph.invoke({}, context=context))
-
-    assert (report.count("merge"), report.count("merge", "kept")) == (3 * NEAREST - 1, 1)
-    assert report.count("merge", "left") == 0
-    assert ConsolidationReport.of(graph.invoke({}, context=context)).count("merge") == 0
 
 
 @pytest.mark.parametrize(("batch", "fan_out"), [(1, 1), (2, 2)])

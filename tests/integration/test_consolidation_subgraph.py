@@ -30,7 +30,7 @@ from langmem_tiers.graph import consolidation_nodes
 from tests.support.agents import How, run
 from tests.support.consolidating import ACME, opened_world
 from tests.support.coordinating import coordinator
-from tests.support.opening import Clock, Opened, opened_store, tables, tier_of
+from tests.support.opening import Clock, Opened, opened_store, tier_of
 from tests.support.savers import Saver, saver
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
@@ -282,22 +282,6 @@ async def test_its_progress_streams_through_the_agent_to_whoever_asks_for_subgra
         "select", "propose", "review", "apply"
     ]  # fmt: skip
     assert said[-1]["consolidation"] == "report"
-
-
-def test_somebody_approves_what_is_done_within_an_agent_s_run(url: str, store: TieredStore) -> None:
-    told(store, "1", "2", "3")
-    graph = agent(store, checkpointer=InMemorySaver(), interrupt_before=["apply"])
-    before = tables(url)
-    graph.invoke(says(), THREAD, context=ACME)
-    (task,) = graph.get_state(THREAD, subgraphs=True).tasks
-    (decisions,) = task.state.values["decisions"]
-    assert [(one["key"], one["target_key"]) for one in decisions] == [("2", "1"), ("3", "1")]
-    assert tables(url) == before
-
-    standing = {"decisions": [decisions[:1]]}
-    graph.update_state(task.state.config, standing, as_node="review")
-    state = graph.invoke(None, THREAD, context=ACME)
-    assert merged(state) == 1
 
 
 def _fails(*_: Any) -> Any:

@@ -29,7 +29,6 @@ from tests.support.cycling import (
     done,
     expired,
     fact,
-    failed,
     important,
     judged,
     proposed,
@@ -37,7 +36,7 @@ from tests.support.cycling import (
     usage,
 )
 from tests.support.learning import broken
-from tests.support.opening import Clock, tables, text_index, tier_of
+from tests.support.opening import Clock, text_index, tier_of
 
 
 @pytest.fixture
@@ -58,16 +57,6 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 
 
 # Expiry
-
-
-def test_what_has_expired_is_removed_with_all_that_hangs_on_it(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    expired(store, memory, clock)
-    fact(memory, "stays", "Anna likes green tea")
-    assert sum(done(store, step("expire"), cycle(store))["done"].values()) == 2
-    assert column(url, "tier").keys() == {"stays"}
-    assert len(tables(url)["vectors"]) == 1
 
 
 def test_what_is_read_before_it_is_removed_lives_on(
@@ -150,15 +139,6 @@ def test_what_is_apart_is_not_merged(
     clock.advance(hours=1)
     found = proposed(store, step("merge"), cycle(store))
     assert found == {"decisions": [], "kept": {"nothing says the same": 5}}
-
-
-def test_a_memory_goes_with_the_one_that_it_was_merged_into(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    alike(store, memory, clock)
-    done(store, step("merge"), cycle(store))
-    memory.delete_memory("one")
-    assert column(url, "state") == {}
 
 
 def test_what_is_said_anew_after_a_merge_is_counted_once(
@@ -274,17 +254,6 @@ def test_those_that_say_the_same_are_promoted_by_one_move(
     assert (applied["done"], len(applied["moves"])) == ({"it has proven itself": 2}, 1)
     assert column(url, "state")["two"] == "consolidated"
     assert set(column(url, "created_at").values()) == {clock.now - timedelta(days=1), clock.now}
-
-
-def test_a_demotion_keeps_what_has_not_failed(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock
-) -> None:
-    failed(store, memory, clock)
-    for run in "cde":
-        memory.get_context("retry", run_id=run)
-        memory.record_outcome(success=True, run_id=run)
-    found = proposed(store, step("demote"), cycle(store))
-    assert found == {"decisions": [], "kept": {"later outcomes have not turned against it": 1}}
 
 
 def test_strength_halves_in_30_days_however_often_it_is_brought_up_to_date(

@@ -356,9 +356,9 @@ async def test_what_comes_after_another_waits_until_that_is_done(ours: Desk) -> 
 
 
 async def test_a_circle_of_intentions_is_refused_and_nothing_is_stored(ours: Desk) -> None:
-    await ours.call("intend", "A", key="a")
-    await ours.call("intend", "B", key="b", after=["a"])
-    await ours.call("intend", "C", key="c", after=["b"])
+    await ours.call("intend", "Do the first", key="a")
+    await ours.call("intend", "Do the second", key="b", after=["a"])
+    await ours.call("intend", "Do the third", key="c", after=["b"])
     before = tables(ours.url)
     for key, after in [("a", ["c"]), ("a", ["a"]), ("b", ["c"])]:
         with pytest.raises(InvalidInputError, match="done before itself"):
@@ -367,7 +367,7 @@ async def test_a_circle_of_intentions_is_refused_and_nothing_is_stored(ours: Des
     before = tables(ours.url)
     for missing, said in [("plain", "nothing is intended by"), ("none", "no memory 'none'")]:
         with pytest.raises(InvalidInputError, match=said):
-            await ours.call("intend", "D", key="d", after=[missing])
+            await ours.call("intend", "Do the fourth", key="d", after=[missing])
     assert tables(ours.url) == before
 
 
