@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.options import OrchestratorSettings
@@ -58,6 +58,7 @@ from langmem_tiers.turn.turn import Router, checked_turn
 _log = logging.getLogger(__name__)
 
 
+T = TypeVar("T")
 _Body = Callable[[MemoryCoordinator, Any], Flow[dict[str, Any]]]
 """What a node does with the state; what it returns is written to it."""
 
@@ -100,12 +101,15 @@ class _Turns(NamedTuple):
 
     def node(self, name: str, body: _Body) -> Runnable[Any, dict[str, Any]]:
         """A node whose flow is that of a turn, which the store runs."""
+        return node(
+            name, lambda memory, state, _: on_store(memory, body(memory, state)), self.whose
+        )
 
-        def step(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-            store = memory.tiered_store
-            return asked(store.run, store.arun, body(memory, state))
 
-        return node(name, step, self.whose)
+def on_store(memory: MemoryCoordinator, flow: Flow[T]) -> Flow[T]:
+    """What a flow of a turn returns, which the store runs."""
+    store = memory.tiered_store
+    return asked(store.run, store.arun, flow)
 
 
 def create_assemble_node(

@@ -22,14 +22,21 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     Remembering,
 )
-from langmem_tiers.graph.careful import OnError, careful_of, errors_of
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import GraphBubbleUp, Runtime, ToolCallRequest
 from langmem_tiers.graph.messages import said
-from langmem_tiers.graph.node import checked_blocking, last_question, of_state, text_of
+from langmem_tiers.graph.node import (
+    OnError,
+    careful_of,
+    checked_blocking,
+    errors_of,
+    last_question,
+    of_state,
+    text_of,
+)
 from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
-from langmem_tiers.graph.turn import begun, context_of, keep, track_calls
+from langmem_tiers.graph.turn import begun, context_of, keep, on_store, track_calls
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both, unit
 from langmem_tiers.recall.fence import with_recalled
@@ -45,7 +52,6 @@ LONGEST_SAID: Final = 20_000
 """Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
 by itself; our own choice."""
 _log = logging.getLogger(__name__)
-_UNTOLD = "the trace of a turn that failed could not be written: %s"
 
 
 class TurnState(AgentState[Any]):
@@ -140,8 +146,8 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
 
     def _before_agent(self, state: TurnState, runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
         """Begin a turn, and assemble its context."""
-        store = (memory := self._memory(runtime)).tiered_store
-        return asked(store.run, store.arun, self._begun(memory, state, runtime))
+        memory = self._memory(runtime)
+        return on_store(memory, self._begun(memory, state, runtime))
 
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
@@ -157,8 +163,8 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
 
     def _after_agent(self, state: TurnState, runtime: Runtime[Any]) -> Flow[dict[str, Any]]:
         """Track the tool calls, memorize what was said, and commit."""
-        store = (memory := self._memory(runtime)).tiered_store
-        return asked(store.run, store.arun, self._ended(memory, state, runtime))
+        memory = self._memory(runtime)
+        return on_store(memory, self._ended(memory, state, runtime))
 
     before_agent, abefore_agent = both(_before_agent)
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
@@ -176,11 +182,10 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
         except Exception as error:  # anything may fail; it is told in the trace, and goes on
             memory = self._memory(request.runtime)
             turn = self._turn(memory).begin(of_state(request.state, "turn"))
-            store = memory.tiered_store
             try:
-                yield from asked(store.run, store.arun, fail(turn, error))
+                yield from on_store(memory, fail(turn, error))
             except DatabaseError as refused:
-                _log.warning(_UNTOLD, refused)
+                _log.warning("the trace of a turn that failed is not written: %s", refused)
             raise
 
     def _begun(
@@ -188,7 +193,7 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
     ) -> Flow[dict[str, Any]]:
         messages: Sequence[BaseMessage] = state["messages"]
         question = last_question(messages)
-        turn, asked = self._turn(memory), storable(text_of(question))
+        turn, prompt = self._turn(memory), storable(text_of(question))
         told: dict[str, str] = {}
         context = ""
         with self._careful("leave", runtime, told):  # the turn of an earlier message
@@ -197,7 +202,7 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
             turn.begin(about=None if question is None else question.id)
         with self._careful("recall", runtime, told):
             context = yield from context_of(
-                turn, asked, filters=self._filters, messages=messages[:-1], show_messages=False
+                turn, prompt, filters=self._filters, messages=messages[:-1], show_messages=False
             )
         return {"turn": turn.to_state(), "context": context, **errors_of(state, told, known=None)}
 

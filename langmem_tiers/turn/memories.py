@@ -96,8 +96,8 @@ def _recalled(
     if ask.cutoff:
         direct = [] if triviality(ask.query) else matching(direct, LEAST_MATCH)
         informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
-    stages = [one.stage for one in told]
-    found = together(direct, dict(zip(stages, informed, strict=True)), ask.limit)
+    by_stage = zip([one.stage for one in told], informed, strict=True)
+    found = together(direct, dict(by_stage), ask.limit)
     read = [rows[one.namespace, one.key] for one in found]
     yield from store.flows.mark(read, store.flows.moment())
     return found
@@ -157,22 +157,19 @@ def together(
     """
     best = max((one.score for one in direct), default=None)
     found = {(one.namespace, one.key): one for one in direct}
-    added: dict[object, tuple[float, str]] = {}
+    added: dict[tuple[tuple[str, ...], str], tuple[float, str]] = {}
     for stage, several in informed.items():
         for one in several:
             place = (one.namespace, one.key)
             more = WEIGHT * (one.score if best is None else min(best, one.score))
             added[place] = max(added.get(place, (0.0, "")), (more, stage))
             found.setdefault(place, replace(one, match=0.0, score=0.0, explanation={}))
-    raised = [_raised(one, *added.get(place, (0.0, ""))) for place, one in found.items()]
-    return sorted(raised, key=lambda one: -one.score)[:limit]
-
-
-def _raised(one: Recollection, more: float, stage: str) -> Recollection:
-    if not more:
-        return one
-    terms = {**one.explanation, stage: more}
-    return replace(one, score=one.score + more, explanation=terms)
+    for place, (more, stage) in added.items():
+        one, terms = found[place], {stage: more} if more else {}
+        found[place] = replace(
+            one, score=one.score + more, explanation={**one.explanation, **terms}
+        )
+    return sorted(found.values(), key=lambda one: -one.score)[:limit]
 
 
 def _told(stage: str, section: Section) -> str:

@@ -207,11 +207,11 @@ _ALIASES: Final = {
     "never": "must_not_do",
 }
 
-_Known = Mapping[str, bool]
+_FieldKinds = Mapping[str, bool]
 """The fields, and whether each is a text and no list."""
 
 
-def _read_soul(text: str, known: _Known) -> dict[str, Any]:
+def _read_soul(text: str, known: _FieldKinds) -> dict[str, Any]:
     """What a SOUL.md says of each field; `persona_name` is whom its first heading names, if none.
 
     Raises:
@@ -238,7 +238,7 @@ def _read_soul(text: str, known: _Known) -> dict[str, Any]:
 class _SoulReader:
     """Reads lines: the first heading that names no field, the lines of each field, and the rest."""
 
-    def __init__(self, known: _Known) -> None:
+    def __init__(self, known: _FieldKinds) -> None:
         self._known = known
         self.title = ""
         self.said: dict[str, list[str]] = defaultdict(list)

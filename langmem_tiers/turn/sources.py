@@ -109,7 +109,7 @@ class Goals:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class FromState:
     """What the agent's short-term state says of these kinds."""
 
     kinds: Sequence[str]
@@ -176,8 +176,8 @@ def built_in() -> dict[str, Any]:
     return {
         "identity": Identity({}),
         "conversation": Conversation(),
-        "goals": Known((GOAL, TASK), _known_goals),
-        "state": Known((EMOTION, TASK), _known_state),
+        "goals": FromState((GOAL, TASK), _known_goals),
+        "state": FromState((EMOTION, TASK), _known_state),
         "tools": Tools(),
         **{name: MemorySource(name) for name in recalling},
     }

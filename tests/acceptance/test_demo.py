@@ -47,62 +47,46 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return re.sub(r"[\s│]+", " ", done.stdout), directory
 
 
-def test_the_demo_shows_each_fact_in_the_tier_it_went_to(shown: tuple[str, Path]) -> None:
-    text, _ = shown
+def test_the_demo_says_where_each_fact_went_what_it_recalled_and_why(
+    shown: tuple[str, Path],
+) -> None:
+    text, _, _ = shown[0].partition("4. An agent")
 
     assert all(re.search(rf"working semantic \w+ {re.escape(fact)}", text) for fact in FACTS)
     assert re.search(rf"short_term working \w+ {re.escape(MOOD)}", text)
+    assert all(question.split()[0] in text for question in QUESTIONS)
+    for told in ("You told me:", "recency 0.01", " match 0."):
+        assert text.count(told) == len(QUESTIONS) + 1
 
 
-def test_the_demo_answers_each_question_from_another_thread_and_says_why(
+def test_what_was_moved_up_is_there_once_and_what_was_kept_is_found_by_the_command_line(
     shown: tuple[str, Path],
 ) -> None:
-    text, _ = shown
-    text, _, _ = text.partition("4. An agent")
-
-    assert all(question.split()[0] in text for question in QUESTIONS)
-    assert text.count("You told me:") == len(QUESTIONS) + 1
-    assert text.count("recency 0.01") == len(QUESTIONS) + 1
-    assert text.count(" match 0.") == len(QUESTIONS) + 1
-
-
-def test_the_demo_moves_a_memory_up_and_its_identity_stays(shown: tuple[str, Path]) -> None:
     _, directory = shown
     with TieredStore.embedded(directory) as store:
         (item,) = store.tier(Tier.LONG_TERM).search(("ada",))
         left = store.tier(Tier.SHORT_TERM).search(("ada",))
-
-    assert item.value["content"] == MOOD
-    assert left == []
-
-
-def test_what_the_demo_kept_is_found_from_the_command_line(shown: tuple[str, Path]) -> None:
-    _, directory = shown
     url = f"embedded:{directory}"
     result = CliRunner().invoke(app, ["search", "--url", url, "--tenant", "ada", "sister"])
 
+    assert (item.value["content"], left) == (MOOD, [])
     assert "My sister Ines lives in Lisbon." in result.stdout
 
 
-def test_the_demo_shows_a_lesson_from_its_failure_to_the_project_that_never_failed(
-    shown: tuple[str, Path],
+def test_the_demo_shows_a_lesson_s_life_and_counts_what_it_ran(
+    shown: tuple[str, Path], history: History
 ) -> None:
-    text, _ = shown
-
-    assert re.search(r"captured Tried: .*Failed because: ValueError: invalid literal .*1,234", text)
-    assert re.search(r"recalled for “.*” score 0\.\d\d = match 0\.\d\d", text)
-    assert re.search(r"credited (\d+) of \1 runs succeeded: 0\.\d\d to 1\.00", text)
-    assert re.search(r"promoted accesses \d+ > 5 yes success 1\.00 > 0\.80 yes age 7\.50", text)
-    assert re.search(rf"used in {LATER}, .* from long_term .* the first try worked", text)
-
-
-def test_the_demo_counts_what_it_ran(shown: tuple[str, Path], history: History) -> None:
     text, _ = shown
     totals = [
         f"{sum(one.failures)}, of them repeated {sum(one.repeated)}"
         for one in (history.without, history.with_memory)
     ]
 
+    assert re.search(r"captured Tried: .*Failed because: ValueError: invalid literal .*1,234", text)
+    assert re.search(r"recalled for “.*” score 0\.\d\d = match 0\.\d\d", text)
+    assert re.search(r"credited (\d+) of \1 runs succeeded: 0\.\d\d to 1\.00", text)
+    assert re.search(r"promoted accesses \d+ > 5 yes success 1\.00 > 0\.80 yes age 7\.50", text)
+    assert re.search(rf"used in {LATER}, .* from long_term .* the first try worked", text)
     assert f"all {sum(history.tasks)} {' '.join(totals)}" in text
 
 
@@ -124,14 +108,12 @@ def test_of_each_family_the_naive_way_fails_on_all_its_data_and_the_other_works(
         assert execute(family.improved, given)
 
 
-def test_without_memory_each_task_fails_once(history: History) -> None:
+def test_without_memory_each_task_fails_once_and_with_it_a_tenth_of_the_repeated_at_most(
+    history: History,
+) -> None:
     assert history.without.failures == history.tasks
     assert sum(history.without.repeated) == sum(history.tasks) - len(FAMILIES)
-
-
-def test_with_memory_a_tenth_of_the_repeated_failures_are_left_at_most(history: History) -> None:
     left = sum(history.with_memory.repeated)
-
     assert left <= 0.1 * sum(history.without.repeated)
     assert history.with_memory.failures[1:] == [0] * (DAYS - 1)
 
@@ -145,16 +127,12 @@ def test_the_readme_has_the_figures_that_the_demo_counts(history: History) -> No
     assert f"({100 * left / without:.1f} %)" in readme
 
 
-def test_nothing_is_promoted_before_it_is_older_than_seven_days(history: History) -> None:
-    counts = [len(one) for one in history.promoted]
-
-    assert counts[:7] == [0] * 7
-    assert counts[7] >= len(FAMILIES)
-
-
-def test_a_project_that_begins_later_is_told_by_lessons_that_were_promoted(
+def test_what_is_older_than_seven_days_is_promoted_and_tells_a_later_project(
     history: History,
 ) -> None:
+    counts = [len(one) for one in history.promoted]
+    assert counts[:7] == [0] * 7
+    assert counts[7] >= len(FAMILIES)
     for family in FAMILIES:
         (run,) = history.of(family, LATER)
         assert run["told"]
@@ -181,31 +159,17 @@ def test_the_demo_does_not_touch_a_directory_that_is_in_use(tmp_path: Path) -> N
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_user_recalls_nothing_of_another_user(store: TieredStore) -> None:
-    graph = build_graph(store)
-    turn(graph, "I live in Lisbon.", user="ada")
-
-    assert (
-        turn(graph, "Where do I live?", user="ben") == "You have told me nothing that answers this."
-    )
-
-
-def test_what_belongs_to_a_session_is_recalled_in_that_session_alone(store: TieredStore) -> None:
-    graph = build_graph(store)
-    for thread in ("1", "2"):
-        config: RunnableConfig = {"configurable": {"thread_id": thread}}
-        context = MemoryContext(tenant="ada", session_id=thread)
-        said: State = {"said": f"I am in room {thread}.", "memory_type": "working"}
-        graph.invoke(said, config, context=context)
-
-    assert turn(graph, "Which room am I in?", user="ada", thread="2") == (
-        'You told me: "I am in room 2."'
-    )
-
-
-def test_saying_a_thing_twice_is_remembered_once(store: TieredStore) -> None:
+def test_a_graph_remembers_once_for_one_user_and_for_one_session(store: TieredStore) -> None:
     graph = build_graph(store)
     for thread in ("1", "2"):
         turn(graph, "I live in Lisbon.", user="ada", thread=thread)
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        context = MemoryContext(tenant="eve", session_id=thread)
+        said: State = {"said": f"I am in room {thread}.", "memory_type": "working"}
+        graph.invoke(said, config, context=context)
 
     assert len(store.search(("ada",))) == 1
+    nothing = "You have told me nothing that answers this."
+    assert turn(graph, "Where do I live?", user="ben") == nothing
+    told = turn(graph, "Which room am I in?", user="eve", thread="2")
+    assert told == 'You told me: "I am in room 2."'

@@ -141,20 +141,6 @@ def test_a_session_that_nobody_stops_ends_with_its_idle_time(
     assert tier_of(url, "note") == []
 
 
-def test_a_put_to_the_tier_itself_lives_for_an_hour_whatever_its_session_does(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock
-) -> None:
-    namespace = memory.context.namespace(Tier.SHORT_TERM)
-    memory.store(PROMPTS[0], "working", key="note")
-    store.tier("short_term").put(namespace, "mood", {"content": "busy", "session_id": "chat"})
-    clock.advance(minutes=40)
-    memory.store(PROMPTS[1], "working")
-    memory.get("note")
-    clock.advance(minutes=21)
-    assert store.get(namespace, "mood") is None
-    assert memory.get("note") is not None
-
-
 def test_a_life_that_was_chosen_holds_in_a_session_too(url: str, clock: Clock) -> None:
     ttl = TTLConfig(default_ttl=5, omit_expired=True)
     with TieredStore.from_conn_string(url, index=text_index(), clock=clock, ttl=ttl) as store:

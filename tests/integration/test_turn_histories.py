@@ -25,7 +25,9 @@ from tests.support.learning import broken
 from tests.support.opening import Clock, tables, text_index
 from tests.support.servers import fresh_database
 
-FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
+MANY = pytest.param(
+    500 if os.environ.get("LANGMEM_TIERS_PROOF") == "full" else 50, marks=pytest.mark.proof
+)
 COMMON = settings(
     derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -81,17 +83,10 @@ def words(text: str) -> int:
 courses = st.tuples(limits, st.lists(verbs, max_size=12), st.sampled_from(["commit", "leave"]))
 
 
-@settings(COMMON, max_examples=20)
-@given(courses)
-def test_no_course_of_a_turn_goes_over_any_of_its_budgets(world: World, course: Any) -> None:
-    check_budgets(world, *course)
-
-
-@pytest.mark.proof
-@settings(COMMON, max_examples=500 if FULL else 50)
-@given(courses)
-def test_none_of_many_courses_goes_over_any_budget(world: World, course: Any) -> None:
-    check_budgets(world, *course)
+@pytest.mark.parametrize("examples", [20, MANY])
+def test_no_course_of_a_turn_goes_over_any_of_its_budgets(world: World, examples: int) -> None:
+    check = given(courses)(lambda course: check_budgets(world, *course))
+    settings(COMMON, max_examples=examples)(check)()
 
 
 def check_budgets(world: World, given_: tuple[Any, Any, Any], course: list[Any], end: str) -> None:
@@ -127,21 +122,12 @@ def check_budgets(world: World, given_: tuple[Any, Any, Any], course: list[Any],
             turn.commit()
 
 
-@settings(COMMON, max_examples=12)
-@given(st.lists(verbs, max_size=8))
+@pytest.mark.parametrize("examples", [12, MANY])
 def test_a_turn_left_after_any_course_leaves_its_trace_and_accesses_alone(
-    world: World, course: list[Any]
+    world: World, examples: int
 ) -> None:
-    check_left(world, course)
-
-
-@pytest.mark.proof
-@settings(COMMON, max_examples=300 if FULL else 30)
-@given(st.lists(verbs, max_size=8))
-def test_each_of_many_turns_that_are_left_leaves_its_trace_and_accesses_alone(
-    world: World, course: list[Any]
-) -> None:
-    check_left(world, course)
+    check = given(st.lists(verbs, max_size=8))(lambda course: check_left(world, course))
+    settings(COMMON, max_examples=examples)(check)()
 
 
 def check_left(world: World, course: list[Any]) -> None:

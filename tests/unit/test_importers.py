@@ -73,6 +73,10 @@ def turn(number: int, text: str = "Hello", **more: object) -> dict[str, object]:
     return {"speaker": "Ana", "dia_id": f"D1:{number}", "text": text, **more}
 
 
+def lines_of(folder: Path, records: list[Any]) -> Path:
+    return written(folder, "\n".join(map(json.dumps, records)), name="notes.jsonl")
+
+
 def test_a_locomo_turn_keeps_its_speaker_date_session_and_place(tmp_path: Path) -> None:
     path = written(tmp_path, [locomo("conv-1", turn(1), turn(2, blip_caption="a dog"))])
     first, second = good(read_records(path))
@@ -88,16 +92,10 @@ def test_a_locomo_turn_keeps_its_speaker_date_session_and_place(tmp_path: Path) 
     }
     assert second.value["content"] == "Hello [image: a dog]"
     assert second.value["image_caption"] == "a dog"
-
-
-def test_locomo_sessions_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     inner = {f"session_{number}": [turn(number)] for number in (10, 9, 1)}
     records = good(read_records(written(tmp_path, [{"sample_id": "c", "conversation": inner}])))
-    assert [record.value["session_id"] for record in records] == [
-        "session_1",
-        "session_9",
-        "session_10",
-    ]
+    sessions = [record.value["session_id"] for record in records]
+    assert sessions == ["session_1", "session_9", "session_10"]
     assert "occurred_at" not in records[0].value
 
 
@@ -121,11 +119,6 @@ def test_a_bad_locomo_turn_is_told_by_its_line_and_the_others_are_read(tmp_path:
         line_of(path, '"D1:4"') - 2,
         line_of(path, "again") - 3,
     ]
-
-
-def test_a_locomo_session_with_an_unreadable_date_gives_only_bad_records(tmp_path: Path) -> None:
-    path = written(tmp_path, [locomo("a", turn(1), turn(2), date="some day in May")])
-    assert [item.line for item in bad(read_records(path))] == [8, 13]
 
 
 @pytest.mark.skipif(not LOCOMO.exists(), reason="the LoCoMo file is not there")
@@ -180,6 +173,10 @@ def test_langchain_messages_keep_role_text_and_tool_calls(tmp_path: Path, raw: o
     assert [record.value["turn"] for record in records] == [1, 2, 3, 4, 5]
     assert records[1].value["name"] == "ana"
     assert records[1].value["message_id"] == "m1"
+    block = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    twice = AIMessage([block], tool_calls=[{"name": "look", "args": {}, "id": "c"}])
+    (record,) = good(read_records(written(tmp_path, messages_to_dict([twice]))))
+    assert record.value["content"] == "[calls look({})]"
 
 
 def test_bad_langchain_messages_are_reported_where_they_start(tmp_path: Path) -> None:
@@ -257,7 +254,9 @@ def test_openai_messages_are_read_in_every_shape(tmp_path: Path, content: object
     assert said(good(read_records(path))) == CHAT_SAID
 
 
-def test_each_fine_tuning_line_is_a_session_of_its_own(tmp_path: Path) -> None:
+def test_each_conversation_is_a_session_with_its_date_and_loses_no_message(
+    tmp_path: Path,
+) -> None:
     lines = [{"messages": CHAT[:1]}, {"messages": CHAT[:1]}, {"id": "x.y", "messages": CHAT[:1]}]
     path = written(tmp_path, "\n".join(map(json.dumps, lines)), name="my.tune.jsonl")
     records = good(read_records(path))
@@ -265,20 +264,13 @@ def test_each_fine_tuning_line_is_a_session_of_its_own(tmp_path: Path) -> None:
     sessions = [record.value["session_id"] for record in records]
     assert sessions == ["my-tune-1", "my-tune-2", "x.y"]
     assert len({record.key for record in records}) == 3
-
-
-def test_a_conversation_s_date_is_that_of_messages_without_one(tmp_path: Path) -> None:
+    ok = {"role": "user", "content": "ok"}
+    assert len({one.key for one in good(read_records(written(tmp_path, [ok, ok, ok])))}) == 3
     dated = {"role": "user", "content": "b", "timestamp": "2024-01-02T00:00:00+01:00"}
     chat = {"created": 0, "messages": [{"role": "user", "content": "a"}, dated]}
     first, second = good(read_records(written(tmp_path, chat)))
     assert first.value["occurred_at"] == "1970-01-01T00:00:00+00:00"
     assert second.value["occurred_at"] == "2024-01-01T23:00:00+00:00"
-
-
-def test_what_is_said_twice_in_one_conversation_is_kept_twice(tmp_path: Path) -> None:
-    ok = {"role": "user", "content": "ok"}
-    records = good(read_records(written(tmp_path, [ok, ok, ok])))
-    assert len({record.key for record in records}) == 3
 
 
 # --- ChatGPT --------------------------------------------------------------------------------
@@ -312,14 +304,10 @@ def test_a_chatgpt_conversation_is_its_current_branch_in_order(tmp_path: Path) -
     assert records[1].value["occurred_at"] == "1970-01-02T00:00:00.500000+00:00"
     assert records[0].value["session_id"] == "chat-1"
     assert records[0].value["title"] == "Tea"
-
-
-def test_a_copied_chatgpt_conversation_loses_no_message(tmp_path: Path) -> None:
-    trees = [conversation(d=node(None, "user", "Which tea?", id="m")) for _ in range(2)]
-    records = good(
-        read_records(written(tmp_path, [tree | {"id": f"c{i}"} for i, tree in enumerate(trees)]))
-    )
-    assert [record.key for record in records] == ["c0:m", "c1:m"]
+    copies = [
+        conversation(d=node(None, "user", "Which tea?", id="m")) | {"id": f"c{i}"} for i in "01"
+    ]
+    assert [one.key for one in good(read_records(written(tmp_path, copies)))] == ["c0:m", "c1:m"]
 
 
 def test_chatgpt_s_other_kinds_of_content_are_readable(tmp_path: Path) -> None:
@@ -351,12 +339,6 @@ def test_a_broken_chatgpt_tree_is_one_bad_record(tmp_path: Path, tree: object, r
     assert path.read_text(encoding="utf-8").splitlines()[found.line - 1] == " {"
 
 
-def test_a_blank_chatgpt_answer_is_a_bad_record_on_its_node_s_line(tmp_path: Path) -> None:
-    path = written(tmp_path, [conversation(a=node(None, "user", "x"), d=node("a", "assistant"))])
-    (found,) = bad(read_records(path))
-    assert found.line == line_of(path, '"d": {')
-
-
 # --- JSON Lines -----------------------------------------------------------------------------
 
 
@@ -384,33 +366,41 @@ def test_a_json_line_keeps_every_field_it_has(tmp_path: Path) -> None:
     }
 
 
-def test_a_key_of_long_term_is_unique_in_its_tenant(tmp_path: Path) -> None:
-    lines = [
-        {"text": "a", "key": "k", "project_id": "p", "tier": "long_term"},
-        {"text": "b", "key": "k", "project_id": "q"},
-        {"text": "c", "key": "k", "project_id": "r", "memory_type": "achievement"},
-    ]
-    found = list(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
-    assert [type(item) for item in found] == [Record, Record, BadRecord]
-
-
-def test_an_id_is_made_unique_by_its_session_and_a_key_is_taken_as_it_is(tmp_path: Path) -> None:
-    lines = [
+def test_a_key_is_unique_in_its_project_one_of_long_term_in_its_tenant(tmp_path: Path) -> None:
+    named = [
         {"text": "a", "session": "s1", "id": 1},
         {"text": "b", "session": "s2", "id": 1},
         {"text": "c", "session": "s2", "key": "k"},
         {"text": "d", "id": 1},
     ]
-    records = good(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
+    records = good(read_records(lines_of(tmp_path, named)))
     assert [record.key for record in records] == ["s1:1", "s2:1", "k", "1"]
+    for first, second, third in (
+        ({"session": "s1"}, {"project_id": "p"}, {"session": "s2"}),
+        (
+            {"project_id": "p", "tier": "long_term"},
+            {"project_id": "q"},
+            {"project_id": "r", "memory_type": "achievement"},
+        ),
+    ):
+        same = [{"text": "a", "key": "k", **one} for one in (first, second, third)]
+        found = list(read_records(lines_of(tmp_path, same)))
+        assert [type(item) for item in found] == [Record, Record, BadRecord]
+    path = written(tmp_path, '{"content": "a"}\n{"content": "b"}\n')
+    before = {record.key for record in good(read_records(path))}
+    grown = written(tmp_path, '{"content": "new"}\n' + path.read_text(encoding="utf-8"))
+    assert before < {record.key for record in good(read_records(grown))}
 
 
-def test_metadata_is_not_wrapped_twice_nor_overwritten(tmp_path: Path) -> None:
+def test_metadata_and_text_are_kept_as_they_are(tmp_path: Path) -> None:
+    content = "one\u2028two\x85three\x0bfour"
     lines = [
-        {"text": "a", "metadata": {"x": 1}, "y": 2},
+        {"text": content, "metadata": {"x": 1}, "y": 2},
         {"text": "b", "metadata": {"y": 1}, "y": 2},
     ]
-    first, second = good(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
+    text = "\n".join(json.dumps(one, ensure_ascii=False) for one in lines)
+    first, second = good(read_records(written(tmp_path, text)))
+    assert first.value["content"] == content
     assert first.value["metadata"] == {"x": 1, "y": 2}
     assert second.value["metadata"] == {"metadata": {"y": 1}, "y": 2}
 
@@ -444,13 +434,6 @@ def test_a_bad_line_is_reported_with_its_number_and_costs_no_other(tmp_path: Pat
         assert [(item.line, bool(item.reason)) for item in bad(found)] == [(3, True)]
 
 
-def test_line_separators_inside_text_do_not_end_a_line(tmp_path: Path) -> None:
-    content = "one\u2028two\x85three\x0bfour"
-    line = json.dumps({"content": content}, ensure_ascii=False)
-    records = good(read_records(written(tmp_path, f"{line}\n{line}\n")))
-    assert [record.value["content"] for record in records] == [content, content]
-
-
 def test_json_lines_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
     path = written(tmp_path, "".join(f'{{"content": "{n}"}}\n' for n in range(10_000)))
     records = read_records(path)
@@ -458,13 +441,6 @@ def test_json_lines_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
     with path.open("r+", encoding="utf-8") as file:
         file.truncate(0)
     assert len(list(records)) < 9_999
-
-
-def test_lines_added_to_a_file_change_no_earlier_key(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"content": "a"}\n{"content": "b"}\n')
-    before = {record.key for record in good(read_records(path))}
-    grown = written(tmp_path, '{"content": "new"}\n' + path.read_text(encoding="utf-8"))
-    assert before < {record.key for record in good(read_records(grown))}
 
 
 plain = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
@@ -592,9 +568,6 @@ def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path) -> None:
         for read in (detect_format, read_records, count_records):
             with pytest.raises(ImportFileError, match=reason):
                 read(path)
-
-
-def test_a_missing_file_and_a_directory_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(ImportFileError, match="does not exist"):
         read_records(tmp_path / "none.json")
     with pytest.raises(ImportFileError, match="is a directory"):
@@ -613,6 +586,12 @@ def test_a_tenant_can_start_a_namespace_and_the_given_one_wins(tmp_path: Path) -
         path.write_bytes('{"content": "a"}'.encode("utf-8-sig"))  # a byte order mark is accepted
         (record,) = good(read_records(path))
         assert record.tenant == tenant
+    named = [{"content": "one", "tenant": "a.b"}, {"content": "two", "tenant": "a-b"}]
+    refused, kept = read_records(lines_of(tmp_path, named))
+    assert isinstance(refused, BadRecord)
+    assert "'a.b'" in refused.reason
+    assert isinstance(kept, Record)
+    assert kept.tenant == "a-b"
 
 
 def test_dates_become_iso_8601_in_utc() -> None:
@@ -635,33 +614,3 @@ def test_dates_become_iso_8601_in_utc() -> None:
 @given(st.datetimes(timezones=st.timezones()).filter(lambda at: 2 < at.year < 9998))
 def test_every_iso_date_keeps_its_moment(moment: datetime) -> None:
     assert datetime.fromisoformat(utc_date(moment.isoformat())) == moment.astimezone(UTC)
-
-
-def test_a_tenant_that_cannot_be_a_label_is_a_bad_record_and_merged_with_no_other(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "notes.jsonl"
-    lines = [{"content": "one", "tenant": "a.b"}, {"content": "two", "tenant": "a-b"}]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    bad, kept = read_records(path)
-    assert isinstance(bad, BadRecord)
-    assert "'a.b'" in bad.reason
-    assert isinstance(kept, Record)
-    assert kept.tenant == "a-b"
-
-
-def test_a_key_may_be_used_again_in_another_project_alone(tmp_path: Path) -> None:
-    lines = [
-        {"text": "a", "key": "k", "session": "s1"},
-        {"text": "b", "key": "k", "project_id": "p"},
-        {"text": "c", "key": "k", "session": "s2"},
-    ]
-    found = list(read_records(written(tmp_path, "\n".join(map(json.dumps, lines)))))
-    assert [type(item) for item in found] == [Record, Record, BadRecord]
-
-
-def test_a_tool_call_that_is_also_a_content_block_is_written_once(tmp_path: Path) -> None:
-    block = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
-    message = AIMessage([block], tool_calls=[{"name": "look", "args": {}, "id": "c"}])
-    (record,) = good(read_records(written(tmp_path, messages_to_dict([message]))))
-    assert record.value["content"] == "[calls look({})]"

@@ -6,8 +6,6 @@ import ast
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
-
 from benchmarks.package_imports import circles, graph, longest_path
 from benchmarks.package_size import breaches, entries, sizes
 from benchmarks.package_source import (
@@ -18,7 +16,6 @@ from benchmarks.package_source import (
     copies_side_by_side,
     functions,
     modules,
-    names_offered,
 )
 
 SOURCE = '''\
@@ -125,15 +122,9 @@ def package(folder: Path, sources: dict[str, str]) -> Path:
 def test_blank_lines_comments_and_docstrings_are_no_code() -> None:
     code = ["import", "LIMIT", "def first", "sql =", "-- a line", '"""', "return", "class", "def"]
     assert code_lines(SOURCE) == len(code)
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "# all\n", '"""A docstring."""\n', "'a' 'b'"])
-def test_a_file_may_hold_no_code(text: str) -> None:
-    assert code_lines(text) == 0
-
-
-def test_a_form_feed_ends_no_line() -> None:
-    assert code_lines("a = 1\n\f\nb = 2\n") == 2
+    for text in ("", "\n\n", "# all\n", '"""A docstring."""\n', "'a' 'b'"):
+        assert code_lines(text) == 0
+    assert code_lines("a = 1\n\f\nb = 2\n") == 2  # a form feed ends no line
 
 
 def test_a_function_is_as_long_as_its_signature_and_its_body() -> None:
@@ -162,18 +153,11 @@ def test_a_function_is_as_long_as_its_signature_and_its_body() -> None:
     assert async_functions(tree) == 1
 
 
-def test_names_are_counted_wherever_they_are_offered() -> None:
-    assert names_offered(ast.parse("if typed:\n    __all__ = ['a', 'b']\nothers = ['c']")) == 2
-    assert names_offered(ast.parse("a = 1")) == 0
-
-
-def test_modules_that_import_each_other_are_a_circle(tmp_path: Path) -> None:
+def test_modules_in_a_circle_are_one_on_the_longest_path(
+    tmp_path: Path,
+) -> None:
     imports = graph(modules(package(tmp_path, IN_CIRCLES)))
     assert circles(imports) == [("pkg.a", "pkg.b", "pkg.c")]
-
-
-def test_the_longest_path_counts_a_circle_as_one_module(tmp_path: Path) -> None:
-    imports = graph(modules(package(tmp_path, IN_CIRCLES)))
     assert imports["pkg.deep.under"] == {"pkg.bottom", "pkg.deep.beside"}
     assert longest_path(imports) == 4  # the circle, d, deep.under, bottom
 

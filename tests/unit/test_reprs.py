@@ -9,7 +9,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.testing import TrigramEmbeddings
-from langmem_tiers.turn.fitting import Decided
+from langmem_tiers.turn.fitting import Fitted
 from langmem_tiers.turn.layout import ORCHESTRATOR, Fragment
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 
@@ -19,14 +19,14 @@ def test_a_repr_is_one_short_line_without_secrets() -> None:
     memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
     reviewers = Reviewers([Reviewer(name="polite", storage=lambda _: (7.0, "always"))])
     fragment = Fragment(text="Keys rotate on Mondays. " * 9, source="semantic", key="keys")
-    decided = Decided(fragment=fragment, chosen=False, tokens=50, reason="no room")
+    decided = Fitted(fragment=fragment, chosen=False, tokens=50, reason="no room")
 
     turn = MemoryOrchestrator(memory, turn_id="t1")
     several = (store, memory, MemoryHooks(memory), memory.state, ORCHESTRATOR, turn)
     shown = [repr(one) for one in several]
     assert all("secret" not in one and "\n" not in one and len(one) < 250 for one in shown)
     assert repr(reviewers) == "Reviewers(polite)"
-    assert repr(decided) == "Decided(keys: out, no room)"
+    assert repr(decided) == "Fitted(keys: out, no room)"
     assert repr(ORCHESTRATOR).startswith("Layout(")
     assert repr(store) == "TieredStore(short_term, working, long_term; searched by words)"
     assert "tenant='acme'" in repr(memory)
