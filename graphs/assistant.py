@@ -12,8 +12,8 @@ the session is the thread, if the context names none. A message goes through the
 | `model`, `run`, `track` | answers, by tools if need be; what they did is tracked and timed |
 | `completed_tasks` | keeps how each todo was done that has been completed |
 | `commit` | writes what the turn leaves, with its trace, in one transaction |
-| `session_end` | after a farewell: keeps what the session was worth, and clears its notes |
-| `consolidation` | after a farewell, and every 20 messages: a cycle of consolidation |
+| `session_end` | after "Bye": keeps what the session was worth, and clears its notes |
+| `consolidation` | after "Bye", and every 20 messages: a cycle of consolidation |
 
 The environment, or `.env` beside langgraph.json:
 
@@ -64,7 +64,6 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.recall.fence import with_recalled
-from langmem_tiers.remember.gate import triviality
 
 INSTRUCTIONS = """\
 You are a helpful assistant. Use what you recall where it answers the user, and say so when you do \
@@ -204,6 +203,11 @@ def _model() -> BaseChatModel:
     return init_chat_model(name) if name else RuledModel()
 
 
+def _is_farewell(said: str) -> bool:
+    """Whether the session ends with this; an application of yours may have a button for it."""
+    return said.strip(" .!").lower() == "bye"
+
+
 def _model_node(model: BaseChatModel) -> Runnable[HookState, dict[str, Any]]:
     """Asks the model, which sees what was assembled and what it is reminded of."""
     with_tools = model.bind_tools(TOOLS)
@@ -215,7 +219,7 @@ def _model_node(model: BaseChatModel) -> Runnable[HookState, dict[str, Any]]:
 
     def answered(state: HookState, answer: BaseMessage) -> dict[str, Any]:
         said = _question(state["messages"])
-        return {"messages": [answer], "session_ended": triviality(said) == "a farewell"}
+        return {"messages": [answer], "session_ended": _is_farewell(said)}
 
     def call(state: HookState) -> dict[str, Any]:
         return answered(state, with_tools.invoke(asked(state)))
@@ -303,7 +307,7 @@ def _said(messages: Sequence[BaseMessage], shown: str) -> list[str]:
 
 
 def _answer(asked: str, told: Sequence[str]) -> str:
-    if triviality(asked) == "a farewell":
+    if _is_farewell(asked):
         return GOODBYE
     if not asked.endswith("?"):
         return NOTED

@@ -16,11 +16,13 @@ from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.careful import Careful, OnHookError, careful_of
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.messages import messages_of, steps_of
 from langmem_tiers.graph.node import (
+    Careful,
     OfState,
+    OnHookError,
+    careful_of,
     checked_of_state,
     last_question,
     node,
@@ -90,13 +92,9 @@ def create_session_start_node(
     behind the model says that they were seen.
 
     Args:
-        query: Where cues are looked for: a key of the state, or a function of it; see
-            `create_reminder_node`.
-        predicates: The functions of the state by the names that intentions know them by.
+        query, predicates, as_message, lease_seconds: Those of `create_reminder_node`.
         limit: Reminders at most, and open intentions at most that are listed.
         at_start: Open intentions at most that are listed, if that is another number.
-        as_message: Add the text to `messages` as well, as a system message.
-        lease_seconds: After how many seconds what no model answered is due again.
         on_error: See `create_user_prompt_node`; a session whose start failed starts the next time.
         context, coordinator, name: Those of every node; see `create_recall_node`.
 

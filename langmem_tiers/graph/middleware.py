@@ -24,15 +24,17 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     Remembering,
 )
-from langmem_tiers.graph.careful import OnError, careful_of, errors_of
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
+    OnError,
+    careful_of,
     checked,
     checked_blocking,
     checked_lessons,
+    errors_of,
     last_question,
     of_state,
     run_of,

@@ -81,16 +81,16 @@ def create_search_memory_tool(
         search = create_search_memory_tool(("{user_id}", "memories"))
         ```
     """
-    _checked(namespace)
+    labels = _checked(namespace)
 
     def search_memory(**asking: Any) -> Flow[Any]:
-        searched, labels = _store(store), _labels(namespace)
+        searched, prefix = _store(store), _filled(labels)
         with _told():
             if isinstance(searched, OurStore):
-                shown = found(searched, SearchOp(labels, **asking))
+                shown = found(searched, SearchOp(prefix, **asking))
                 items = yield from asked(searched.run, searched.arun, shown)
             else:
-                items = yield from _answers(searched, SearchOp(labels, **asking))
+                items = yield from _answers(searched, SearchOp(prefix, **asking))
         text = json.dumps([one.dict() for one in items], ensure_ascii=False)
         return (text, items) if response_format == "content_and_artifact" else text
 
@@ -139,7 +139,7 @@ def create_manage_memory_tool(
         manage = create_manage_memory_tool(("{user_id}", "memories"))
         ```
     """
-    _checked(namespace)
+    labels = _checked(namespace)
     actions = _permitted(actions_permitted)
 
     def manage_memory(
@@ -148,7 +148,7 @@ def create_manage_memory_tool(
         id: UUID | None = None,  # noqa: A002 - langmem's word
     ) -> Flow[str]:
         with _told():
-            return (yield from _managed(_store(store), _labels(namespace), action, id, content))
+            return (yield from _managed(_store(store), _filled(labels), action, id, content))
 
     manage, amanage = ways(manage_memory)
     return _ManageMemory(
@@ -223,21 +223,18 @@ class _ManageMemory(StructuredTool):
         """Nothing is required, and says so: some providers refuse a schema without the list."""
         schema = super().tool_call_schema
         if isinstance(schema, type) and issubclass(schema, BaseModel):
-            schema.model_config["json_schema_extra"] = _say_what_is_required
+            schema.model_config["json_schema_extra"] = {"required": []}
         return schema
 
 
-def _say_what_is_required(shown: dict[str, Any]) -> None:
-    shown.setdefault("required", [])
-
-
 def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[BaseModel]:
-    parameters: dict[str, Any] = {
-        "content": (schema | None, None),
-        "action": (Literal[tuple(actions)], actions[0]),
-        "id": (UUID | None, None),
-    }
-    return create_model(name, **parameters)
+    action: Any = Literal[tuple(actions)]
+    return create_model(
+        name,
+        content=(schema | None, None),
+        action=(action, actions[0]),
+        id=(UUID | None, None),
+    )
 
 
 @contextmanager
@@ -300,19 +297,17 @@ def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
     return paged(page, op)
 
 
-def _checked(namespace: tuple[str, ...] | str) -> None:
+def _checked(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
     labels = (namespace,) if isinstance(namespace, str) else namespace
     if not labels or not all(labels):
         raise InvalidInputError(
             f"the namespace is {namespace!r}: name one label at least, and no empty one, such as "
             "('memories', '{user_id}'); without any a tool would reach every tenant"
         )
-    for label in labels:
-        checked_template(label)
+    return tuple(map(checked_template, labels))
 
 
-def _labels(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
-    labels = (namespace,) if isinstance(namespace, str) else namespace
+def _filled(labels: Sequence[str]) -> tuple[str, ...]:
     config = ensure_config()
     return tuple(filled(label, config, _written) for label in labels)
 

@@ -22,11 +22,18 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     Remembering,
 )
-from langmem_tiers.graph.careful import OnError, careful_of, errors_of
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import GraphBubbleUp, Runtime, ToolCallRequest
 from langmem_tiers.graph.messages import said
-from langmem_tiers.graph.node import checked_blocking, last_question, of_state, text_of
+from langmem_tiers.graph.node import (
+    OnError,
+    careful_of,
+    checked_blocking,
+    errors_of,
+    last_question,
+    of_state,
+    text_of,
+)
 from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, on_store, track_calls

@@ -23,7 +23,7 @@ SHOWN = {
     ),
     "02_recall": ("0 memories", "Every Tuesday at seven", "left out:"),
     "03_learning": (
-        "python: ValueError: invalid literal for int() with base <value>",
+        "python: ValueError: invalid literal for <value> with base <value>",
         "credited by the second report of a run: 0",
         "7 of 7 runs succeeded, 0.63 to 1.00",
         "chance of success above 0.80 0.83 >= 0.95 no",

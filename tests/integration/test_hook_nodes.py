@@ -32,8 +32,8 @@ from langmem_tiers import (
     create_session_start_node,
     create_user_prompt_node,
 )
-from langmem_tiers.graph.careful import careful_of
 from langmem_tiers.graph.driven import CALLER
+from langmem_tiers.graph.node import careful_of
 from langmem_tiers.postgres.flow import Flow
 from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after

@@ -315,11 +315,11 @@ def test_two_users_never_share_a_place(tiered: TieredStore, labels: tuple[str, .
 
 
 def test_a_name_in_a_tool_is_the_place_of_that_name_and_of_no_other(tiered: TieredStore) -> None:
-    tiered.put((MemoryContext(tenant="a.b").root,), "1", {"content": "of a.b"})
+    tiered.put((MemoryContext(tenant="a.b").root,), "1", {"content": "The tea of a.b"})
     manage = create_manage_memory_tool(("{user_id}",), store=tiered)
     names = [name for name in NAMES if name != "_"]
     for name in names:
-        manage.invoke({"content": f"of {name}"}, {"configurable": {"user_id": name}})
+        manage.invoke({"content": f"The tea of {name}"}, {"configurable": {"user_id": name}})
     for name in ("a.b", *names):
         found = tiered.search((MemoryContext(tenant=name).root,))
-        assert [one.value["content"] for one in found] == [f"of {name}"]
+        assert [one.value["content"] for one in found] == [f"The tea of {name}"]

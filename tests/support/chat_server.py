@@ -7,15 +7,29 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Reply(NamedTuple):
+    """One answer; without a status, the server never answers."""
+
+    body: Any
+    status: int | None = 200
+
 
 Answer = Callable[[str, bytes, dict[str, str]], Any]
-"""From a path, a body and headers to JSON."""
+"""From a path, a body and headers to a reply, or to the JSON of one."""
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # a panel asks all at once
+    daemon_threads = True
 
 
 @contextmanager
-def serving(answer: Answer) -> Iterator[str]:
-    """The URL of a server that answers each request with JSON."""
+def serving(answer: Answer, closed: threading.Event | None = None) -> Iterator[str]:
+    """The URL of a server that answers each request with JSON, and says when it was closed."""
+    ended = closed or threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -23,10 +37,17 @@ def serving(answer: Answer) -> Iterator[str]:
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name.lower(): text for name, text in self.headers.items()}
-            sent = json.dumps(answer(self.path, body, headers)).encode()
-            self.send_response(200)
+            found = answer(self.path, body, headers)
+            reply = found if isinstance(found, Reply) else Reply(found)
+            if reply.status is None:
+                ended.wait()
+                self.close_connection = True
+                return
+            sent = json.dumps(reply.body).encode()
+            self.send_response(reply.status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(sent)))
+            self.send_header("Connection", "close")  # clients outlive the loops they are used on
             self.end_headers()
             self.wfile.write(sent)
 
@@ -35,16 +56,29 @@ def serving(answer: Answer) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             """Be quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
+        ended.set()
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def completion(*, finish: str = "stop", **message: Any) -> dict[str, Any]:
+    """A chat completion with this message."""
+    said = {"role": "assistant", "content": None, **message}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "local",
+        "choices": [{"index": 0, "message": said, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }
 
 
 class ChatServer:
@@ -57,13 +91,4 @@ class ChatServer:
     def __call__(self, path: str, body: bytes, _: dict[str, str]) -> Any:
         assert path == "/v1/chat/completions"
         self.asked.append(json.loads(body))
-        message = {"role": "assistant", "content": None, **next(self._messages)}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return {
-            "id": f"chatcmpl-{len(self.asked)}",
-            "object": "chat.completion",
-            "created": 1,
-            "model": "local",
-            "choices": [choice],
-            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-        }
+        return completion(**next(self._messages))
