@@ -22,18 +22,16 @@ from langmem_tiers.postgres.cluster import (
     NEWEST,
     PROGRAMS,
     Cluster,
-    fits_socket_address,
-    programs_of,
-    url_of,
-    version_of,
-)
-from langmem_tiers.postgres.directory import (
     data_of,
     exclusively,
+    fits_socket_address,
     is_last,
     open_users,
+    programs_of,
     ready_cluster,
     refuse_foreign,
+    url_of,
+    version_of,
 )
 
 if sys.platform != "win32":

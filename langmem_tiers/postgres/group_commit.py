@@ -66,7 +66,7 @@ class AsyncGroupCommit:
             self._leave(mine)
             raise
         if not mine.flown:
-            await self._lift()  # sync: self._take_off()
+            await self._lift(mine)  # sync: self._take_off()
         if mine.error is not None:
             raise mine.error
 
@@ -75,12 +75,16 @@ class AsyncGroupCommit:
         while self._in_flight:
             await (asyncio.wait(self._flights) if self._flights else asyncio.sleep(0))
 
-    async def _lift(self) -> None:  # async only
-        """Take off in a task of its own, which goes on without a caller who is cancelled."""
+    async def _lift(self, mine: _AsyncTicket) -> None:  # async only
+        """Take off in a task of its own, which goes on without a caller who is cancelled.
+
+        Its first caller wakes with the others: whoever writes again at once flies with them again.
+        """
+        mine.turn.clear()
         flight = asyncio.create_task(self._take_off())
         self._flights.add(flight)
         flight.add_done_callback(self._flights.discard)
-        await asyncio.shield(flight)
+        await mine.turn.wait()
 
     async def _take_off(self) -> None:
         """Fly everybody who waits, then give the turn to whoever waits longest."""
@@ -89,10 +93,11 @@ class AsyncGroupCommit:
             passengers = [self._waiting.popleft() for _ in range(count)]
         try:
             await self._fly_all(passengers)
-        except BaseException:  # an interrupt is its thread's own: the others go again
+        except BaseException as error:  # an interrupt is its thread's own: the others go again
             with self._lock:
                 self._waiting.extendleft(reversed(passengers[1:]))
             passengers = passengers[:1]
+            passengers[0].error = error
             raise
         finally:
             self._land(passengers)

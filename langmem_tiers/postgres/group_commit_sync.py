@@ -64,10 +64,11 @@ class GroupCommit:
             passengers = [self._waiting.popleft() for _ in range(count)]
         try:
             self._fly_all(passengers)
-        except BaseException:  # an interrupt is its thread's own: the others go again
+        except BaseException as error:  # an interrupt is its thread's own: the others go again
             with self._lock:
                 self._waiting.extendleft(reversed(passengers[1:]))
             passengers = passengers[:1]
+            passengers[0].error = error
             raise
         finally:
             self._land(passengers)

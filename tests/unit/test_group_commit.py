@@ -119,6 +119,41 @@ async def test_tasks_share_flights_and_a_cancelled_caller_spoils_none() -> None:
     await group.drain()
 
 
+async def test_tasks_that_write_again_at_once_fly_together_again() -> None:
+    flights: list[int] = []
+
+    async def fly(together: Sequence[Together]) -> None:
+        flights.append(len(together))
+        await asyncio.sleep(0)
+
+    group = AsyncGroupCommit(fly)
+
+    async def write(item: int) -> None:
+        for _ in range(3):
+            await group.join(wanted(item))
+
+    await asyncio.gather(*(write(item) for item in range(4)))
+    assert flights == [4, 4, 4]
+
+
+async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go_again() -> None:
+    flights: list[list[Any]] = []
+
+    async def fly(together: Sequence[Together]) -> None:
+        flights.append([one.item for one in together])
+        await asyncio.sleep(0.01)
+
+    group = AsyncGroupCommit(fly)
+    tasks = [asyncio.create_task(group.join(wanted(item))) for item in range(3)]
+    await asyncio.sleep(0.005)
+    (flight,) = group._flights
+    flight.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(one) for one in results] == [asyncio.CancelledError, type(None), type(None)]
+    assert flights == [[0, 1, 2], [1, 2]]
+    await group.drain()
+
+
 def test_an_absent_server_fails_everybody_at_once() -> None:
     airline = Airline(lambda items: DatabaseUnavailableError("gone") if items != [0] else None)
     results = join_all(airline, range(5))
