@@ -1,6 +1,8 @@
 """How large and how tangled the package is: `python -m benchmarks.package_size`.
 
-What is counted, and how, is said by the functions of `package_source.py` and `package_imports.py`.
+What is counted, and how, is said by the functions of `package_source.py`, `package_imports.py` and
+`package_calls.py`. How many functions a call runs depends a little on the release of Python: from
+3.12 on, lists that are made of others run in the function that makes them.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.package_calls import calls
 from benchmarks.package_imports import Circle, circles, graph, longest_path
 from benchmarks.package_source import (
     FILE_LINES,
@@ -41,7 +44,7 @@ def main(
         bool, typer.Option(help="Print what is too long, and fail if anything is.")
     ] = False,
 ) -> None:
-    """Count what the package holds."""
+    """Count what the package holds, and what a call runs of it."""
     read = modules(PACKAGE)
     if check:
         found = list(breaches(read))
@@ -50,7 +53,7 @@ def main(
     table = Table(title="langmem_tiers", title_justify="left", show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right", overflow="fold")
-    for row in (*sizes(read, PROJECT), *_tangles(read, PROJECT)):
+    for row in (*sizes(read, PROJECT), *_tangles(read, PROJECT), *_calls()):
         table.add_row(*row)
     Console(width=160).print(table)
 
@@ -92,6 +95,11 @@ def _tangles(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]
     yield "copies kept by hand, x beside ax", f"{side_by_side:,}"
     in_classes = sum(len(copies_in_classes(one)) for one in trees)
     yield "copies kept by hand, X.x and AsyncX.x", f"{in_classes:,}"
+
+
+def _calls() -> Iterator[tuple[str, str]]:
+    for verb, one in calls().items():
+        yield f"what a warm {verb} runs", f"{one.functions:,} functions of {one.files:,} files"
 
 
 def entries(package: Path) -> int:
