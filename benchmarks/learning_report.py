@@ -1,4 +1,4 @@
-"""What a run of the learning benchmark found: figures, bars, tables and a plot."""
+"""What a run of the learning benchmark found: figures, bars and tables."""
 
 from __future__ import annotations
 
@@ -17,10 +17,6 @@ from benchmarks.tables import Bar, Report, Sheet, facts
 
 FOUND_AGAIN = 0.9
 REPEATED = 0.1
-EXPLAINED = 3
-"""Promotions that are explained in full."""
-_WIDE = 72
-_LEVELS = " ▁▂▃▄▅▆▇█"
 
 Keyed = Mapping[str, Mapping[str, Counter[str]]]
 
@@ -57,8 +53,7 @@ def report(results: Results) -> Report:
     """All that is printed."""
     left_out = "".join(f" Left out: {one}." for one in results.left_out)
     foot = f"All is seeded; {facts(results.environment, results.seconds)}{left_out}"
-    text = [*explanations(results), *plot(results)]
-    return Report(list(sheets(results)), list(bars(results)), foot, text)
+    return Report(list(sheets(results)), list(bars(results)), foot)
 
 
 def bars(results: Results) -> Iterator[Bar]:
@@ -96,30 +91,6 @@ def sheets(results: Results) -> Iterator[Sheet]:
         yield from (_outcomes(results), _promotions(results))
     if results.runs:
         yield from (_repeats(results, world) for world in WORLDS)
-
-
-def explanations(results: Results) -> Iterator[str]:
-    """Some of the memories that were promoted, explained."""
-    for replay in results.replays:
-        chosen = replay.promoted[:EXPLAINED]
-        if chosen:
-            yield f"Promoted as specified, {replay.name}; {len(chosen)} of {len(replay.promoted)}:"
-        yield from (f"\n{one}\n" for one in chosen)
-
-
-def plot(results: Results) -> Iterator[str]:
-    """Repeated failures as the tasks go by, each world in its own scale."""
-    for world in WORLDS if results.runs else ():
-        courses = {way: results.repeats(world, way).course for way in WAYS}
-        most = max(max(course) for course in courses.values()) or 1
-        yield f"Repeated failures after each task, {world}; full height is {most}:"
-        for way, course in courses.items():
-            yield f"  {way:14}{_spark(course, most)} {course[-1]}"
-
-
-def _spark(course: Sequence[int], most: int) -> str:
-    places = [course[n * len(course) // _WIDE] for n in range(_WIDE - 1)] + [course[-1]]
-    return "".join(_LEVELS[round(one / most * (len(_LEVELS) - 1))] for one in places)
 
 
 def _signatures(results: Results) -> Sheet:

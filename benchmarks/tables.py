@@ -78,18 +78,16 @@ def sheet_of(bars: Iterable[Bar]) -> Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that a run says; `text` stands as it is, between the tables and the last line."""
+    """All that a run says: its tables, and what the figures depend on as the last line."""
 
     sheets: Sequence[Sheet]
     bars: Sequence[Bar]
     foot: str
-    text: Sequence[str] = ()
 
     def show(self, console: Console) -> None:
         """Print it."""
         show((*self.sheets, sheet_of(self.bars)), console)
-        for line in (*self.text, self.foot):
-            console.print(line, highlight=False, markup=False)
+        console.print(self.foot, highlight=False, markup=False)
 
     def markdown(self) -> str:
         """The same as Markdown."""
@@ -98,8 +96,7 @@ class Report:
             lines = [sheet.columns, ["---", *["---:"] * (len(sheet.columns) - 1)], *sheet.rows]
             table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
             parts.append(f"**{sheet.title}**\n\n{table}")
-        told = "\n".join(self.text)
-        return "\n\n".join([*parts, *([f"```text\n{told}\n```"] if told else []), self.foot])
+        return "\n\n".join([*parts, self.foot])
 
     def write(self, *, markdown: bool, json_file: Path | None, figures: Any = None) -> None:
         """Print it, and write its figures: those that are given, or else its tables."""

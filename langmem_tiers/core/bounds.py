@@ -156,18 +156,20 @@ def _beyond(name: str, most: int, what: str) -> TooLargeError:
 
 def _check(value: object, key: str) -> None:
     most = _MOST.get(key, sys.maxsize - 1)
-    if key == "statement_timeout_ms":
-        if value is not None and not _is_whole(value, 0, most):
-            raise ConfigurationError(
-                f"{key} is a whole number of milliseconds up to {most:,}, or null for no end, "
-                f"not {short(value)}"
-            )
-    elif not _is_whole(value, 1, most):
-        raise ConfigurationError(f"{key} is a whole number from 1 to {most:,}, not {short(value)}")
+    if key != "statement_timeout_ms":
+        checked_whole(value, key, 1, most)
+    elif value is not None and (type(value) is not int or not 0 <= value <= most):
+        raise ConfigurationError(
+            f"{key} is a whole number of milliseconds up to {most:,}, or null for no end, "
+            f"not {short(value)}"
+        )
 
 
-def _is_whole(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+def checked_whole(value: object, key: str, low: int, high: int) -> int:
+    """A whole number in this range, or a ConfigurationError that begins with its key."""
+    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+        return value
+    raise ConfigurationError(f"{key} is a whole number from {low} to {high:,}, not {short(value)}")
 
 
 DEFAULT: Final = Bounds()

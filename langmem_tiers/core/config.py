@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from langmem_tiers.core.bounds import DEFAULT, Bounds
+from langmem_tiers.core.bounds import DEFAULT, Bounds, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import Tier
 
@@ -230,7 +230,7 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
     vector_type = _choice(ann.get("vector_type", "halfvec"), _MAX_DIMS, "vector_type")
     distance = index.get("distance_type", Distance.COSINE)
     kind = _choice(ann.get("kind", "hnsw"), ("hnsw", "flat"), "kind")
-    dims = _whole(index["dims"], "dims", 1, 16_000)
+    dims = checked_whole(index["dims"], "dims", 1, 16_000)
     if dims > _MAX_DIMS[vector_type]:
         raise ConfigurationError(
             f"{dims} dimensions do not fit: {vector_type} takes {_MAX_DIMS[vector_type]}; "
@@ -241,8 +241,8 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
         distance=Distance(_choice(distance, tuple(Distance), "distance_type")),
         vector_type=vector_type,
         ann=kind == "hnsw",
-        m=_whole(ann.get("m", 16), "m", 2, 100),
-        ef_construction=_whole(ann.get("ef_construction", 64), "ef_construction", 4, 1000),
+        m=checked_whole(ann.get("m", 16), "m", 2, 100),
+        ef_construction=checked_whole(ann.get("ef_construction", 64), "ef_construction", 4, 1000),
     )
 
 
@@ -259,12 +259,6 @@ def _choice(value: object, choices: Iterable[str], what: str) -> str:
     if value not in tuple(choices):
         raise ConfigurationError(f"{what} {value!r} is not one of {', '.join(choices)}")
     return str(value)
-
-
-def _whole(value: object, what: str, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigurationError(f"{what} must be a whole number from {low} to {high}")
-    return value
 
 
 def lexical_text(text: str) -> str:

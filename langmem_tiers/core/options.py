@@ -8,6 +8,7 @@ from datetime import datetime
 from inspect import Parameter, getdoc, signature
 from typing import Any, Final, Literal, TypedDict, TypeVar
 
+from langmem_tiers.core.bounds import checked_whole
 from langmem_tiers.core.config import check_known
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import Tier
@@ -193,10 +194,10 @@ class CoordinatorSettings:
         """Check what a caller may have set."""
         _model_name(self.model, "model")
         _model_name(self.embedding_model, "embedding_model")
-        _count(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
-        _count(self.max_context_items, "max_context_items", 1, 1000)
-        _count(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
-        _count(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
+        checked_whole(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
+        checked_whole(self.max_context_items, "max_context_items", 1, 1000)
+        checked_whole(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
+        checked_whole(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
 
 
 BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "complete_reminder")
@@ -262,10 +263,10 @@ class PromotionSettings:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        _count(self.min_access_count, "min_access_count", 0, _MAX_COUNT)
+        checked_whole(self.min_access_count, "min_access_count", 0, _MAX_COUNT)
         _number(self.min_success_rate, "min_success_rate", 0, 1)
         _number(self.min_age_days, "min_age_days", 0, _MAX_DAYS)
-        _count(self.min_projects, "min_projects", 1, _MAX_COUNT)
+        checked_whole(self.min_projects, "min_projects", 1, _MAX_COUNT)
 
 
 _HOUR_MS = 3_600_000
@@ -278,11 +279,6 @@ def _model_name(value: object, key: str) -> None:
         raise ConfigurationError(
             f"{key} names a model, such as 'provider:model', or is null, not {value!r}"
         )
-
-
-def _count(value: object, key: str, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigurationError(f"{key} is a whole number from {low} to {high:,}, not {value!r}")
 
 
 def _number(value: object, key: str, low: int, high: int) -> None:

@@ -168,8 +168,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             run=lambda request: Run(noted["run"]) if (noted := _noted(request.state)) else None,
         )
         self._options = checked(options, type(self))
-        limit = self._options.get("limit")
-        self._limit = DEFAULT_LIMIT if limit is None else limit
+        self._limit = DEFAULT_LIMIT if (most := options.get("limit")) is None else most
         self._turns: dict[str, _Turn] = {}
 
     def _wrap_model_call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, TypedDict, Unpack
 
 from langchain_core.messages import AnyMessage
@@ -101,22 +102,32 @@ def create_recall_node(
     checked_lessons(lessons, holdout)
     if query is not None:
         checked_of_state(query, "query")
+    body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
+    return node(name, body, Remembered(context, coordinator))
 
-    def recall(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        shown_to: Any = {"run_id": this_run(), "holdout": holdout}
-        first: Sequence[Recollection] = ()
-        if concern := concern_of(state, lessons):
-            first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
-        question = _question(state, query, memory.tiered_store.options.bounds)
-        asking: Any = {**shown_to, **known}
-        found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
-        return {
-            "recalled_run": shown_to["run_id"].id,
-            "recalled": [facts(one) for one in led_by(first, found)],
-            "recalled_text": recalled_text(found, first),
-        }
 
-    return node(name, recall, Remembered(context, coordinator))
+def _recall(
+    memory: MemoryCoordinator,
+    state: Any,
+    _: RunnableConfig,
+    *,
+    query: OfState | None,
+    lessons: int,
+    holdout: float,
+    options: RecallOptions,
+) -> Flow[dict[str, Any]]:
+    shown_to: Any = {"run_id": this_run(), "holdout": holdout}
+    first: Sequence[Recollection] = ()
+    if concern := concern_of(state, lessons):
+        first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
+    question = _question(state, query, memory.tiered_store.options.bounds)
+    asking: Any = {**shown_to, **options}
+    found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
+    return {
+        "recalled_run": shown_to["run_id"].id,
+        "recalled": [facts(one) for one in led_by(first, found)],
+        "recalled_text": recalled_text(found, first),
+    }
 
 
 def _question(state: Any, query: OfState | None, bounds: Bounds) -> str:

@@ -99,8 +99,7 @@ def create_review_node(
     Args:
         limit: Memories at most that are asked about at a time, the oldest first.
         context: Whose memory it is; see `create_recall_node`. Asked about is what a recall in the
-            run's context would see; all of the tenant, where that names neither project nor
-            session.
+            run's context would see; all of the tenant, where it names no project and no session.
         coordinator, name: Those of every node; see `create_recall_node`.
 
     Example:

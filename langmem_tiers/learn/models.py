@@ -6,7 +6,8 @@ attempt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Concatenate, ParamSpec, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
@@ -31,6 +32,10 @@ from langmem_tiers.learn.reflexion import FailedAttempt, Reflector, Reflexion
 from langmem_tiers.recall.fence import quoted
 from langmem_tiers.remember.new import checked_text
 
+P = ParamSpec("P")
+T = TypeVar("T")
+Answer = TypeVar("Answer", bound=BaseModel)
+
 
 class General(BaseModel):
     """What a model is asked for."""
@@ -51,19 +56,7 @@ def generaliser_of(model: BaseChatModel) -> Generaliser:
         general = generaliser_of(model).call("In billing-service, run migrations first", ["acme"])
         ```
     """
-    checked_model(model)
-
-    def call(content: str, private: Sequence[str]) -> str:
-        answer = ask(model, General, _messages(content, private), lambda one: _told(one, private))
-        return _told(answer, private)
-
-    async def acall(content: str, private: Sequence[str]) -> str:
-        answer = await aask(
-            model, General, _messages(content, private), lambda one: _told(one, private)
-        )
-        return _told(answer, private)
-
-    return Generaliser(call, acall)
+    return Generaliser(*_asking(model, General, _messages, _told))
 
 
 def _messages(content: str, private: Sequence[str]) -> list[BaseMessage]:
@@ -72,7 +65,7 @@ def _messages(content: str, private: Sequence[str]) -> list[BaseMessage]:
     return [SystemMessage(GENERALISE), HumanMessage(asked)]
 
 
-def _told(answer: General, private: Sequence[str]) -> str:
+def _told(answer: General, _: str, private: Sequence[str]) -> str:
     content = checked_text(answer.content, "content").strip()
     if found := leaks(content, private):
         raise InvalidInputError(STILL_NAMED.format(leaks=", ".join(found)))
@@ -100,20 +93,7 @@ def reflector_of(model: BaseChatModel) -> Reflector:
         lesson = reflector_of(model).call(attempt)
         ```
     """
-    checked_model(model)
-
-    def call(attempt: FailedAttempt) -> Reflexion:
-        shown = _shown_attempt(attempt)
-        answer = ask(model, Reflected, shown, lambda one: _lesson(attempt, one))
-        return _lesson(attempt, answer)
-
-    async def acall(attempt: FailedAttempt) -> Reflexion:
-        answer = await aask(
-            model, Reflected, _shown_attempt(attempt), lambda one: _lesson(attempt, one)
-        )
-        return _lesson(attempt, answer)
-
-    return Reflector(call, acall)
+    return Reflector(*_asking(model, Reflected, _shown_attempt, _lesson))
 
 
 def _shown_attempt(attempt: FailedAttempt) -> list[BaseMessage]:
@@ -131,7 +111,7 @@ def _shown(text: str | None) -> str:
     return NOT_KNOWN if text is None else quoted(trimmed(text))
 
 
-def _lesson(attempt: FailedAttempt, answer: Reflected) -> Reflexion:
+def _lesson(answer: Reflected, attempt: FailedAttempt) -> Reflexion:
     return Reflexion(
         task_id=attempt.task_id,
         original_approach=attempt.approach,
@@ -140,3 +120,25 @@ def _lesson(attempt: FailedAttempt, answer: Reflected) -> Reflexion:
         tags=tuple(answer.tags),
         failure=attempt.failure,
     )
+
+
+def _asking(
+    model: BaseChatModel,
+    kind: type[Answer],
+    shown: Callable[P, list[BaseMessage]],
+    read: Callable[Concatenate[Answer, P], T],
+) -> tuple[Callable[P, T], Callable[P, Awaitable[T]]]:
+    """What asks a model, blocking and awaited; what `read` refuses is told to it once."""
+    checked_model(model)
+
+    def call(*given: P.args, **named: P.kwargs) -> T:
+        messages = shown(*given, **named)
+        answer = ask(model, kind, messages, lambda one: read(one, *given, **named))
+        return read(answer, *given, **named)
+
+    async def acall(*given: P.args, **named: P.kwargs) -> T:
+        messages = shown(*given, **named)
+        answer = await aask(model, kind, messages, lambda one: read(one, *given, **named))
+        return read(answer, *given, **named)
+
+    return call, acall

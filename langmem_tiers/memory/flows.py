@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, MemoryContext, Recollection, StoreResult, Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
-from langmem_tiers.recall.candidates import Candidate, recollection
+from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry, Reader, find, recall
 from langmem_tiers.remember.admission import write
 from langmem_tiers.remember.admit import (
@@ -32,7 +32,6 @@ from langmem_tiers.remember.known import Knowing
 from langmem_tiers.remember.new import (
     NewMemory,
     extent_of,
-    label,
     origin_keys,
     read_once,
     to_write,
@@ -209,44 +208,6 @@ class MemoryFlows:
         """Keep in mind what is recalled: whoever says it again tells nothing new."""
         self._lately.note(found, self._store.now)
 
-    def get(self, key: str, tier: Tier | None, context: MemoryContext) -> Flow[Recollection | None]:
-        """A memory by its key, in the first tier that has it."""
-        found = yield from find(context.root, key, TIERS if tier is None else (tier,), self._store)
-        one = meant(found, key, context)
-        if one is None:
-            return None
-        yield from self._store.mark([one], self._store.moment())
-        got = recollection(one, 0.0, {})
-        self.note([got])
-        return got
-
-    def delete(self, key: str, context: MemoryContext) -> Flow[bool]:
-        """Remove a memory by its key, from the archive too; whether it was there."""
-        found = yield from find(context.root, key, TIERS, self._store)
-        one: Candidate | ArchivedAt | None = meant(found, key, context)
-        if one is None:
-            one = meant((yield from archived_as(context.root, key)), key, context)
-        if one is not None:
-            gone = _deletion(Place(one.tenant, one.namespace), one.key)
-            reach = context.namespace(Tier.WORKING)
-            yield from write([replace(gone, twins="go", reach=reach)], self._store)
-        return one is not None
-
-    def clear_session(self, session_id: str, memory_type: str, context: MemoryContext) -> Flow[int]:
-        """Remove a session's memories of one type; how many."""
-        if label(session_id, "session_id") is None:
-            raise InvalidTypeError("session_id is a string: name the session")
-        params = {
-            "tenant": context.root,
-            "project_id": context.project_id,
-            "session": session_id,
-            "memory_type": memory_type,
-        }
-        (rows,) = yield Query((Call("session_keys", params),), commit=True)
-        writes = [_deletion(Place(context.root, row[0]), row[1]) for row in rows]
-        yield from write(writes, self._store)
-        return len(writes)
-
     def stats(self, context: MemoryContext) -> Flow[MemoryStats]:
         """What the tenant has stored."""
         rows = yield from self._store.type_stats(context.root)
@@ -327,7 +288,3 @@ def _is_own(one: Candidate | ArchivedAt | _Known, context: MemoryContext) -> boo
     """Whether a recall in that context would look where it is."""
     prefix = context.namespace(Tier(one.tier))
     return one.place[0][: len(prefix)] == prefix
-
-
-def _deletion(place: Place, key: str) -> Write:
-    return Write(place=place, key=key, value=None)

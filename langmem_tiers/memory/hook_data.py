@@ -10,6 +10,7 @@ from langmem_tiers.consolidate.session import SessionReport
 from langmem_tiers.consolidate.session_rules import happened
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source, StoreResult
+from langmem_tiers.core.reading import normalised
 from langmem_tiers.memory.consolidating import SessionNote
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder
@@ -115,45 +116,27 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
     return list(found.values())
 
 
-def checked_intends(given: Intends) -> Intends:
-    """What of a prompt is intended.
-
-    Raises:
-        InvalidInputError: for anything but `keywords` and `asked`.
-    """
-    if given not in {"keywords", "asked"}:
-        raise InvalidInputError(f"intends is 'keywords' or 'asked', not {short(given, 40)}")
-    return given
-
-
 def checked_options(
     before_tools: Sequence[str], intends: Intends, expire_days: float | None
 ) -> dict[str, Any]:
     """The options of `MemoryHooks` that say what of a prompt is intended, checked.
 
     Raises:
-        InvalidInputError: for one that cannot be.
+        InvalidInputError: for tools that are no names, an `intends` that is not known, or days that
+            are no number above 0 and up to 36500.
     """
-    return {
-        "before_tools": checked_names(before_tools),
-        "intends": checked_intends(intends),
-        "expire_days": checked_days(expire_days),
-    }
-
-
-def checked_days(given: float | None) -> float | None:
-    """Days after which something expires; None for never.
-
-    Raises:
-        InvalidInputError: for what is no number of days above 0 and up to 36500.
-    """
-    number = isinstance(given, int | float) and not isinstance(given, bool)
-    if given is not None and not (number and 0 < given <= _MOST_DAYS):
+    if isinstance(before_tools, str) or not isinstance(before_tools, Iterable):
+        raise InvalidTypeError(f"before_tools is a list of names, not {short(before_tools)}")
+    tools = tuple(checked_text(one, "the name of a tool") for one in before_tools)
+    if intends not in {"keywords", "asked"}:
+        raise InvalidInputError(f"intends is 'keywords' or 'asked', not {short(intends, 40)}")
+    number = isinstance(expire_days, int | float) and not isinstance(expire_days, bool)
+    if expire_days is not None and not (number and 0 < expire_days <= _MOST_DAYS):
         raise InvalidInputError(
-            f"expire_days is {short(given, 40)}: give days, above 0 and up to {_MOST_DAYS}, or "
-            "None for never"
+            f"expire_days is {short(expire_days, 40)}: give days, above 0 and up to {_MOST_DAYS}, "
+            "or None for never"
         )
-    return given
+    return {"before_tools": tools, "intends": intends, "expire_days": expire_days}
 
 
 def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -173,17 +156,6 @@ def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return given
 
 
-def checked_names(tools: object) -> tuple[str, ...]:
-    """Names of tools.
-
-    Raises:
-        InvalidInputError: for anything else.
-    """
-    if isinstance(tools, str) or not isinstance(tools, Iterable):
-        raise InvalidTypeError(f"before_tools is a list of names, not {short(tools)}")
-    return tuple(checked_text(one, "the name of a tool") for one in tools)
-
-
 def given(trigger: Trigger) -> dict[str, Any]:
     """A trigger as the argument of `intend` that it is."""
     match trigger:
@@ -199,11 +171,6 @@ def given(trigger: Trigger) -> dict[str, Any]:
 
 def alike(found: Intended, listed: Iterable[Intention]) -> Intention | None:
     """The intention that says the same for the same occasion, if there is one."""
-    said = _bare(found.content)
-    return next(
-        (one for one in listed if one.trigger == found.trigger and _bare(one.content) == said), None
-    )
-
-
-def _bare(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(".!")
+    said = normalised(found.content)
+    same = (one for one in listed if one.trigger == found.trigger)
+    return next((one for one in same if normalised(one.content) == said), None)

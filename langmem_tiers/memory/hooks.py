@@ -24,9 +24,7 @@ from langmem_tiers.memory.hook_data import (
     SessionStop,
     alike,
     checked_data,
-    checked_days,
-    checked_intends,
-    checked_names,
+    checked_options,
     events_of,
     given,
     told_of,
@@ -289,9 +287,10 @@ class MemoryHooks:
             raise InvalidTypeError(f"hooks need a MemoryCoordinator, not {type(memory).__name__}")
         self.memory = memory
         self.session_id = label(session_id, "session_id") or memory.context.session_id
-        self.before_tools = checked_names(before_tools)
-        self.intends = checked_intends(intends)
-        self.expire_days = checked_days(expire_days)
+        told = checked_options(before_tools, intends, expire_days)
+        self.before_tools: tuple[str, ...] = told["before_tools"]
+        self.intends: Intends = told["intends"]
+        self.expire_days: float | None = told["expire_days"]
 
     def __repr__(self) -> str:
         """Whose hooks they are."""

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Unpack
 
-from langmem_tiers.core.memory import Recollection, Recollections, Tier
+from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
 from langmem_tiers.learn.outcome import LearningStats, Run, uplift_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import recalled_for, showing
+from langmem_tiers.memory.flows import meant
 from langmem_tiers.postgres.flow import Flow, then
+from langmem_tiers.recall.candidates import recollection
+from langmem_tiers.recall.recall import find
 from langmem_tiers.store.ops import to_tier
 
 
@@ -80,7 +83,15 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
     Raises:
         InvalidInputError: if several memories beside the context's own have the key.
     """
-    return memory.flows.get(key, None if tier is None else to_tier(tier), memory.context)
+    store, context = memory.tiered_store.flows, memory.context
+    tiers = TIERS if tier is None else (to_tier(tier),)
+    one = meant((yield from find(context.root, key, tiers, store)), key, context)
+    if one is None:
+        return None
+    yield from store.mark([one], store.moment())
+    got = recollection(one, 0.0, {})
+    memory.flows.note([got])
+    return got
 
 
 def stats(memory: Memory) -> Flow[LearningStats]:

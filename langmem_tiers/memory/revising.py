@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from langmem_tiers.consolidate import truth
+from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
-from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.memory import TIERS, Tier
+from langmem_tiers.core.namespaces import Place, utf8_bytes
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.new import checked_text
+from langmem_tiers.memory.flows import meant
+from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.recall import find
+from langmem_tiers.remember.admission import write
+from langmem_tiers.remember.new import checked_text, label
+from langmem_tiers.store.write import Write
 
 
 def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
@@ -93,7 +102,16 @@ def delete_memory(memory: Memory, key: str) -> Flow[bool]:
     What was merged with it says the same, and goes as well; so does what was promoted with it
     and says the same in the same place. What it was promoted to is everybody's, and stays.
     """
-    return memory.flows.delete(key, memory.context)
+    store, context = memory.tiered_store.flows, memory.context
+    found = yield from find(context.root, key, TIERS, store)
+    one: Candidate | ArchivedAt | None = meant(found, key, context)
+    if one is None:
+        one = meant((yield from archived_as(context.root, key)), key, context)
+    if one is not None:
+        gone = Write(place=Place(one.tenant, one.namespace), key=one.key, value=None)
+        reach = context.namespace(Tier.WORKING)
+        yield from write([replace(gone, twins="go", reach=reach)], store)
+    return one is not None
 
 
 def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
@@ -102,4 +120,16 @@ def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
     Of the context's project, or of all if it names none. The working tier is not touched
     otherwise.
     """
-    return memory.flows.clear_session(session_id, "working", memory.context)
+    if label(session_id, "session_id") is None:
+        raise InvalidTypeError("session_id is a string: name the session")
+    tenant = memory.context.root
+    params = {
+        "tenant": tenant,
+        "project_id": memory.context.project_id,
+        "session": session_id,
+        "memory_type": "working",
+    }
+    (rows,) = yield Query((Call("session_keys", params),), commit=True)
+    writes = [Write(place=Place(tenant, row[0]), key=row[1], value=None) for row in rows]
+    yield from write(writes, memory.tiered_store.flows)
+    return len(writes)

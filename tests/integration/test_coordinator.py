@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta, timezone
@@ -20,6 +21,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.options import RecallOptions, StoringOptions
 from tests.support.coordinating import Caller, beside, calling
 from tests.support.opening import Opener, tables, text_index, tier_of
 
@@ -180,3 +182,13 @@ async def test_a_content_is_kept_to_the_letter(call: Caller) -> None:
     ):
         key = (await call("store", content)).key
         assert (await call("get", key)).content == content
+
+
+async def test_the_options_of_a_verb_are_shown_each_and_no_other_is_taken(call: Caller) -> None:
+    for verb, options in (("get_context", RecallOptions), ("store", StoringOptions)):
+        for method in (getattr(MemoryCoordinator, verb), getattr(MemoryCoordinator, f"a{verb}")):
+            shown = inspect.signature(method).parameters
+            assert options.__annotations__.keys() < shown.keys()
+            assert all(f"\n    {name}: " in method.__doc__ for name in options.__annotations__)
+        with pytest.raises(InvalidTypeError, match="limit"):
+            await call(verb, "x", limitt=3)

@@ -15,17 +15,13 @@ from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langmem_tiers import (
-    InvalidInputError,
-    MemoryContext,
     MemoryCoordinator,
     TieredMemoryMiddleware,
     TieredStore,
 )
-from langmem_tiers.learn.outcome import Run
 from tests.support.agents import WAYS, How, ScriptedModel, agent_on, run, scripted
 from tests.support.graphs import (
     ACME,
-    TASK,
     add,
     asks,
     call,
@@ -145,23 +141,6 @@ async def test_an_agent_holds_a_call_that_failed_before_once(
     assert not ran.text.startswith("<recalled_memories>")
 
 
-def test_what_one_run_learned_comes_before_the_same_call_of_the_next(ready: TieredStore) -> None:
-    wrong = {"amount": "1,234"}
-    says: list[Any] = [call("add", 1, **wrong), call("add", 2, amount="1234"), "Done"]
-    given = {"messages": [asks()]}
-    failed, worked = answers(
-        agent(scripted(*says), ready, reflect=True).invoke(given, context=ACME)
-    )
-    model = scripted(*says)
-    held, right = answers(agent(model, ready, limit=0).invoke(given, context=ACME))
-
-    assert "has a comma" in failed.text
-    assert held.text.startswith("This call was not run")
-    assert LESSON in held.text
-    assert [worked.text, right.text] == ["added 1234"] * 2
-    assert all(LESSON not in system for system in systems(model))
-
-
 @pytest.mark.parametrize(
     ("opened", "how", "success"),
     [(*way, success) for way, success in zip(WAYS, (True, False, True), strict=True)],
@@ -191,21 +170,3 @@ def test_what_an_agents_turn_goes_without_is_shown_nowhere(ready: TieredStore) -
     assert systems(model) == ["", ""]
     assert "Do instead" not in str(state)
     assert "has a comma" in answers(state)[0].text
-
-
-def test_memories_in_hand_are_shown_to_a_run_by_their_name(ready: TieredStore) -> None:
-    key = learned(ready)
-    memory = MemoryCoordinator(ready, context=ACME)
-    found = memory.get_context(TASK)
-
-    assert list(memory.expose(found, run_id=Run("1"))) == list(found)
-    assert list(memory.expose(found, run_id="2", holdout=1.0)) == []
-    assert memory.record_outcome(run_id="1", success=True).credited == 1
-    report = memory.record_outcome(run_id="2", success=True)
-    assert (report.credited, report.held_out) == (0, 1)
-    assert counts(ready, key)[1:] == (1, 0)
-    with pytest.raises(InvalidInputError, match="which run"):
-        memory.expose(found, run_id=None)  # type: ignore[arg-type]
-    other = MemoryCoordinator(ready, context=MemoryContext(tenant="other"))
-    with pytest.raises(InvalidInputError, match="another tenant"):
-        other.expose(found, run_id="1")

@@ -14,10 +14,8 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from langmem_tiers import (
-    ConfigurationError,
     FailedAttempt,
     InvalidInputError,
-    MemoryContext,
     MemoryCoordinator,
     Reflexion,
     TieredStore,
@@ -121,27 +119,6 @@ def test_a_function_that_must_be_awaited_is_refused_before_any_run(
 # Where a node runs, and for whom
 
 
-@pytest.mark.parametrize(
-    "node",
-    [
-        create_recall_node(context=MemoryContext(tenant="t")),
-        create_reflexion_node(context=MemoryContext(tenant="t")),
-        create_promotion_node(context=MemoryContext(tenant="t")),
-        create_outcome_node(lambda _: True, context=MemoryContext(tenant="t")),
-    ],
-    ids=["recall", "reflexion", "promotion", "outcome"],
-)
-async def test_a_node_outside_a_graph_says_that_it_belongs_into_one(node: Any) -> None:
-    given = {**ASKED, "recalled_run": "1"}
-    for call in (node.invoke, node.ainvoke):
-        with pytest.raises(ConfigurationError, match=r"a node runs in a graph: add it with"):
-            await _done(call(given))
-
-
-async def _done(found: Any) -> Any:
-    return await found if hasattr(found, "__await__") else found
-
-
 # The verbs
 
 
@@ -219,14 +196,6 @@ def test_a_name_or_text_that_cannot_be_stored_is_refused_before_anything_is_writ
 def written(url: str) -> dict[str, Any]:
     """All that is stored but for counts of accesses, which a read leaves behind."""
     return {name: rows for name, rows in tables(url).items() if name != "usage"}
-
-
-def test_a_huge_error_is_the_failure_that_it_was_when_it_comes_again(
-    memory: MemoryCoordinator,
-) -> None:
-    huge = ValueError("\0\ud800" + "no such invoice " * 100_000)
-    stored = memory.store_reflexion(**LESSON, failure=huge, tool="x" * 400)
-    assert [one.key for one in memory.get_lessons(huge, tools="x" * 400)] == [stored.key]
 
 
 def test_what_has_a_key_or_a_move_is_not_taken_for_it(memory: MemoryCoordinator) -> None:

@@ -200,18 +200,24 @@ async def test_what_was_said_is_remembered_when_the_agent_is_done(
 def test_each_message_is_remembered_once_by_its_thread_its_id_and_its_words(
     ready: TieredStore,
 ) -> None:
-    answers = [AIMessage(one, id="a") for one in ("A", "A", "B", f"As I recall: {VAULT}", "")]
+    tea, clock = "The tea is in the kitchen drawer.", "The clock hangs beside the door."
+    texts = (tea, tea, clock, f"As I recall: {VAULT}", "")
+    answers = [AIMessage(one, id="a") for one in texts]
     made = agent(scripted(*answers), ready, remember=True)
     mine = MemoryContext(tenant="acme", project_id="billing", session_id="mine")
+    things = ("tea", "clock", "rope", "lamp")
+    first, second, third, fourth = (f"Where did we put the {one} last summer?" for one in things)
     for thread, question, context in (
-        *[("1", "In thread 1?", ACME)] * 2,  # a run that is repeated
-        *(("2", "In thread 2?", mine), ("3", "In thread 3?", ACME), (None, "In none?", ACME)),
+        *[("1", first, ACME)] * 2,  # a run that is repeated
+        *(("2", second, mine), ("3", third, ACME), (None, fourth, ACME)),
     ):
         config = {"configurable": {"thread_id": thread} if thread else {}}
         made.invoke({"messages": [HumanMessage(question, id="1")]}, config, context=context)
     said = [text for _, text in contents(ready)]
-    assert said == ["In thread 1?", "A", "In thread 2?", "B", "In thread 3?", "In none?"]
-    found = MemoryCoordinator(ready, context=ACME).get_context("thread", memory_types=["episodic"])
+    assert said == [first, tea, second, clock, third, fourth]
+    found = MemoryCoordinator(ready, context=ACME).get_context(
+        "", memory_types=["episodic"], limit=9
+    )
     assert {one.session_id for one in found} == {"1", "mine", "3", None}
 
 

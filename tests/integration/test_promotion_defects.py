@@ -11,7 +11,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.core.errors import ModelError, RollbackError
+from langmem_tiers.core.errors import ModelError
 from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.learn.reflexion import FailedAttempt
 from tests.support.coordinating import coordinator
@@ -159,27 +159,6 @@ async def test_an_attempt_lives_on_in_its_lesson_in_every_tier(ours: Team) -> No
 # What is put over a memory that lives on in another
 
 
-async def test_what_is_put_over_a_promoted_memory_is_recalled_and_promoted_anew(
-    ours: Team,
-) -> None:
-    key = await proven(ours, "Kiwis ripen in two days")
-    move = await ours.billing("promote_to_long_term", key, policy=EASY)
-    value = (await ours.billing("get", key)).value
-    await put(ours, key, {**value, "tags": ["fruit"]})
-    assert await ours.states() == {key: "consolidated", move.successor: None}
-    await ours.billing("store", "Quinces keep until spring", "pattern", tier="working", key=key)
-    assert await ours.states() == {key: None, move.successor: None}
-    assert key in await ours.context_keys(ours.billing, "quinces spring")
-    assert (await ours.billing("explain", key)).successors == ()
-    ours.clock.advance(hours=1)
-    (anew,) = [one for one in await ours.billing("promote", policy=EASY) if one.promoted]
-    assert (anew.key, anew.reinforced) == (key, False)
-    assert await ours.billing("rollback", anew.move)
-    assert await ours.states() == {key: None, move.successor: None}
-    with pytest.raises(RollbackError, match="last copy"):
-        await ours.billing("rollback", move.move)
-
-
 # Near-duplicates
 
 
@@ -221,22 +200,3 @@ def test_near_duplicates_go_by_direction_whatever_the_metric(
         clock.advance(hours=1)
         (late,) = memory.promote()
         assert (late.successor, late.reinforced) == (moves[1].successor, True)
-
-
-async def test_neighbours_that_live_on_elsewhere_hide_none_that_do_not(ours: Team) -> None:
-    """Sixty moved ones, as near as any, stand before the ones that are to go along."""
-    text = "Always retry the upload with a backoff when the gateway is busy"
-    for number in range(60):
-        value = {"content": text, "text": text, "memory_type": "pattern"}
-        await put(ours, f"k{number}", value)
-    await tried(ours.billing, "k0", successes=1)
-    ours.clock.advance(hours=1)
-    (first,) = await ours.billing("promote", policy=EASY)
-    assert len(first.sources) == 60
-    for number in range(2):
-        await put(ours, f"late{number}", {"content": text, "text": text, "memory_type": "pattern"})
-    await tried(ours.billing, "late0", successes=1)
-    ours.clock.advance(hours=1)
-    (late,) = await ours.billing("promote", policy=EASY)
-    assert (late.sources, late.successor) == (("late0", "late1"), first.successor)
-    assert late.reinforced

@@ -15,7 +15,6 @@ from langmem_tiers import (
     TieredMemoryMiddleware,
     TieredStore,
     ToolLessons,
-    create_reflexion_node,
 )
 from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, asks, chain
@@ -63,6 +62,15 @@ async def a_day(store: TieredStore, shell: Shell, how: How, *commands: str) -> d
 def store(url: str) -> Iterator[TieredStore]:
     with TieredStore(url, index=text_index()) as opened:
         yield opened
+
+
+def lessons_node(shell: Shell) -> ToolNode:
+    lessons = ToolLessons()
+    return ToolNode(
+        [shell.tool],
+        wrap_tool_call=lessons.wrap_tool_call,
+        awrap_tool_call=lessons.awrap_tool_call,
+    )
 
 
 @pytest.mark.parametrize("error", [UNREACHABLE, UNKNOWN])
@@ -113,58 +121,15 @@ async def test_a_near_retry_still_teaches_and_holds_the_call_the_next_day(
     assert 'Do instead: shell({"command": "add 1234"})' in state["messages"][2].text
 
 
-async def test_the_same_call_that_worked_later_leaves_no_lesson(store: TieredStore) -> None:
-    again = shell((INSTALL, UNKNOWN))
-
-    def once(command: str) -> str:
-        try:
-            return Shell.run(again, command)
-        finally:
-            again.failing.clear()
-
-    again.tool = StructuredTool.from_function(
-        once, name="shell", description="Run a command.", handle_tool_error=True
-    )
-    await a_day(store, again, "invoke", INSTALL, f"{INSTALL} --pre", INSTALL)
-    lessons = MemoryCoordinator(store, context=ACME).get_lessons(tools="shell")
-
-    assert [one.memory_type for one in lessons] == ["episodic"]
-
-
 # A turn
 
 
 # Around a tool node
 
 
-def lessons_node(shell: Shell) -> ToolNode:
-    lessons = ToolLessons()
-    return ToolNode(
-        [shell.tool],
-        wrap_tool_call=lessons.wrap_tool_call,
-        awrap_tool_call=lessons.awrap_tool_call,
-    )
-
-
 def says(command: str) -> Any:
     """A node that calls the shell."""
     return lambda _: {"messages": [calls("shell", command=command)]}
-
-
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_a_tool_node_runs_what_failed_for_the_moment_or_before_another_call(
-    url: str, opened: Opened, how: How
-) -> None:
-    network = shell((INSTALL, UNREACHABLE))
-    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
-        node = lessons_node(network)
-        day = chain(store, says(INSTALL), node, says(LIST), node, create_reflexion_node())
-        first = await run(day, how, {"messages": [asks()]}, context=ACME)
-        network.failing.clear()
-        await run(chain(store, says(INSTALL), node), how, {"messages": [asks()]}, context=ACME)
-
-    assert first["reflexions"] == []
-    assert network.ran == [INSTALL, LIST, INSTALL]
 
 
 def test_what_a_person_teaches_holds_a_call_unless_it_failed_for_the_moment(

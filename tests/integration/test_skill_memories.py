@@ -7,10 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.memory import InMemorySaver
 
 from langmem_tiers import (
     InvalidInputError,
@@ -165,20 +162,6 @@ def test_a_trace_that_is_none_is_refused_and_nothing_is_stored(memory: MemoryCoo
     assert memory.stats().total_count == 0
 
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
-CALLS = st.builds(ToolCall, NAMES, st.frozensets(NAMES, max_size=3), st.booleans())
-
-
-@settings(
-    derandomize=True, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(st.builds(Trace, NAMES, st.lists(CALLS, max_size=4), st.booleans(), st.just(1.0)))
-def test_a_trace_comes_back_as_it_was_kept(one: Trace) -> None:
-    stored = traces.trace_memory(one, ACME).further["trace"]
-
-    assert traces.read_trace(stored) == one
-
-
 def overtaken(flow: Flow[Any], overtake: Callable[[], object]) -> Flow[Any]:
     """A flow that another one overtakes between what it read and what it writes."""
     effect = next(flow)
@@ -272,17 +255,6 @@ def test_a_skill_node_that_is_retried_counts_the_run_once(ready: TieredStore) ->
 
     assert skills(ready) == {"add pay": (1, 1.0)}
     assert len(memories(ready, "episodic")) == 1
-
-
-def test_a_run_that_broke_off_and_went_on_counts_once(ready: TieredStore) -> None:
-    node = fails_once_after(create_skill_node("worked", min_support=1))
-    graph = chain(ready, node, checkpointer=InMemorySaver())
-    messages = [asks(), *used("add", "pay")]
-    with pytest.raises(ConnectionError):
-        graph.invoke({"messages": messages, "worked": True}, THREAD, context=ACME)
-    graph.invoke(None, THREAD, context=ACME)
-
-    assert skills(ready) == {"add pay": (1, 1.0)}
 
 
 # The statement

@@ -30,7 +30,6 @@ from tests.support.graphs import (
     ACME,
     BROKEN,
     add,
-    answer,
     asks,
     call,
     chain,
@@ -78,6 +77,11 @@ def counts(store: TieredStore, key: str) -> tuple[int, int, int]:
 
 
 # Beside an error
+
+
+def divided(**given: Any) -> dict[str, Any]:
+    """The lesson of a division by zero."""
+    return {"failure": ZeroDivisionError("division by zero"), "tool": "run_python", **given}
 
 
 @pytest.mark.parametrize(("opened", "how"), WAYS)
@@ -217,24 +221,6 @@ def test_lessons_of_what_was_tried_in_just_one_form_can_be_asked_for(ready: Tier
 
 
 # A failure whose tool is not known
-
-
-def divided(**given: Any) -> dict[str, Any]:
-    """The lesson of a division by zero."""
-    return {"failure": ZeroDivisionError("division by zero"), "tool": "run_python", **given}
-
-
-def test_a_bare_exception_finds_what_was_learned_of_it_in_a_tool(ready: TieredStore) -> None:
-    failed = answer("Error: ZeroDivisionError('division by zero')", 1, failed=True)
-    worked = answer("0", 2)
-    messages = [asks(), call("run_python", 1, code="1/0"), failed]
-    messages += [call("run_python", 2, code="0"), worked]
-    state = chain(ready, create_reflexion_node()).invoke({"messages": messages}, context=ACME)
-    memory = MemoryCoordinator(ready, context=ACME)
-
-    found = memory.get_lessons(ZeroDivisionError("division by zero"))
-    assert [one.key for one in found] == state["reflexions"]
-    assert list(memory.get_lessons(ZeroDivisionError("integer modulo by zero"))) == []
 
 
 def test_lessons_of_no_tool_come_before_those_of_any_and_those_of_the_tools_alone(

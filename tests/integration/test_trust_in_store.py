@@ -191,13 +191,6 @@ def test_recalling_and_remembering_again_adds_no_support(store: TieredStore, url
     recalled_again(store, url, 60)
 
 
-@pytest.mark.proof
-def test_recalling_and_remembering_a_thousand_times_adds_no_support(
-    store: TieredStore, url: str
-) -> None:
-    recalled_again(store, url, 1000 if FULL else 100)
-
-
 def test_what_reflection_and_sessions_leave_is_trusted_as_what_it_came_from(
     store: TieredStore,
 ) -> None:

@@ -68,12 +68,6 @@ def test_a_decision_gives_its_reasons() -> None:
     assert decision.verdict == "stay"
 
 
-def test_a_value_next_to_its_threshold_is_shown_with_the_digits_that_tell_them_apart() -> None:
-    assert str(Criterion("success", 0.8004, ">", 0.8)) == "success 0.8004 > 0.8000 yes"
-    assert str(Criterion("success", 0.8, ">", 0.8)) == "success 0.80 > 0.80 no"
-    assert str(Criterion("age", 7 + 1e-12, ">", 7, " days")) == "age 7.000000000 > 7 days yes"
-
-
 # ---- the stricter profile -------------------------------------------------------------------
 
 
@@ -189,3 +183,9 @@ def test_a_value_that_cannot_work_is_refused_by_its_name() -> None:
     for name, value in ((name, value) for name, several in wrong.items() for value in several):
         with pytest.raises(ConfigurationError, match=f"^{name} is "):
             PromotionPolicy(**{name: value})
+
+
+def test_a_value_next_to_its_threshold_is_shown_with_the_digits_that_tell_them_apart() -> None:
+    assert str(Criterion("success", 0.8004, ">", 0.8)) == "success 0.8004 > 0.8000 yes"
+    assert str(Criterion("success", 0.8, ">", 0.8)) == "success 0.80 > 0.80 no"
+    assert str(Criterion("age", 7 + 1e-12, ">", 7, " days")) == "age 7.000000000 > 7 days yes"

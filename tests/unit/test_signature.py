@@ -20,32 +20,13 @@ from langmem_tiers.learn.signature import LONGEST, Signature, signature
 COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 PIECES = (
     *("Error: ", "KeyError", "ValueError: ", "Traceback (most recent call last):\n", "\n", "E   "),
-    *(
-        '  File "a.py", line 3\n',
-        "assert ",
-        " == ",
-        "'",
-        '"',
-        "`",
-        "<value>",
-        "<n>",
-        "<path>",
-        ": ",
-    ),
-    *("(", ")", "[", "]", "{", "}", "code ", "429", "exit code 1", "a.b", "foo()", "panic: ", "@"),
-    *("FAILED a::b - X: ", "npm ERR! code E404", "/", "\\", "0x1f", "1.2.3", "10:20", "2024-01-01"),
-    *("E0308: ", "ENOENT: ", "command not found", "[Errno 2] ", "ToolException('", "')", "\\n"),
-    *(
-        "psycopg.errors.Foo: ",
-        "(a.Foo) ",
-        "| ",
-        "+-+---- 1 ----",
-        "\x00",
-        "\x1b[31m",
-        "\ud800",
-        "_",
-    ),
-    *("1 validation error for A\n", "thread 'a' panicked at ", " -> ", "12", "é", "Did you mean"),
+    *('  File "a.py", line 3\n', "assert ", " == ", "'", '"', "`", "<value>", "<n>", "<path>"),
+    *(": ", "(", ")", "[", "]", "{", "}", "code ", "429", "exit code 1", "a.b", "foo()", "panic: "),
+    *("@", "FAILED a::b - X: ", "npm ERR! code E404", "/", "\\", "0x1f", "1.2.3", "10:20"),
+    *("2024-01-01", "E0308: ", "ENOENT: ", "command not found", "[Errno 2] ", "ToolException('"),
+    *("')", "\\n", "psycopg.errors.Foo: ", "(a.Foo) ", "| ", "+-+---- 1 ----", "\x00", "\x1b[31m"),
+    *("\ud800", "_", "1 validation error for A\n", "thread 'a' panicked at ", " -> ", "12", "é"),
+    *("Did you mean",),
 )
 TEXTS = st.one_of(
     st.text(max_size=80),
@@ -264,17 +245,10 @@ VALUES = (
     *("/srv/a b/c.py", "C:\\Users\\a\\b.py", "\\\\files\\share\\a.txt", "../a/b.csv", "~/a/b"),
     *("https://a.b/c?d=1&e=2", "10.0.0.7:80", "2001:db8::7", "0x7f3a2b1c", "ada@example.com"),
     *("2024-01-02T03:04:05.123Z", "Jan  2 03:04:05", "Tue, 02 Jan 2024 03:04:05 GMT", "1h 3m"),
-    *(
-        "v1.2.3-rc1",
-        "2.1.0+cu121",
-        "'it isn\\'t'",
-        '"a \\"b\\" c"',
-        "`a`",
-        "«a b»",
-        "\u2018a b\u2019",
-    ),
-    *("['a', ['b']]", "{'a': {'b': 1}}", "<a.B object at 0x7f>", "<stdin>", "Decimal('1.5')"),
-    *("sk-abcDEF", "Bearer abc.def", "datetime.date(2024, 1, 2)", "--some-flag", "[1, 2]"),
+    *("v1.2.3-rc1", "2.1.0+cu121", "'it isn\\'t'", '"a \\"b\\" c"', "`a`", "«a b»"),
+    *("\u2018a b\u2019", "['a', ['b']]", "{'a': {'b': 1}}", "<a.B object at 0x7f>", "<stdin>"),
+    *("Decimal('1.5')", "sk-abcDEF", "Bearer abc.def", "datetime.date(2024, 1, 2)", "--some-flag"),
+    *("[1, 2]",),
 )
 
 
@@ -342,20 +316,10 @@ def test_any_text_has_a_signature_and_a_template_is_its_own_template(text: str) 
     "piece",
     [
         *("a", "'", "' ", "\n", "Error: ", "(", "{", "Traceback (most recent call last):\n", "1 "),
-        *(
-            "a.",
-            "/a",
-            "/a b",
-            "a:",
-            "KeyError: ",
-            "A('",
-            "f0:",
-            "E   x\n",
-            "___ a ___\n",
-            "C:\\a b",
-        ),
-        *("1s ", "a@", "a-1", "| + - ", " |", "\\", "\\'", "'a', ", "assert a == b ", "Uncaught "),
-        *("FAILED a::b - ", "npm ERR! ", "1 validation error for a\n", "'\\\"", " (a, ", "ToolE("),
+        *("a.", "/a", "/a b", "a:", "KeyError: ", "A('", "f0:", "E   x\n", "___ a ___\n"),
+        *("C:\\a b", "1s ", "a@", "a-1", "| + - ", " |", "\\", "\\'", "'a', ", "assert a == b "),
+        *("Uncaught ", "FAILED a::b - ", "npm ERR! ", "1 validation error for a\n", "'\\\""),
+        *(" (a, ", "ToolE("),
     ],
 )
 def test_a_megabyte_of_anything_is_read(piece: str) -> None:

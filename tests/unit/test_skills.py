@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates
+from langmem_tiers.learn.skills import Step, ToolCall, Trace, skill_candidates
 
 CALLS = st.builds(
     ToolCall,
@@ -105,17 +105,6 @@ def test_a_skill_reads_as_numbered_steps_and_names_no_values() -> None:
     assert one.content == (
         "To search web, then edit file: 1. searchWeb(query) 2. edit_file(path, text)"
     )
-
-
-def test_the_name_of_a_tool_is_told_in_words() -> None:
-    for tool, words in (
-        ("mcp__git__search-issues", "mcp git search issues"),
-        ("readFileV2", "read file v2"),
-        ("поиск_файла", "поиск файла"),
-        ("__", "__"),
-    ):
-        one = SkillCandidate(steps=(Step(tool, ()),), runs=("1",), success_rate=1.0)
-        assert one.content.startswith(f"To {words}: 1. ")
 
 
 def test_bounds_and_traces_that_mean_nothing_are_refused() -> None:
