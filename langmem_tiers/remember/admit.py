@@ -205,12 +205,14 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
     verdicts = yield from apart(
         lambda: [gate.of(one.candidate, reviews.get(at)) for at, one in enumerate(found)], long
     )
-    return [_judged(one, verdict) for one, verdict in zip(found, verdicts, strict=True)]
-
-
-def _judged(one: Looked, verdict: Verdict) -> Judged:
-    echoes = [(place.namespace, key) for place, key in one.sources]
-    return Judged(replace(one.memory, echoes=echoes), verdict, one.repeats)
+    return [
+        Judged(
+            replace(one.memory, echoes=[(place.namespace, key) for place, key in one.sources]),
+            verdict,
+            one.repeats,
+        )
+        for one, verdict in zip(found, verdicts, strict=True)
+    ]
 
 
 def _reviews(

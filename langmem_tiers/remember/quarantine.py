@@ -199,13 +199,11 @@ def _call(
     return Call("quarantined", params)
 
 
-def _lock(one: Located, options: StoreOptions) -> Call:
-    return lock_call([(*one.place, one.key), (one.place.tenant, "", LOCK)], options)
-
-
 def _looked_at(one: Located, options: StoreOptions, version: datetime | None) -> Flow[Any]:
     """The value of what is quarantined, locked; of that version, if one is given."""
-    (rows,) = (yield Query((_lock(one, options), _held(one))))[1:]
+    lock = lock_call([(*one.place, one.key), (one.place.tenant, "", LOCK)], options)
+    held = Call("held", {"tenant": one.place.tenant, "id": one.id})
+    _, rows = yield Query((lock, held))
     _checked(rows, one.key)
     value, stands = rows[0]
     if version not in (None, stands):
@@ -214,10 +212,6 @@ def _looked_at(one: Located, options: StoreOptions, version: datetime | None) ->
             "listed: look at it again with list_quarantined(); nothing was done"
         )
     return value
-
-
-def _held(one: Located) -> Call:
-    return Call("held", {"tenant": one.place.tenant, "id": one.id})
 
 
 def _checked(rows: Sequence[Row], key: str) -> None:

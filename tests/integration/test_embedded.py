@@ -183,13 +183,6 @@ def test_closing_one_handle_of_a_process_leaves_the_server_to_the_other(used: Pa
     assert not is_running(used)
 
 
-def test_a_symbolic_link_to_the_directory_is_the_same_directory(home: Path, tmp_path: Path) -> None:
-    home.mkdir()
-    (tmp_path / "link").symlink_to(home)
-    with EmbeddedPostgres(home) as direct, EmbeddedPostgres(tmp_path / "link") as linked:
-        assert linked.url == direct.url
-
-
 def test_four_processes_may_start_on_a_fresh_directory_at_once(
     home: Path, spawn: Callable[..., Process]
 ) -> None:
@@ -224,14 +217,6 @@ def test_the_end_of_a_process_stops_what_it_never_stopped(
     process.end()
     assert not is_running(used)
     assert postmaster_of(used) is None
-
-
-def test_an_error_that_ends_a_process_stops_the_server(
-    used: Path, spawn: Callable[..., Process]
-) -> None:
-    process = spawn(used, "server.start(); sys.exit('an error of the program')")
-    assert process.popen.communicate()[1] == "an error of the program\n"
-    assert not is_running(used)
 
 
 def test_the_server_of_a_killed_process_is_joined_and_then_stopped(

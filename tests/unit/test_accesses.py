@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -27,18 +27,6 @@ def buffer_of(*numbers: int) -> AccessBuffer:
     for number in numbers:
         made.add([found(number)], NOON)
     return made
-
-
-def test_what_is_given_back_adds_to_what_came_meanwhile() -> None:
-    buffer = buffer_of(1, 1)
-    taken = buffer.take()
-    assert taken is not None
-    assert buffer.take() is None
-    buffer.add([found(1), found(2)], NOON - timedelta(minutes=1))
-    buffer.give_back(taken)
-    again = buffer.take()
-    assert again is not None
-    assert again == ({("acme", 1): 3, ("acme", 2): 1}, NOON)
 
 
 def test_a_refusal_is_logged_once_and_followed_by_rest_and_a_bound(

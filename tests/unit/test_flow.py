@@ -93,11 +93,6 @@ def test_a_get_is_one_statement_in_one_round_trip() -> None:
     assert Lookup.call([asked]).name == "get"
 
 
-def test_any_number_of_gets_is_one_statement() -> None:
-    asked = effects(flows().batch([GetOp(NS, f"{n}") for n in range(50)], None))
-    assert calls(asked) == [["get_many"]]
-
-
 def test_reads_without_a_query_share_one_round_trip() -> None:
     ops: list[Op] = [GetOp(NS, "k"), SearchOp(NS), ListNamespacesOp(), SearchOp(())]
     asked = effects(flows().batch(ops, None))
@@ -117,12 +112,6 @@ def test_equal_texts_are_embedded_once_and_blank_ones_never() -> None:
     assert embedded == [Embed(("x", "y"), "documents")]
 
 
-def test_equal_queries_are_embedded_once() -> None:
-    ops: list[Op] = [SearchOp(NS, query="x"), SearchOp((), query="x"), SearchOp(NS, query=" ")]
-    embedded = [one for one in effects(flows().batch(ops, None)) if isinstance(one, Embed)]
-    assert embedded == [Embed(("x",), "query")]
-
-
 def test_no_model_is_asked_while_a_transaction_is_open() -> None:
     ops: list[Op] = [SearchOp(NS, query="x"), PutOp(NS, "k", {"text": "y"}), GetOp(NS, "k")]
     asked = effects(flows().batch(ops, None))
@@ -130,12 +119,6 @@ def test_no_model_is_asked_while_a_transaction_is_open() -> None:
     assert all(isinstance(one, Query) for one in asked[opened:])
     assert isinstance(asked[-1], Query)
     assert asked[-1].commit
-
-
-def test_without_an_index_nothing_is_embedded() -> None:
-    ops: list[Op] = [PutOp(NS, "k", {"text": "x"}), SearchOp(NS, query="x")]
-    asked = effects(flows(None).batch(ops, None))
-    assert not any(isinstance(one, Embed) for one in asked)
 
 
 def test_a_mistake_asks_for_nothing() -> None:
