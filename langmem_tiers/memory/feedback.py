@@ -34,8 +34,6 @@ from langmem_tiers.remember.new import label, share
 if TYPE_CHECKING:
     from langsmith.schemas import Feedback
 
-    from langmem_tiers.memory.coordinator import MemoryCoordinator
-
 
 def recalled_for(
     memory: Memory, asks: Sequence[Inquiry], shown_to: Showing | None
@@ -163,7 +161,7 @@ def by_score(feedback: Feedback) -> bool | None:
 
 
 def record_feedback(
-    memory: MemoryCoordinator,
+    memory: Memory,
     feedback: Iterable[Feedback],
     *,
     succeeded: Callable[[Feedback], bool | None] = by_score,
@@ -199,7 +197,7 @@ def record_feedback(
 
 
 async def arecord_feedback(
-    memory: MemoryCoordinator,
+    memory: Memory,
     feedback: Iterable[Feedback] | AsyncIterable[Feedback],
     *,
     succeeded: Callable[[Feedback], bool | None] = by_score,
@@ -213,7 +211,7 @@ async def arecord_feedback(
 
 
 def _credited(
-    memory: MemoryCoordinator,
+    memory: Memory,
     feedback: Any,
     succeeded: Callable[[Feedback], bool | None],
 ) -> Flow[list[OutcomeReport]]:
