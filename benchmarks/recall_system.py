@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.listening import Overheard
 from benchmarks.recall_data import History, Question
-from langmem_tiers import (
-    LocalEmbeddings,
-    MemoryContext,
-    MemoryCoordinator,
-    local_index,
-)
+from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator, local_index
 from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.memory.asking import new_memories

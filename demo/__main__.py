@@ -14,7 +14,8 @@ from rich.console import Console
 from demo.conversation import USER
 from demo.days import Clock, nine_days
 from demo.report import conversation, failures, life_of_a_lesson
-from langmem_tiers import InvalidInputError, TieredMemoryError, TieredStore
+from langmem_tiers import TieredMemoryError, TieredStore
+from langmem_tiers.core.errors import InvalidInputError
 
 
 def show(console: Console, directory: Path | None = None) -> None:

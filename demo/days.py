@@ -17,7 +17,8 @@ from demo.agent import (
 )
 from demo.agent import State as Run
 from demo.tasks import Task, tasks
-from langmem_tiers import MemoryContext, TieredStore, signature
+from langmem_tiers import MemoryContext, TieredStore
+from langmem_tiers.learn.signature import signature
 
 TENANT = "acme"
 DAYS = 9

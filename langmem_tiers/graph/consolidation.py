@@ -102,7 +102,10 @@ def create_consolidation_graph(
     Example:
         ```python
         from langmem_tiers import (
-            ConsolidationReport, MemoryContext, TieredStore, create_consolidation_graph,
+            ConsolidationReport,
+            MemoryContext,
+            TieredStore,
+            create_consolidation_graph,
         )
 
         with TieredStore.embedded("./.memory") as store:
@@ -166,7 +169,9 @@ def consolidation_due(
     Example:
         ```python
         from langmem_tiers import (
-            ConsolidationSchedule, consolidation_due, create_consolidation_graph,
+            ConsolidationSchedule,
+            consolidation_due,
+            create_consolidation_graph,
         )
 
         builder.add_node("consolidation", create_consolidation_graph())

@@ -129,7 +129,12 @@ class WorkingMemoryBuffer:
 
     Example:
         ```python
-        from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, WorkingMemoryBuffer
+        from langmem_tiers import (
+            MemoryContext,
+            MemoryCoordinator,
+            TieredStore,
+            WorkingMemoryBuffer,
+        )
 
         with TieredStore.embedded("./.memory") as store:
             memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))

@@ -50,7 +50,7 @@ def recalled_text(
 
     Example:
         ```python
-        from langmem_tiers import recalled_text
+        from langmem_tiers.recall.fence import recalled_text
 
         prompt = recalled_text(memory.get_context("When do keys change?"))
         ```

@@ -214,7 +214,7 @@ class Layout:
 
     Example:
         ```python
-        from langmem_tiers import Layout, Stage
+        from langmem_tiers.turn.layout import Layout, Stage
 
         notes = Layout(
             name="notes",

@@ -26,8 +26,9 @@ from demo.days import (
     nine_days,
 )
 from demo.tasks import FAMILIES, Family, execute, tasks
-from langmem_tiers import InvalidInputError, MemoryContext, Tier, TieredStore
+from langmem_tiers import MemoryContext, Tier, TieredStore
 from langmem_tiers.cli.app import app
+from langmem_tiers.core.errors import InvalidInputError
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,13 +18,8 @@ from langgraph.graph.state import CompiledStateGraph
 from graphs import assistant, chat_agent, coding_agent, consolidation
 from graphs.chat_agent import NOTED, UNKNOWN, make_agent
 from graphs.coding_agent import NOTHING_TO_ADD, TRIES, run_python
-from langmem_tiers import (
-    ConsolidationReport,
-    InvalidInputError,
-    MemoryContext,
-    MemoryCoordinator,
-    TieredStore,
-)
+from langmem_tiers import ConsolidationReport, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.core.errors import InvalidInputError
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.opening import Opened, opened_store
 

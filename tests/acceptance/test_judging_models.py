@@ -20,7 +20,6 @@ from langmem_tiers import (
     ConsolidationPolicy,
     MemoryContext,
     MemoryCoordinator,
-    ModelError,
     TieredStore,
     create_consolidation_graph,
 )
@@ -36,6 +35,7 @@ from langmem_tiers.consolidate.models import (
 )
 from langmem_tiers.consolidate.policy import MergePolicy
 from langmem_tiers.consolidate.stored import Stored
+from langmem_tiers.core.errors import ModelError
 from tests.support.opening import Clock, empty, tables, text_index
 from tests.support.stored import NOON, stored
 from tests.support.wayward_chat import SILENCE, Reply, Wayward, fails, says, wayward

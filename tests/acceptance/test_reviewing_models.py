@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from langchain_openai import ChatOpenAI
 
-from langmem_tiers import InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import ReviewResult
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, judge

@@ -17,10 +17,10 @@ from langmem_tiers import (
     Recollection,
     Reviewer,
     Tier,
-    default_reviewers,
 )
 from langmem_tiers.recall.profiles import time_weighted
 from langmem_tiers.remember.candidate import Candidate
+from langmem_tiers.remember.panel import default_reviewers
 from tests.acceptance.conftest import Agent
 from tests.support.opening import Clock
 

@@ -12,14 +12,9 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import (
-    MemoryCoordinator,
-    MemorySettings,
-    Promotion,
-    PromotionPolicy,
-    Recollection,
-    Reflexion,
-)
+from langmem_tiers import MemoryCoordinator, PromotionPolicy, Recollection, Reflexion
+from langmem_tiers.core.settings import MemorySettings
+from langmem_tiers.learn.promote import Promotion
 from tests.acceptance.conftest import Agent
 from tests.support.opening import Clock
 

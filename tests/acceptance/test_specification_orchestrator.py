@@ -15,22 +15,21 @@ import pytest
 from langchain_core.tools import tool
 
 from langmem_tiers import (
-    Assembled,
     Budget,
-    BudgetExceededError,
-    BudgetStatus,
-    CommitReport,
-    Destination,
-    Memorized,
     MemoryContext,
     MemoryCoordinator,
     MemoryOrchestrator,
-    MemorySettings,
     OrchestratorSettings,
-    Route,
     TieredStore,
-    Tracked,
 )
+from langmem_tiers.core.errors import BudgetExceededError
+from langmem_tiers.core.memory import Destination
+from langmem_tiers.core.settings import MemorySettings
+from langmem_tiers.turn.fitting import Assembled
+from langmem_tiers.turn.keeping import Memorized, Tracked
+from langmem_tiers.turn.spending import BudgetStatus
+from langmem_tiers.turn.trace import CommitReport
+from langmem_tiers.turn.turn import Route
 from tests.acceptance.conftest import Agent
 
 QUERY = "When does the API key rotate?"

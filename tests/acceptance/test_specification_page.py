@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 from typer.main import get_command
 
-import langmem_tiers
-from langmem_tiers import MemorySettings
 from langmem_tiers.cli.app import app
+from langmem_tiers.core.settings import MemorySettings
+from tests.support.names import places
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "specifications.md"
@@ -87,7 +87,7 @@ def there_is(name: str) -> bool:
 def _named(name: str) -> tuple[Any, ...]:
     """What it stands for; nothing if there is nothing."""
     first, *rest = name.split(".")
-    owner: Any = getattr(langmem_tiers, first) if first in langmem_tiers.__all__ else None
+    owner: Any = getattr(import_module(places()[first]), first) if first in places() else None
     if first == "memory":
         owner = MemorySettings()
     elif first == "langmem_tiers":

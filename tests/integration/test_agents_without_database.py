@@ -21,18 +21,16 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
 from langmem_tiers import (
-    DatabaseError,
     EmbeddedPostgres,
-    InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
     MemoryHooksMiddleware,
     MemoryOrchestrator,
-    NotSetUpError,
     TieredMemoryMiddleware,
     TieredStore,
     TurnMiddleware,
 )
+from langmem_tiers.core.errors import DatabaseError, InvalidInputError, NotSetUpError
 from tests.support.agents import How, ScriptedModel, calls, run
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.servers import own_server

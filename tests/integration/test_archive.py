@@ -14,14 +14,13 @@ import pytest
 
 from langmem_tiers import (
     ConsolidationReport,
-    InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
-    RollbackError,
     TieredStore,
     create_consolidation_graph,
 )
 from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory
+from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from tests.support.archives import (
     CONTENT,
     NOW,

@@ -16,9 +16,11 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import parquet
 
-from langmem_tiers import ArchiveError, InvalidInputError, MemoryCoordinator, TieredStore
+from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import (
+    ArchiveError,
     ConfigurationError,
+    InvalidInputError,
     InvalidTypeError,
     MissingExtraError,
 )

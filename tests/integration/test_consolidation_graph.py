@@ -13,17 +13,16 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langmem_tiers import (
+from langmem_tiers import MemoryContext, TieredStore
+from langmem_tiers.consolidate import lease
+from langmem_tiers.consolidate.policy import ConsolidationPolicy
+from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseUnavailableError,
     InvalidInputError,
     InvalidTypeError,
-    MemoryContext,
-    TieredStore,
 )
-from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.graph import consolidation, consolidation_nodes
 from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
 from tests.support.agents import How, run, scripted

@@ -17,7 +17,6 @@ from langgraph.graph.message import add_messages
 from pydantic import BaseModel
 
 from langmem_tiers import (
-    ConfigurationError,
     ConsolidationReport,
     ConsolidationSchedule,
     MemoryContext,
@@ -26,6 +25,7 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 from langmem_tiers.consolidate.merge import Merge
+from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.graph import consolidation_nodes
 from tests.support.agents import How, run
 from tests.support.consolidating import ACME, opened_world

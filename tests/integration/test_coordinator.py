@@ -11,16 +11,8 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import (
-    ConfigurationError,
-    InvalidInputError,
-    MemoryContext,
-    MemoryCoordinator,
-    Tier,
-    TieredMemoryError,
-    TieredStore,
-)
-from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredMemoryError, TieredStore
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.options import RecallOptions, StoringOptions
 from tests.support.coordinating import Caller, beside, calling
 from tests.support.opening import Opener, tables, text_index, tier_of

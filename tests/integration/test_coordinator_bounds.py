@@ -17,13 +17,13 @@ from langmem_tiers import (
     MemoryState,
     TieredMemoryRetriever,
     TieredStore,
-    TooLargeError,
     WorkingMemoryBuffer,
     create_manage_memory_tool,
     create_recall_node,
     create_search_memory_tool,
 )
 from langmem_tiers.cli.importing import import_records
+from langmem_tiers.core.errors import TooLargeError
 from langmem_tiers.importers import Record
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener, tables, text_index, tiered

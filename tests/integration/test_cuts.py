@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from langgraph.store.base import GetOp, Op, PutOp
 
-from langmem_tiers import OutcomeUnknownError, TieredStore
+from langmem_tiers import TieredStore
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError
+from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.postgres import sql
 from langmem_tiers.postgres.flow import Call, Query
 from langmem_tiers.postgres.session import AsyncDatabase

@@ -17,7 +17,6 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Send
 
 from langmem_tiers import (
-    CheckpointError,
     ConsolidationReport,
     ConsolidationSchedule,
     ConsolidationWorker,
@@ -25,6 +24,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
+from langmem_tiers.core.errors import CheckpointError
 from langmem_tiers.graph.checkpoints import CycleSerializer, config_of, strictly, thread_of
 from tests.support.coordinating import coordinator
 from tests.support.damaging import (

@@ -10,13 +10,8 @@ import psycopg
 import pytest
 from langgraph.store.base import PutOp
 
-from langmem_tiers import (
-    InvalidInputError,
-    MemoryCoordinator,
-    RollbackError,
-    TieredStore,
-    create_consolidation_graph,
-)
+from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
+from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.options import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import broken

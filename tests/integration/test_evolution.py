@@ -4,13 +4,8 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import (
-    InvalidInputError,
-    MemoryContext,
-    MemoryCoordinator,
-    TieredStore,
-    create_evolution_node,
-)
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_evolution_node
+from langmem_tiers.core.errors import InvalidInputError
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
     ACME,

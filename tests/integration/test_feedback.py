@@ -14,7 +14,8 @@ from langgraph.types import Command, interrupt
 from langsmith import AsyncClient, Client, tracing_context
 from langsmith.schemas import Feedback
 
-from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.recall import create_recall_node
 from langmem_tiers.memory.feedback import arecord_feedback, record_feedback
 from tests.support.agents import WAYS, How, run

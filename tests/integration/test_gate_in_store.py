@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langmem_tiers import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.review import Reviewer, Reviewers

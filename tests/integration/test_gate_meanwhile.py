@@ -9,12 +9,8 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from langmem_tiers import (
-    InvalidTypeError,
-    MemoryCoordinator,
-    MemoryOrchestrator,
-    TieredStore,
-)
+from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
+from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Destination
 from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.turn import Route

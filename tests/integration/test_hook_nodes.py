@@ -18,9 +18,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.graph import START, StateGraph
 
 from langmem_tiers import (
-    DatabaseError,
     HookState,
-    InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
     MemoryHooks,
@@ -32,6 +30,7 @@ from langmem_tiers import (
     create_session_start_node,
     create_user_prompt_node,
 )
+from langmem_tiers.core.errors import DatabaseError, InvalidInputError
 from langmem_tiers.graph.driven import CALLER
 from langmem_tiers.graph.node import careful_of
 from langmem_tiers.postgres.flow import Flow

@@ -14,9 +14,6 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langmem_tiers import (
-    DatabaseError,
-    InvalidInputError,
-    InvalidTypeError,
     MemoryContext,
     MemoryCoordinator,
     MemoryHooks,
@@ -25,6 +22,7 @@ from langmem_tiers import (
     TurnMiddleware,
     create_complete_reminder_tool,
 )
+from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
 from langmem_tiers.testing import Mode
 from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
 from tests.support.coordinating import Caller, calling, coordinator

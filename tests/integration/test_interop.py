@@ -16,14 +16,8 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from psycopg.types.json import Jsonb
 
-from langmem_tiers import (
-    ConfigurationError,
-    InvalidInputError,
-    MemoryContext,
-    MemoryCoordinator,
-    NotSetUpError,
-    TieredStore,
-)
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, NotSetUpError
 from langmem_tiers.interop import (
     ImportedHistory,
     aimport_chat_history,

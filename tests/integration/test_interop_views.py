@@ -9,13 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from langmem_tiers import (
-    ConfigurationError,
-    MemoryContext,
-    MemoryCoordinator,
-    MissingExtraError,
-    TieredStore,
-)
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
 from langmem_tiers.interop import open_tier
 from tests.support.opening import text_index
 

@@ -14,11 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langmem_tiers import (
-    MemoryCoordinator,
-    TieredMemoryMiddleware,
-    TieredStore,
-)
+from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore
 from tests.support.agents import WAYS, How, ScriptedModel, agent_on, run, scripted
 from tests.support.graphs import (
     ACME,

@@ -15,7 +15,6 @@ from langchain_core.messages import ToolMessage
 
 from langmem_tiers import (
     FailedAttempt,
-    InvalidInputError,
     MemoryCoordinator,
     Reflexion,
     TieredStore,
@@ -26,7 +25,7 @@ from langmem_tiers import (
     create_reflexion_node,
     create_skill_node,
 )
-from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.node import checked_blocking
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.policy import PromotionPolicy

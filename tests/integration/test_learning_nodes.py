@@ -13,14 +13,13 @@ from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
     FailedAttempt,
-    InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
-    ModelError,
     TieredStore,
     create_recall_node,
     create_reflexion_node,
 )
+from langmem_tiers.core.errors import InvalidInputError, ModelError
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
     ACME,

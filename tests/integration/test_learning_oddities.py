@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 from langgraph.prebuilt import ToolNode
 
-from langmem_tiers import (
-    TieredStore,
-    ToolLessons,
-    create_reflexion_node,
-    create_skill_node,
-)
+from langmem_tiers import TieredStore, ToolLessons, create_reflexion_node, create_skill_node
 from langmem_tiers.core.errors import RollbackError
 from tests.support.agents import How, run
 from tests.support.graphs import (

@@ -16,10 +16,10 @@ from langmem_tiers import (
     MemoryContext,
     MemoryCoordinator,
     TieredStore,
-    TooLargeError,
     create_consolidation_graph,
 )
 from langmem_tiers.core.config import lexical_text
+from langmem_tiers.core.errors import TooLargeError
 from langmem_tiers.remember.private import detectors
 from tests.support.heartbeats import beating_task, beating_thread
 

@@ -10,14 +10,8 @@ from typing import Any
 import pytest
 from langgraph.store.base import TTLConfig
 
-from langmem_tiers import (
-    InvalidInputError,
-    MemoryCoordinator,
-    MemoryType,
-    MemoryTypes,
-    Tier,
-    TieredStore,
-)
+from langmem_tiers import MemoryCoordinator, MemoryType, MemoryTypes, Tier, TieredStore
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Clock, Opener, tables

@@ -13,13 +13,9 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langmem_tiers import (
-    InvalidInputError,
-    MemoryContext,
-    MemoryCoordinator,
-    Recollections,
-    TieredStore,
-)
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Recollections
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.chat_server import ChatServer, serving

@@ -15,7 +15,8 @@ import pytest
 from langchain_core.outputs import ChatResult
 from pydantic import Field
 
-from langmem_tiers import ConfigurationError, TieredStore
+from langmem_tiers import TieredStore
+from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.options import CoordinatorSettings, PromotionSettings
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, GatePolicy

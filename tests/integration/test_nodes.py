@@ -16,14 +16,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 from langgraph.store.memory import InMemoryStore
 
-from langmem_tiers import (
-    ConfigurationError,
-    InvalidInputError,
-    MemoryContext,
-    MemoryCoordinator,
-    Tier,
-    TieredStore,
-)
+from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.options import RECALL_OPTIONS, CoordinatorSettings, RecallOptions
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever

@@ -13,12 +13,12 @@ from langmem_tiers import (
     MemoryCoordinator,
     MemoryHooks,
     MemoryOrchestrator,
-    OperationalState,
     Persona,
     TieredStore,
 )
 from langmem_tiers.core.config import positive_minutes
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.turn.persona import OperationalState
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 

@@ -16,19 +16,21 @@ import pytest
 
 from langmem_tiers import (
     Budget,
-    BudgetExceededError,
-    ConfigurationError,
-    Destination,
-    InvalidInputError,
     MemoryOrchestrator,
     OrchestratorSettings,
-    Route,
     TieredStore,
     TurnMiddleware,
     create_assemble_node,
 )
-from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.errors import (
+    BudgetExceededError,
+    ConfigurationError,
+    InvalidInputError,
+    InvalidTypeError,
+)
+from langmem_tiers.core.memory import Destination
 from langmem_tiers.turn.layout import PERSONA, Layout, Stage
+from langmem_tiers.turn.turn import Route
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.graphs import add
 from tests.support.opening import Clock, Opener, tables, text_index

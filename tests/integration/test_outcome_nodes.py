@@ -9,7 +9,6 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
 from langmem_tiers import (
-    InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
     TieredStore,
@@ -17,6 +16,7 @@ from langmem_tiers import (
     create_promotion_node,
     create_recall_node,
 )
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn.policy import PromotionPolicy
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (

@@ -7,12 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from langmem_tiers import (
-    Budget,
-    BudgetExceededError,
-    InvalidInputError,
-    Persona,
-)
+from langmem_tiers import Budget, Persona
+from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA
 from tests.support.coordinating import Caller, calling
 from tests.support.opening import Opener

@@ -13,12 +13,12 @@ import pytest
 
 from langmem_tiers import (
     ArchivalPolicy,
-    InvalidInputError,
     MemoryCoordinator,
     MemoryOrchestrator,
     TieredMemoryError,
     TieredStore,
 )
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.options import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
 from tests.support.opening import Clock, tables, text_index

@@ -15,11 +15,11 @@ from langmem_tiers import (
     ConsolidationReport,
     MemoryContext,
     MemoryCoordinator,
-    MergePolicy,
     TieredStore,
     create_consolidation_graph,
 )
 from langmem_tiers.consolidate.models import Judgement
+from langmem_tiers.consolidate.policy import MergePolicy
 from langmem_tiers.core.errors import ConfigurationError
 from tests.support.coordinating import coordinator
 from tests.support.cycling import column, without_events

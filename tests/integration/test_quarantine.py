@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import InvalidInputError
-from langmem_tiers.core.errors import ConflictError
+from langmem_tiers.core.errors import ConflictError, InvalidInputError
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.trust import TrustPolicy

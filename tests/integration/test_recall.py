@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers import Bounds, InvalidInputError, MemoryCoordinator, TieredStore, local_index
+from langmem_tiers import Bounds, MemoryCoordinator, TieredStore, local_index
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.recall.profiles import PROFILES
 from tests.support.coordinating import Many, coordinator, keys, remember_many

@@ -13,7 +13,8 @@ import pytest
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from langmem_tiers import InvalidInputError, MemoryCoordinator, QueryTimeoutError, TieredStore
+from langmem_tiers import MemoryCoordinator, TieredStore
+from langmem_tiers.core.errors import InvalidInputError, QueryTimeoutError
 from langmem_tiers.core.options import CoordinatorSettings
 from tests.support.coordinating import PATIENT, Caller, calling, coordinator, keys
 from tests.support.opening import Opener, text_index

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import InvalidInputError, ReviewResult
-from langmem_tiers.core.memory import facts
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import ReviewResult, facts
 from langmem_tiers.core.options import CoordinatorSettings
 from langmem_tiers.remember.review import Reviewer, Reviewers
 from tests.support.coordinating import Caller, calling, keys

@@ -23,9 +23,6 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy
 
 from langmem_tiers import (
-    ConfigurationError,
-    InvalidInputError,
-    InvalidTypeError,
     MemoryContext,
     MemoryCoordinator,
     TieredStore,
@@ -34,6 +31,7 @@ from langmem_tiers import (
     create_acknowledge_node,
     create_reminder_node,
 )
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.recall import MemoryState
 from tests.support.agents import How, run
 from tests.support.graphs import ACME, asks, call

@@ -10,12 +10,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import StructuredTool, ToolException
 from langgraph.prebuilt import ToolNode
 
-from langmem_tiers import (
-    MemoryCoordinator,
-    TieredMemoryMiddleware,
-    TieredStore,
-    ToolLessons,
-)
+from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore, ToolLessons
 from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, asks, chain
 from tests.support.opening import Opened, opened_store, text_index

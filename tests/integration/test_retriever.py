@@ -9,7 +9,8 @@ import pytest
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.graph import StateGraph
 
-from langmem_tiers import InvalidInputError, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.memory.asking import Asking

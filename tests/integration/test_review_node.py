@@ -15,14 +15,8 @@ import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
-from langmem_tiers import (
-    DatabaseError,
-    InvalidInputError,
-    InvalidTypeError,
-    MemoryContext,
-    MemoryCoordinator,
-    create_review_node,
-)
+from langmem_tiers import MemoryContext, MemoryCoordinator, create_review_node
+from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.recall import MemoryState
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener

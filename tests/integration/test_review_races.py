@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 from langgraph.types import Command
 
-from langmem_tiers import (
-    DatabaseError,
-    InvalidInputError,
-    MemoryCoordinator,
-    NotQuarantinedError,
-)
+from langmem_tiers import MemoryCoordinator
+from langmem_tiers.core.errors import DatabaseError, InvalidInputError, NotQuarantinedError
 from tests.integration.test_review_node import ATTACKS, reviewing
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener

@@ -15,20 +15,18 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
-from langmem_tiers import (
-    InvalidInputError,
-    InvalidTypeError,
-    MemoryContext,
-    MemoryCoordinator,
-    TieredStore,
-    create_session_end_node,
-)
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_session_end_node
 from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.session import SessionReport
 from langmem_tiers.consolidate.steps import Cycle, StepApplied
-from langmem_tiers.core.errors import ConflictError, LeaseLostError
+from langmem_tiers.core.errors import (
+    ConflictError,
+    InvalidInputError,
+    InvalidTypeError,
+    LeaseLostError,
+)
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.memory import consolidating
 from langmem_tiers.postgres.flow import Query

@@ -15,15 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers import (
-    DailySpend,
-    InvalidInputError,
-    Message,
-    ShortTermSnapshot,
-    ShortTermState,
-    TieredStore,
-)
+from langmem_tiers import ShortTermState, TieredStore
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.state.flows import MOST_MESSAGES
+from langmem_tiers.state.state import DailySpend, Message, ShortTermSnapshot
 from langmem_tiers.testing import Mode, StoreDriver
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, Opener, text_index, tiered

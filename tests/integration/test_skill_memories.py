@@ -9,13 +9,8 @@ import psycopg
 import pytest
 from langchain_core.runnables import RunnableConfig
 
-from langmem_tiers import (
-    InvalidInputError,
-    MemoryContext,
-    MemoryCoordinator,
-    TieredStore,
-    create_skill_node,
-)
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_skill_node
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn import traces
 from langmem_tiers.learn.policy import PromotionPolicy
 from langmem_tiers.learn.skills import ToolCall, Trace

@@ -11,12 +11,11 @@ import psycopg
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
-from langmem_tiers import (
-    Bounds,
+from langmem_tiers import Bounds, TieredStore
+from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
     QueryTimeoutError,
-    TieredStore,
     TooLargeError,
 )
 from langmem_tiers.core.options import CoordinatorSettings

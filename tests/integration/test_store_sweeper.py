@@ -12,7 +12,8 @@ import psycopg
 import pytest
 from langgraph.store.base import TTLConfig
 
-from langmem_tiers import ConfigurationError, InvalidInputError, TieredStore
+from langmem_tiers import TieredStore
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from tests.support.opening import Clock, text_index
 from tests.support.servers import blocked, wait_until
 

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 
-from langmem_tiers import InvalidInputError, Tier, TierConflictError
+from langmem_tiers import Tier
+from langmem_tiers.core.errors import InvalidInputError, TierConflictError
 from langmem_tiers.testing import StoreDriver
 from tests.support.opening import Clock, Opener, in_tier, tables, text_index, tiered
 

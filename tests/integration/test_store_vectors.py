@@ -10,7 +10,8 @@ import pytest
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import PutOp, SearchItem
 
-from langmem_tiers import EmbeddingError, TieredStore
+from langmem_tiers import TieredStore
+from langmem_tiers.core.errors import EmbeddingError
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.opening import DIMS, Opener, text_index
 

@@ -15,7 +15,6 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
-    InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
     TieredStore,
@@ -24,6 +23,7 @@ from langmem_tiers import (
     create_recall_node,
     create_reflexion_node,
 )
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.messages import calls_in
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (

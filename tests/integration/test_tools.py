@@ -19,7 +19,8 @@ from langgraph.store.base import InvalidNamespaceError
 from langgraph.store.memory import InMemoryStore
 from pydantic import BaseModel
 
-from langmem_tiers import ConfigurationError, InvalidInputError, MemoryContext, TieredStore
+from langmem_tiers import MemoryContext, TieredStore
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.graph.recall import create_recall_node
 from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.agents import WAYS, How, calls, run, scripted

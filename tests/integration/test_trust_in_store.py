@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from langmem_tiers import (
     FailedAttempt,
-    InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
     MemoryOrchestrator,
     TieredStore,
 )
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.learn.skills import ToolCall, Trace
 from tests.support.consolidating import EASY, cycle

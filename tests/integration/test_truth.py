@@ -12,13 +12,11 @@ import pytest
 from benchmarks.ruling import Ruling
 from langmem_tiers import (
     ConsolidationReport,
-    InvalidInputError,
-    InvalidTypeError,
     MemoryContext,
     TieredMemoryRetriever,
     create_consolidation_graph,
 )
-from langmem_tiers.core.errors import RollbackError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, RollbackError
 from langmem_tiers.graph.recall import create_recall_node
 from tests.support.coordinating import Caller, keys
 from tests.support.learning import Team, broken

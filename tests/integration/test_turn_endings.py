@@ -12,12 +12,8 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import (
-    InvalidInputError,
-    MemoryCoordinator,
-    MemoryOrchestrator,
-    TieredStore,
-)
+from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.ending import commit

@@ -8,16 +8,11 @@ from typing import Any
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
-from langmem_tiers import (
-    CommitReport,
-    MemoryCoordinator,
-    MemoryOrchestrator,
-    TieredStore,
-    Tracked,
-)
+from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
-from langmem_tiers.turn.keeping import memorized
+from langmem_tiers.turn.keeping import Tracked, memorized
+from langmem_tiers.turn.trace import CommitReport
 from tests.support.coordinating import coordinator
 from tests.support.opening import tables
 

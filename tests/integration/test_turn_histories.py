@@ -10,13 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers import (
-    Budget,
-    BudgetExceededError,
-    MemoryCoordinator,
-    MemoryOrchestrator,
-    TieredStore,
-)
+from langmem_tiers import Budget, MemoryCoordinator, MemoryOrchestrator, TieredStore
+from langmem_tiers.core.errors import BudgetExceededError
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.turn.assembly import assemble_context
 from langmem_tiers.turn.ending import commit

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import InvalidInputError, MemoryCoordinator, MemoryOrchestrator, TieredStore
-from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 from tests.support.servers import fresh_database

@@ -17,9 +17,7 @@ from langgraph.types import interrupt
 
 from langmem_tiers import (
     Budget,
-    ConfigurationError,
     GatePolicy,
-    InvalidInputError,
     MemoryContext,
     MemoryCoordinator,
     MemoryOrchestrator,
@@ -29,12 +27,13 @@ from langmem_tiers import (
     TieredStore,
     ToolClock,
     TurnMiddleware,
-    TurnTrace,
     create_assemble_node,
     create_commit_node,
     create_search_memory_tool,
     create_tool_tracking_node,
 )
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
+from langmem_tiers.turn.trace import TurnTrace
 from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, QUICK, add, call, fails_once_after
 from tests.support.opening import Clock, Opened, opened_store, tables, text_index

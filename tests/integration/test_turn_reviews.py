@@ -10,12 +10,7 @@ from typing import Any, Literal
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from langmem_tiers import (
-    MemoryCoordinator,
-    TieredMemoryMiddleware,
-    TieredStore,
-    TurnMiddleware,
-)
+from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore, TurnMiddleware
 from langmem_tiers.core.options import CoordinatorSettings
 from tests.support.agents import How, ScriptedModel, agent_on, run, scripted
 from tests.support.graphs import ACME

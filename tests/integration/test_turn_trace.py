@@ -8,19 +8,12 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import (
-    Budget,
-    BudgetExceededError,
-    Decision,
-    EndedTurn,
-    GatePolicy,
-    InvalidInputError,
-    MemoryCoordinator,
-    MemoryOrchestrator,
-    TieredStore,
-)
+from langmem_tiers import Budget, GatePolicy, MemoryCoordinator, MemoryOrchestrator, TieredStore
+from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
+from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.turn.ending import fail
+from langmem_tiers.turn.trace import EndedTurn
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables
 

@@ -61,3 +61,14 @@ async def test_two_users_of_the_readme_see_nothing_of_each_other(call: Caller, t
     assert await recalled(call, bens, profile="aurora") == []
     assert await store.asearch(ben[:1], query="salary", limit=50) == []
     assert len(await store.asearch(ada[:1], query="salary", limit=50)) == 2
+
+
+async def test_what_is_known_of_a_person_stays_in_its_project(call: Caller) -> None:
+    billing = MemoryContext(tenant="acme", project_id="billing")
+    hers = MemoryCoordinator(call.memory.tiered_store, context=billing, settings=PATIENT)
+    stored = await Caller(hers, call.mode)("store", SALARY, memory_type="relationship")
+
+    assert stored.tier == "working"
+    assert await recalled(call, billing) == [SALARY]
+    assert await recalled(call, MemoryContext(tenant="acme", project_id="shipping")) == []
+    assert await recalled(call, MemoryContext(tenant="acme")) == []

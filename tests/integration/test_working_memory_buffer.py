@@ -10,16 +10,11 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import (
-    BufferedMemory,
-    InvalidInputError,
-    InvalidTypeError,
-    MemoryCoordinator,
-    TieredStore,
-    WorkingMemoryBuffer,
-)
+from langmem_tiers import MemoryCoordinator, TieredStore, WorkingMemoryBuffer
 from langmem_tiers.core import tracing
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.memory.buffer import BufferedMemory
 from langmem_tiers.testing import Mode, TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Opener, text_index, tiered

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from langmem_tiers import MemoryCoordinator, Recollection, SessionReport
+from langmem_tiers import MemoryCoordinator, Recollection
+from langmem_tiers.consolidate.session import SessionReport
 from tests.support.opening import Clock
 
 CHAT = "billing.chat."

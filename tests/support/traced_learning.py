@@ -21,14 +21,8 @@ from langsmith import trace
 from langsmith.run_trees import get_cached_client
 from psycopg.conninfo import make_conninfo
 
-from langmem_tiers import (
-    FailedAttempt,
-    InvalidInputError,
-    MemoryContext,
-    MemoryCoordinator,
-    TieredStore,
-)
-from langmem_tiers.core.errors import DatabaseUnavailableError
+from langmem_tiers import FailedAttempt, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.core.errors import DatabaseUnavailableError, InvalidInputError
 from langmem_tiers.core.tracing import tracing
 from langmem_tiers.graph.learn import (
     create_evolution_node,

@@ -10,40 +10,39 @@ from typing import assert_type
 from langgraph.store.base import BaseStore, Item, Result, SearchItem
 
 from langmem_tiers import (
-    BufferedMemory,
     ConsolidationPolicy,
     ConsolidationReport,
     ConsolidationSchedule,
-    DailySpend,
-    Demotion,
-    EmotionalState,
-    Explanation,
     FailedAttempt,
-    Goal,
     MemoryContext,
     MemoryCoordinator,
-    Message,
-    OutcomeReport,
-    Promotion,
     PromotionPolicy,
-    PromptMemories,
     Recollection,
-    Recollections,
-    RelationSize,
-    ShortTermSnapshot,
     ShortTermState,
     StoreResult,
-    Task,
     Tier,
     TieredStore,
-    TierStats,
-    TierView,
     WorkingMemoryBuffer,
     consolidation_due,
     create_consolidation_graph,
 )
-from langmem_tiers.learn.outcome import LearningStats
+from langmem_tiers.core.memory import Recollections
+from langmem_tiers.core.stats import RelationSize, TierStats
+from langmem_tiers.learn.explain import Explanation
+from langmem_tiers.learn.outcome import LearningStats, OutcomeReport
+from langmem_tiers.learn.promote import Promotion
+from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learn.skills import Trace
+from langmem_tiers.memory.buffer import BufferedMemory, PromptMemories
+from langmem_tiers.state.state import (
+    DailySpend,
+    EmotionalState,
+    Goal,
+    Message,
+    ShortTermSnapshot,
+    Task,
+)
+from langmem_tiers.store.tier import TierView
 
 
 def blocking(url: str) -> None:

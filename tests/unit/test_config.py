@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import ConfigurationError, Tier, TieredStore
+from langmem_tiers import Tier, TieredStore
 from langmem_tiers.core.config import Distance, StoreOptions, parse_index
+from langmem_tiers.core.errors import ConfigurationError
 
 GOOD: dict[str, Any] = {"dims": 3, "embed": len}
 

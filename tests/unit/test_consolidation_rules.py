@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers import ConfigurationError, ConsolidationReport, InvalidInputError
+from langmem_tiers import ConsolidationReport
 from langmem_tiers.consolidate.merge import Same, Tellings, joined
 from langmem_tiers.consolidate.models import Pair
 from langmem_tiers.consolidate.policy import (
@@ -26,6 +26,7 @@ from langmem_tiers.consolidate.steps import Cycle, Finding
 from langmem_tiers.consolidate.stored import Group, Stored, move_id
 from langmem_tiers.consolidate.supersede import first_of_each
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.reading import normalised
 from tests.support.stored import NOON, stored

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.gate_corpus import Half, Sample, held_out, tuned
-from langmem_tiers import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import Decision, GatePolicy, Verdict, judge, route
 from langmem_tiers.remember.panel import default_reviewers

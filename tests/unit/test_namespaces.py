@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.namespaces import check_key, decode, encode, scope
 
 LABEL = st.one_of(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import ListNamespacesOp, MatchCondition, PutOp
 
-from langmem_tiers import InvalidInputError
 from langmem_tiers.core.config import IndexOptions, StoreOptions
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.store import ops
 from langmem_tiers.store.read import ListNamespaces
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from langmem_tiers import ConfigurationError, TieredStore
+from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
-from langmem_tiers.core.errors import masked, short
+from langmem_tiers.core.errors import ConfigurationError, masked, short
 
 PASSWORD = ("hun", "ter2")
 MALFORMED = [

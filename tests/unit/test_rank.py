@@ -212,3 +212,12 @@ def test_aurora_is_the_specified_formula() -> None:
     assert only(lesson, "aurora").explanation == pytest.approx(
         {"match": 0.32, "boost": 0.08, "recency": 0.2, "access": 0, "reflexion": 0.2 * (0.4 + 0.2)}
     )
+
+
+def test_a_reflexion_scores_a_fifth_more_and_its_boosted_match_is_at_most_one() -> None:
+    lesson = recollection("a", memory_type="reflexion", match=0.8, boost=1.5)
+    ranked = only(lesson, "aurora")
+    assert ranked.explanation["match"] == pytest.approx(0.32)
+    assert ranked.explanation["boost"] == pytest.approx(0.08)
+    assert ranked.explanation["reflexion"] == pytest.approx(0.2 * (0.4 + 0.2))
+    assert ranked.score == pytest.approx(1.2 * 0.6)

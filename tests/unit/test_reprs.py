@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from langmem_tiers import MemoryContext, Reviewer, Reviewers, TieredStore
+from langmem_tiers import MemoryContext, Reviewer, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import MemoryHooks
+from langmem_tiers.remember.review import Reviewers
 from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.fitting import Fitted
 from langmem_tiers.turn.layout import ORCHESTRATOR, Fragment

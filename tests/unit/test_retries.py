@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 
-from langmem_tiers import signature
 from langmem_tiers.learn.retries import is_transient, may_hold, resembles, teaches
+from langmem_tiers.learn.signature import signature
 
 DIRECTORY = "/home/ada/code/acme/services/api"
 Pair = tuple[dict[str, Any], dict[str, Any]]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ReviewResult
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import GatePolicy

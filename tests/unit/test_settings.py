@@ -256,3 +256,10 @@ def test_models_are_made_by_the_names_that_the_settings_give_them(
     assert chat.model_name == "chatty"
     assert isinstance(embeddings, OpenAIEmbeddings)
     assert embeddings.model == "small"
+
+
+def test_no_model_is_named_by_default() -> None:
+    settings = MemorySettings.load(env={})
+
+    assert settings.chat_model() is None
+    assert settings.embeddings() is None

@@ -12,17 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers import (
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.state.state import (
+    MOST_DELTAS,
     DailySpend,
     EmotionalState,
     Goal,
-    InvalidInputError,
-    InvalidTypeError,
     Message,
     ProgressDelta,
     Task,
+    amount,
+    stored,
+    to_value,
 )
-from langmem_tiers.state.state import MOST_DELTAS, amount, stored, to_value
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GOAL = Goal(goal_id="ship", description="Ship the release")

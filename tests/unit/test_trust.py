@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import THRESHOLD
 from langmem_tiers.remember.trust import (
     INSTRUCTS,

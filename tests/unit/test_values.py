@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.values import encode_value
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))

@@ -24,9 +24,9 @@ from langmem_tiers import (
     create_complete_reminder_tool,
     create_manage_memory_tool,
     create_search_memory_tool,
-    recalled_text,
-    reminders_text,
 )
+from langmem_tiers.graph.remind import reminders_text
+from langmem_tiers.recall.fence import recalled_text
 
 ACME = MemoryContext(tenant="acme", project_id="billing", session_id="chat")
 WRONG, RIGHT = {"amount": "1,234"}, {"amount": "1234"}

@@ -7,7 +7,8 @@ from typing import Any
 from benchmarks.recorded.adapter import ToolCall, Trace
 from benchmarks.recorded.world import World
 from benchmarks.ruling import Ruling
-from langmem_tiers import FailedAttempt, MemoryCoordinator, PromotionPolicy, Signature
+from langmem_tiers import FailedAttempt, MemoryCoordinator, PromotionPolicy
+from langmem_tiers.learn.signature import Signature
 
 COMMA = "ValueError: the amount '1,234' has a comma"
 EASY = PromotionPolicy(

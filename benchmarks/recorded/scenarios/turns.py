@@ -12,10 +12,10 @@ from langmem_tiers import (
     Budget,
     MemoryCoordinator,
     MemoryOrchestrator,
-    OperationalState,
     OrchestratorSettings,
     Persona,
 )
+from langmem_tiers.turn.persona import OperationalState
 
 CALM = {"primary_emotion": "calm", "confidence_level": 0.8}
 COMMA = "ValueError: the amount '1,234' has a comma"

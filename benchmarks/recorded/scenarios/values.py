@@ -11,36 +11,31 @@ from benchmarks.recorded.scenarios.learning import COMMA, LESSON
 from benchmarks.recorded.scenarios.turns import CALM
 from benchmarks.recorded.world import World
 from langmem_tiers import (
-    ORCHESTRATOR,
     At,
     BeforeTool,
     Bounds,
-    DailySpend,
     FailedAttempt,
     Fragment,
-    Goal,
     If,
-    Memorized,
     MemoryContext,
-    MemorySettings,
     MemoryType,
     MemoryTypes,
-    Message,
-    OperationalState,
     Persona,
-    ProgressDelta,
     Reflexion,
     Reviewer,
-    ReviewResult,
-    Stage,
     StoreResult,
-    Task,
     Tier,
     TrustPolicy,
     When,
-    default_reviewers,
-    signature,
 )
+from langmem_tiers.core.memory import ReviewResult
+from langmem_tiers.core.settings import MemorySettings
+from langmem_tiers.learn.signature import signature
+from langmem_tiers.remember.panel import default_reviewers
+from langmem_tiers.state.state import DailySpend, Goal, Message, ProgressDelta, Task
+from langmem_tiers.turn.keeping import Memorized
+from langmem_tiers.turn.layout import ORCHESTRATOR, Stage
+from langmem_tiers.turn.persona import OperationalState
 
 ACME = MemoryContext(tenant="acme", project_id="billing", session_id="chat")
 
