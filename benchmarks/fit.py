@@ -27,7 +27,7 @@ from benchmarks.recall_data import CHATS, History, Question, Style, generated, r
 from benchmarks.recall_metrics import interval
 from benchmarks.recall_system import NAMES, Evidence, System
 from langmem_tiers import EmbeddedPostgres, LocalEmbeddings
-from langmem_tiers.recall.evidence import shipped
+from langmem_tiers.recall.matching import shipped
 from langmem_tiers.recall.recall import POOL
 
 MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")

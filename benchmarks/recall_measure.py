@@ -26,8 +26,8 @@ from benchmarks.recall_report import (
 from benchmarks.recall_report import used as after_use
 from benchmarks.recall_system import LIMIT, NAMES, System
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.evidence import shipped
-from langmem_tiers.recall.profiles import Asked, Profile, Terms, profile_named, rank
+from langmem_tiers.recall.matching import shipped
+from langmem_tiers.recall.ranking import Asked, Profile, Terms, profile_named, rank
 
 Step = Callable[[int], object]
 """Told how many questions were answered."""

@@ -18,7 +18,7 @@ from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
-from langmem_tiers.recall.evidence import FEATURES, features
+from langmem_tiers.recall.matching import FEATURES, features
 from langmem_tiers.recall.question import Question as Reading
 from langmem_tiers.recall.question import read_question
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.graph.turn_middleware import TurnMiddleware
     from langmem_tiers.graph.worker import ConsolidationWorker
-    from langmem_tiers.learn.policy import PromotionPolicy
+    from langmem_tiers.learn.promotion_rules import PromotionPolicy
     from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
     from langmem_tiers.memory.buffer import WorkingMemoryBuffer
     from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -197,7 +197,7 @@ _MODULES = {
     "OrchestratorSettings": "core.options",
     "PERSONA": "turn.layout",
     "Persona": "turn.persona",
-    "PromotionPolicy": "learn.policy",
+    "PromotionPolicy": "learn.promotion_rules",
     "Recollection": "core.memory",
     "Reflexion": "learn.reflexion",
     "Reminder": "remind.intentions",

@@ -8,7 +8,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ABSENT, MemoryContext, named_by
 from langmem_tiers.core.options import CoordinatorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.recall.profiles import profile_named
+from langmem_tiers.recall.ranking import profile_named
 from langmem_tiers.store.store import TieredStore
 
 MOST = 1000

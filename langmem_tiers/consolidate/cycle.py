@@ -9,8 +9,8 @@ from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.models import Judge, Summariser
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
-from langmem_tiers.consolidate.promotion import Demote, Promote
-from langmem_tiers.consolidate.session import SessionEnd
+from langmem_tiers.consolidate.promotion_steps import Demote, Promote
+from langmem_tiers.consolidate.session_end import SessionEnd
 from langmem_tiers.consolidate.steps import (
     Cycle,
     Decision,

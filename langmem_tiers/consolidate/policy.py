@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.learn.policy import SPECIFIED, PromotionPolicy
+from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
 
 _MAX_DAYS = 36_500
 _MAX_COUNT = 1_000_000

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.errors import MissingExtraError
+from langmem_tiers.graph.context import Remembered
 from langmem_tiers.graph.driven import CALLER, Caller
-from langmem_tiers.graph.scope import Remembered
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 
 try:

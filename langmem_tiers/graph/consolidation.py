@@ -38,6 +38,7 @@ from langmem_tiers.graph.consolidation_nodes import (
     select,
     turns_since,
 )
+from langmem_tiers.graph.context import Remembered, Scope, tiered
 from langmem_tiers.graph.driven import asked, ways
 from langmem_tiers.graph.extra import (
     END,
@@ -49,7 +50,6 @@ from langmem_tiers.graph.extra import (
     StateGraph,
     get_runtime,
 )
-from langmem_tiers.graph.scope import Remembered, Scope, tiered
 from langmem_tiers.learn.models import generaliser_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore

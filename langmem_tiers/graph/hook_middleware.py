@@ -17,13 +17,13 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     Remembering,
 )
+from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import Runtime, ToolCallRequest
 from langmem_tiers.graph.hooks import at_starts, merged, noted, said_last, started, submitted
 from langmem_tiers.graph.messages import this_turn
 from langmem_tiers.graph.node import OnHookError, careful_of
 from langmem_tiers.graph.remind import LEASE_SECONDS, Asking, remind
-from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.graph.tool_calls import Answer, Handler, held_once
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options

@@ -13,13 +13,13 @@ from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.options import PromotionSettings
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.messages import attempts_in, calls_in, messages_of, task_of, this_turn
 from langmem_tiers.graph.node import checked_blocking, checked_of_state, node, of_state, this_run
-from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
-from langmem_tiers.learn.policy import promotion_policy
 from langmem_tiers.learn.promote import Promotion
+from langmem_tiers.learn.promotion_rules import promotion_policy
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learn.skills import MIN_SUPPORT, ToolCall, Trace, skill_candidates

@@ -24,6 +24,7 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     Remembering,
 )
+from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
@@ -40,7 +41,6 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
-from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import DEFAULT_LIMIT

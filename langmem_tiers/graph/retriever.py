@@ -19,7 +19,7 @@ from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, then
-from langmem_tiers.recall.profiles import ProfileFunction
+from langmem_tiers.recall.ranking import ProfileFunction
 
 
 class TieredMemoryRetriever(BaseRetriever):

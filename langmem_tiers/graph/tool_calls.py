@@ -13,6 +13,7 @@ from langchain_core.messages import ToolMessage
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
+from langmem_tiers.graph.context import Remembered, Scope, tiered
 from langmem_tiers.graph.driven import CALLER, Caller, asked
 from langmem_tiers.graph.extra import Command, ToolCallRequest
 from langmem_tiers.graph.messages import HELD, answered_in, approach_of, messages_of, tool_of
@@ -24,7 +25,6 @@ from langmem_tiers.graph.node import (
     this_run,
 )
 from langmem_tiers.graph.remind import reminders_text
-from langmem_tiers.graph.scope import Remembered, Scope, tiered
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator

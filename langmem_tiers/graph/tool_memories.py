@@ -21,11 +21,11 @@ from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.question import asks_again
 from langmem_tiers.recall.recall import visibility
-from langmem_tiers.remember.admission import Check, write
-from langmem_tiers.remember.admit import Gate, result_of, unjudged_as
 from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.panel import default_reviewers
+from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.store import ops
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.tier import TierView

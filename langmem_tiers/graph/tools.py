@@ -34,8 +34,8 @@ from langmem_tiers.core.prompts import (
     SEARCH_MEMORY,
     SEARCH_MEMORY_INSTRUCTIONS,
 )
+from langmem_tiers.graph.context import Remembered, Scope, checked_template, filled
 from langmem_tiers.graph.driven import asked, ways
-from langmem_tiers.graph.scope import Remembered, Scope, checked_template, filled
 from langmem_tiers.graph.tool_memories import OurStore, changed, found, paged
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow

@@ -29,6 +29,7 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.options import OrchestratorSettings
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.learn import Judge, judged_of
 from langmem_tiers.graph.messages import calls_in, messages_of, this_turn
@@ -41,7 +42,6 @@ from langmem_tiers.graph.node import (
     text_of,
     this_run,
 )
-from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.graph.tool_calls import seconds_of
 from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator

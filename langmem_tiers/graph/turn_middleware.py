@@ -22,6 +22,7 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     Remembering,
 )
+from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import GraphBubbleUp, Runtime, ToolCallRequest
 from langmem_tiers.graph.messages import said
@@ -34,7 +35,6 @@ from langmem_tiers.graph.node import (
     of_state,
     text_of,
 )
-from langmem_tiers.graph.scope import Remembered, Scope
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, on_store, track_calls
 from langmem_tiers.memory.coordinator import MemoryCoordinator

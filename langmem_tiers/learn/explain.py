@@ -15,8 +15,7 @@ from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, shown_beside
 from langmem_tiers.learn.evidence import Interval, beta_interval
-from langmem_tiers.learn.policy import Decision, decide
-from langmem_tiers.learn.worth import (
+from langmem_tiers.learn.promotable import (
     Near,
     Promotable,
     Promoting,
@@ -25,6 +24,7 @@ from langmem_tiers.learn.worth import (
     evidence_of,
     near_of,
 )
+from langmem_tiers.learn.promotion_rules import Decision, decide
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 
 CONFIDENCE = 0.95

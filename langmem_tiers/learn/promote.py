@@ -14,8 +14,7 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.learn.policy import Decision, decide
-from langmem_tiers.learn.worth import (
+from langmem_tiers.learn.promotable import (
     Near,
     Promotable,
     Promoting,
@@ -29,6 +28,7 @@ from langmem_tiers.learn.worth import (
     same_text,
     shared_fields,
 )
+from langmem_tiers.learn.promotion_rules import Decision, decide
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.remember.new import FIELD, write_of
 from langmem_tiers.store.write import (

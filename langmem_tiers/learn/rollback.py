@@ -14,8 +14,8 @@ from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import TIERS, MemoryContext, Moment
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.learn.evidence import Evidence
-from langmem_tiers.learn.policy import Decision, PromotionPolicy, should_demote
 from langmem_tiers.learn.promote import PAGE
+from langmem_tiers.learn.promotion_rules import Decision, PromotionPolicy, should_demote
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 

@@ -16,7 +16,7 @@ from langmem_tiers.core.namespaces import scope, utf8_bytes
 from langmem_tiers.core.options import CoordinatorSettings, RecallOptions
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, pack
-from langmem_tiers.recall.profiles import PROFILES, profile_of
+from langmem_tiers.recall.ranking import PROFILES, profile_of
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.store.filters import compile_filter

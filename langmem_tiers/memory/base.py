@@ -20,16 +20,16 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, shor
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.options import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
-from langmem_tiers.learn.policy import promotion_policy
+from langmem_tiers.learn.promotion_rules import promotion_policy
 from langmem_tiers.memory.asking import Asking
 from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
-from langmem_tiers.recall.evidence import Weights, read_weights, shipped
+from langmem_tiers.recall.matching import Weights, read_weights, shipped
 from langmem_tiers.recall.recall import Reader
 from langmem_tiers.recall.rerank import Reranker, reranker_of
-from langmem_tiers.remember.admit import Gate, checked_detectors
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
+from langmem_tiers.remember.gating import Gate, checked_detectors
 from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.review import Panel, Reviewers, reviews_of
 from langmem_tiers.remember.review_models import ReviewReport, panel_of

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.models import Summariser, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
-from langmem_tiers.consolidate.session import EndedSession, SessionReport, end_session, notes_of
+from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import MemoryContext, Tier

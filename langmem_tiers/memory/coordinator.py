@@ -7,7 +7,7 @@ from langmem_tiers.memory import (
     consolidating,
     feedback,
     learning,
-    promotion,
+    promoting,
     recalling,
     remembering,
     reminding,
@@ -78,11 +78,11 @@ class MemoryCoordinator(Memory):
     evolve, aevolve = both(learning.evolve, "tool")
     learn_skills, alearn_skills = both(learning.learn_skills, "tool")
 
-    promote_to_long_term, apromote_to_long_term = both(promotion.promote_to_long_term, "tool")
-    promote, apromote = both(promotion.promote, "tool")
-    demote, ademote = both(promotion.demote, "tool")
-    rollback, arollback = both(promotion.rollback, "tool")
-    explain, aexplain = both(promotion.explain)
+    promote_to_long_term, apromote_to_long_term = both(promoting.promote_to_long_term, "tool")
+    promote, apromote = both(promoting.promote, "tool")
+    demote, ademote = both(promoting.demote, "tool")
+    rollback, arollback = both(promoting.rollback, "tool")
+    explain, aexplain = both(promoting.explain)
 
     supersede, asupersede = both(revising.supersede, "tool")
     retract, aretract = both(revising.retract, "tool")

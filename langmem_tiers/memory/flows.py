@@ -17,8 +17,8 @@ from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry, Reader, find, recall
-from langmem_tiers.remember.admission import write
-from langmem_tiers.remember.admit import (
+from langmem_tiers.remember.candidate import Recalled, RecalledLately
+from langmem_tiers.remember.gating import (
     Gate,
     Judged,
     admitted_as,
@@ -27,7 +27,6 @@ from langmem_tiers.remember.admit import (
     unjudged_as,
     without_held_twins,
 )
-from langmem_tiers.remember.candidate import Recalled, RecalledLately
 from langmem_tiers.remember.known import Knowing
 from langmem_tiers.remember.new import (
     NewMemory,
@@ -36,6 +35,7 @@ from langmem_tiers.remember.new import (
     read_once,
     to_write,
 )
+from langmem_tiers.remember.transaction import write
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from langmem_tiers.consolidate.session import SessionReport
+from langmem_tiers.consolidate.session_end import SessionReport
 from langmem_tiers.consolidate.session_rules import happened
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source, StoreResult

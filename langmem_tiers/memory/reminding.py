@@ -18,11 +18,10 @@ from langmem_tiers.memory.asking import memory_key, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow, then
-from langmem_tiers.remember.admit import admitted_as, passed, result_of
+from langmem_tiers.remember.gating import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, label, parsed_moment
-from langmem_tiers.remind import flow as raising
+from langmem_tiers.remind import raising
 from langmem_tiers.remind.cue import cue_judge
-from langmem_tiers.remind.flow import Here, NewIntention
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
     MOST_REMINDERS,
@@ -43,6 +42,7 @@ from langmem_tiers.remind.intentions import (
     tool_calls,
     true_of,
 )
+from langmem_tiers.remind.raising import Here, NewIntention
 from langmem_tiers.remind.triggers import (
     BeforeTool,
     If,

@@ -16,8 +16,8 @@ from langmem_tiers.memory.flows import meant
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import find
-from langmem_tiers.remember.admission import write
 from langmem_tiers.remember.new import checked_text, label
+from langmem_tiers.remember.transaction import write
 from langmem_tiers.store.write import Write
 
 

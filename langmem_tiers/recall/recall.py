@@ -17,9 +17,9 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate
-from langmem_tiers.recall.evidence import Weights, answerable, judge
-from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, rank
+from langmem_tiers.recall.matching import Weights, answerable, judge
 from langmem_tiers.recall.question import FACTS, MARKS, Question, is_question, read_question
+from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
 from langmem_tiers.recall.rerank import Reranker, Shortlist
 from langmem_tiers.store.filters import Condition, filter_params
 from langmem_tiers.store.flows import StoreFlows

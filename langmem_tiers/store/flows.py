@@ -29,9 +29,22 @@ from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
 from langmem_tiers.postgres.group_commit import HOPELESS
 from langmem_tiers.store import ops
-from langmem_tiers.store import read as recalling
-from langmem_tiers.store import write as remembering
 from langmem_tiers.store.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
+from langmem_tiers.store.read import (
+    Found,
+    Mortal,
+    Read,
+    Reading,
+    Search,
+    embed_queries,
+    extend_rows,
+    lookup,
+)
+from langmem_tiers.store.read import extend as extend_lives
+from langmem_tiers.store.read import read as read_all
+from langmem_tiers.store.write import Writing, carry_out, embed, last_writes, lock_writes
+from langmem_tiers.store.write import merged as merged_writings
+from langmem_tiers.store.write import move as move_one
 
 _log = logging.getLogger(__name__)
 
@@ -86,16 +99,16 @@ class StoreFlows:
             extent([op.value for _, op in _puts(todo)]),
         )
         reads = {i: ops.to_read(op, bounds) for i, op in enumerate(todo) if i not in writes}
-        last = remembering.last_writes(writes.values())
+        last = last_writes(writes.values())
         yield from self.refresh_state()
-        vectors = yield from remembering.embed(last, self.options)
-        writing = remembering.Writing(last, vectors, self.moment())
+        vectors = yield from embed(last, self.options)
+        writing = Writing(last, vectors, self.moment())
         if not reads and tier is None:
             yield self.together(writing)
             return [None] * len(todo)
-        lock = remembering.lock_writes(last, self.options)
+        lock = lock_writes(last, self.options)
         answers = yield from self.read(list(reads.values()), tier, lock)
-        yield from remembering.carry_out(
+        yield from carry_out(
             writing, options=self.options, tier=tier, lock=() if reads else (lock,)
         )
         yield from self.note(list(reads.values()), answers)
@@ -104,68 +117,68 @@ class StoreFlows:
             results[i] = self._result(answer)
         return results
 
-    def together(self, writing: remembering.Writing) -> Together:
+    def together(self, writing: Writing) -> Together:
         """Carry this out together with what others write meanwhile."""
         return Together(writing, self._carry_out_together)
 
-    def _carry_out_together(self, several: Sequence[remembering.Writing]) -> Flow[None]:
-        merged = remembering.merged(several)
-        lock = remembering.lock_writes(merged.writes, self.options)
-        yield from remembering.carry_out(merged, options=self.options, lock=(lock,))
+    def _carry_out_together(self, several: Sequence[Writing]) -> Flow[None]:
+        merged = merged_writings(several)
+        lock = lock_writes(merged.writes, self.options)
+        yield from carry_out(merged, options=self.options, lock=(lock,))
 
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
         """One get alone: the commonest call, on the shortest way."""
         asked = ops.to_get(op)
         self.begin_to_flush()
-        rows = yield recalling.lookup(asked)
+        rows = yield lookup(asked)
         if not rows:
             return None
-        found, reading = recalling.Found(*rows[0]), self._reading(tier)
+        found, reading = Found(*rows[0]), self._reading(tier)
         if not reading.sees(found):
             return None
         if found.ttl_minutes is not None:
-            extending = recalling.extend([asked], [found], reading.moment, self.options)
+            extending = extend_lives([asked], [found], reading.moment, self.options)
             yield from self._extend_aside(extending)
         self._accesses.add((found,), reading.moment.now)
         return ops.to_item(found)
 
     def read(
-        self, reads: Sequence[recalling.Read], tier: Tier | None, lock: Call | None = None
+        self, reads: Sequence[Read], tier: Tier | None, lock: Call | None = None
     ) -> Flow[list[Any]]:
         """Answer reads; with a lock, take it first and leave the transaction open."""
         if not reads:
             return []
         self.begin_to_flush()
         vectors: Mapping[int, PackedVector | None] = {}
-        if any(isinstance(one, recalling.Search) for one in reads):
+        if any(isinstance(one, Search) for one in reads):
             yield from self.refresh_state()
-            vectors = yield from recalling.embed_queries(reads, self.options)
+            vectors = yield from embed_queries(reads, self.options)
         if lock is not None:
             yield Query((lock,))
         reading = self._reading(tier)
-        answers = yield from recalling.read(
+        answers = yield from read_all(
             reads, vectors, reading=reading, ann_tiers=self.ann_tiers, commit=lock is None
         )
         return answers
 
-    def note(self, reads: Sequence[recalling.Read], answers: Sequence[Any]) -> Flow[None]:
+    def note(self, reads: Sequence[Read], answers: Sequence[Any]) -> Flow[None]:
         """What a read leaves behind, once it has succeeded: a count, and a longer life."""
         moment = self.moment()
-        got = [answer for answer in answers if isinstance(answer, recalling.Found)]
+        got = [answer for answer in answers if isinstance(answer, Found)]
         if got:
             self._accesses.add(got, moment.now)
-        yield from self._extend_aside(recalling.extend(reads, answers, moment, self.options))
+        yield from self._extend_aside(extend_lives(reads, answers, moment, self.options))
 
     def _result(self, answer: Any) -> Result:
-        if isinstance(answer, recalling.Found):
+        if isinstance(answer, Found):
             return ops.to_item(answer)
-        if isinstance(answer, list) and answer and isinstance(answer[0], recalling.Found):
+        if isinstance(answer, list) and answer and isinstance(answer[0], Found):
             return list(ops.to_search_items(answer, self.distance))
         return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
 
-    def _reading(self, tier: Tier | None) -> recalling.Reading:
+    def _reading(self, tier: Tier | None) -> Reading:
         tiers = TIERS if tier is None else (tier,)
-        return recalling.Reading(options=self.options, moment=self.moment(), tiers=tiers)
+        return Reading(options=self.options, moment=self.moment(), tiers=tiers)
 
     def moment(self) -> Moment:
         """When a call happens, and what it is to see."""
@@ -236,11 +249,11 @@ class StoreFlows:
         (rows,) = yield Query((Call("type_stats", params),), commit=True)
         return list(rows)
 
-    def mark(self, found: Sequence[recalling.Mortal], moment: Moment) -> Flow[None]:
+    def mark(self, found: Sequence[Mortal], moment: Moment) -> Flow[None]:
         """Count what was read, and begin its life again."""
         if found:
             self._accesses.add(found, moment.now)
-            yield from self._extend_aside(recalling.extend_rows(found, moment, self.options))
+            yield from self._extend_aside(extend_rows(found, moment, self.options))
 
     @property
     def now(self) -> datetime:
@@ -257,7 +270,7 @@ class StoreFlows:
         """Move a memory to another tier; False if it is not there, or there already."""
         one = ops.to_write(PutOp(namespace, key, None), self.options)
         return (
-            yield from remembering.move(
+            yield from move_one(
                 one.place, key, options=self.options, moment=self.moment(), tier=ops.to_tier(tier)
             )
         )

@@ -15,7 +15,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.turn.calls import both_ends
-from langmem_tiers.turn.fitting import Assembled, assemble
+from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage
 from langmem_tiers.turn.record import LONGEST_TASK
 from langmem_tiers.turn.sources import answer_of, items_of
@@ -85,7 +85,7 @@ def _assembled(
     gate = turn.memory.gate
     with changing(turn) as record:  # another call may have spent or ended it meanwhile
         room = _room(turn, wanted)
-        found = assemble(
+        found = fit(
             [(stage, sections[stage.source]) for stage in turn.layout.stages],
             layout=turn.layout,
             budget=room,

@@ -19,9 +19,9 @@ from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
 from langmem_tiers.learn.traces import stored_values
 from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew
-from langmem_tiers.remember.admission import Applied, apply, derive_calls
-from langmem_tiers.remember.admit import SAME_KEY, without_held_twins
+from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.transaction import Applied, apply, derive_calls
 from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, read, reading_goals
 from langmem_tiers.state.state import Goal, ProgressDelta, stored
 from langmem_tiers.store.flows import StoreFlows

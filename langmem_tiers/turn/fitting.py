@@ -84,7 +84,7 @@ class Assembled:
         return {"tokens": self.tokens, "sections": dict(self.sources), "fragments": told}
 
 
-def assemble(
+def fit(
     filled: Sequence[tuple[Stage, Section]],
     *,
     layout: Layout,

@@ -10,9 +10,9 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Destination, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
-from langmem_tiers.remember.admit import Gate, Judged, passed, result_of
 from langmem_tiers.remember.candidate import recalled_texts
 from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
 from langmem_tiers.turn.calls import Invocation, both_ends, called

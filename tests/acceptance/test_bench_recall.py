@@ -18,7 +18,7 @@ from benchmarks.recall_data import History, Memory, Question, Style, generated, 
 from benchmarks.recall_metrics import METRICS, Judge
 from benchmarks.recall_report import BM25, OURS, Results, report
 from benchmarks.recall_system import NAMES, System
-from langmem_tiers.recall.evidence import Weights, answerable, shipped
+from langmem_tiers.recall.matching import Weights, answerable, shipped
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from langmem_tiers import (
     Reviewer,
     Tier,
 )
-from langmem_tiers.recall.profiles import time_weighted
+from langmem_tiers.recall.ranking import time_weighted
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.panel import default_reviewers
 from tests.acceptance.conftest import Agent

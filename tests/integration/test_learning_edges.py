@@ -28,7 +28,7 @@ from langmem_tiers import (
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.node import checked_blocking
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from langmem_tiers.learn.signature import Signature
 from tests.support.graphs import (
     ACME,

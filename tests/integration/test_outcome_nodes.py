@@ -17,7 +17,7 @@ from langmem_tiers import (
     create_recall_node,
 )
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
     ACME,

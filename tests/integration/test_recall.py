@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from langmem_tiers import Bounds, MemoryCoordinator, TieredStore, local_index
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.recall.profiles import PROFILES
+from langmem_tiers.recall.ranking import PROFILES
 from tests.support.coordinating import Many, coordinator, keys, remember_many
 from tests.support.opening import Clock, text_index
 from tests.support.plans import calls_of

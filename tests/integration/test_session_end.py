@@ -19,7 +19,7 @@ from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_
 from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.session import SessionReport
+from langmem_tiers.consolidate.session_end import SessionReport
 from langmem_tiers.consolidate.steps import Cycle, StepApplied
 from langmem_tiers.core.errors import (
     ConflictError,

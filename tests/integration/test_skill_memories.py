@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_skill_node
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn import traces
-from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from langmem_tiers.learn.skills import ToolCall, Trace
 from langmem_tiers.memory.learning import learn_skills
 from langmem_tiers.postgres.flow import Flow, Query, Together

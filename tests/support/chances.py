@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from langmem_tiers.learn.evidence import Evidence
-from langmem_tiers.learn.policy import PromotionPolicy, decide, should_demote
+from langmem_tiers.learn.promotion_rules import PromotionPolicy, decide, should_demote
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _LATER = START + timedelta(days=100)

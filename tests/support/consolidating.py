@@ -14,7 +14,7 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables, text_index
 

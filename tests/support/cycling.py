@@ -13,7 +13,7 @@ from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle, Decision, Proposal, Step, StepApplied
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.opening import Clock, tables
 
 EASY = PromotionPolicy(

@@ -33,7 +33,7 @@ from langmem_tiers.graph.learn import (
 )
 from langmem_tiers.graph.recall import create_recall_node
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from langmem_tiers.learn.skills import ToolCall, Trace
 from tests.support.agents import How, run
 from tests.support.coordinating import Caller, coordinator

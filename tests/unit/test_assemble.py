@@ -16,7 +16,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.core.prompts import DIALOGUE_HEAD, DIALOGUE_TAIL, RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.memory.base import approximate_tokens
-from langmem_tiers.turn.fitting import Assembled, assemble
+from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Fragment, Layout, Section, Stage
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -80,7 +80,7 @@ def put_together(
     layout: Layout = ORCHESTRATOR,
 ) -> Assembled:
     filled = [(stage, sections.get(stage.source, Section())) for stage in layout.stages]
-    return assemble(filled, layout=layout, budget=budget, count_tokens=count, query="keys")
+    return fit(filled, layout=layout, budget=budget, count_tokens=count, query="keys")
 
 
 TAG = re.compile(r"<\s*/?\s*(?:recalled_)?memor(?:y|ies)\b", re.IGNORECASE)
@@ -241,7 +241,7 @@ def test_the_item_of_a_stage_writes_what_a_source_of_ones_own_answers() -> None:
         Fragment(text="late", source="crm"),
     )
 
-    found = assemble([(stage, Section(tickets))], layout=layout, budget=999, count_tokens=len)
+    found = fit([(stage, Section(tickets))], layout=layout, budget=999, count_tokens=len)
 
     assert found.text.splitlines()[3:-1] == [
         "* [t1] open",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.recall.candidates import Candidate, Searched
-from langmem_tiers.recall.evidence import (
+from langmem_tiers.recall.matching import (
     FEATURES,
     Weighed,
     answerable,

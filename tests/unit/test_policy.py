@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.learn.evidence import Evidence
-from langmem_tiers.learn.policy import (
+from langmem_tiers.learn.promotion_rules import (
     BETA,
     SPECIFIED,
     Criterion,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, Recollections
-from langmem_tiers.recall.profiles import PROFILES, Asked, Profile, rank, time_weighted
+from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank, time_weighted
 from tests.support.recollections import NOW, recollection
 
 ASKED = Asked(NOW, project_id="billing", query="how are cards declined?")

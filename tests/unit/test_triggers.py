@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from langmem_tiers import At, BeforeTool, If, When
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.remind.flow import Due
 from langmem_tiers.remind.intentions import refuse_cycles
+from langmem_tiers.remind.raising import Due
 from langmem_tiers.remind.triggers import NextCall, Occasion, Trigger, of_json, to_json
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

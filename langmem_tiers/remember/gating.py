@@ -17,7 +17,6 @@ from langmem_tiers.core.memory import (
 )
 from langmem_tiers.core.namespaces import Place, check_key
 from langmem_tiers.postgres.flow import Flow, apart, extent
-from langmem_tiers.remember.admission import Applied
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import (
     DEFAULT_POLICY,
@@ -37,6 +36,7 @@ from langmem_tiers.remember.new import (
     normalised_tags,
 )
 from langmem_tiers.remember.review import Panel, Reviewers, backed, reviewed
+from langmem_tiers.remember.transaction import Applied
 from langmem_tiers.store.write import Room, Write
 
 SAME_KEY = "replaces: what was stored under the same key in this call is not quarantined"

@@ -22,11 +22,11 @@ from langmem_tiers.consolidate.steps import (
 from langmem_tiers.consolidate.stored import move_all, move_id
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.learn import promote, rollback, worth
+from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.generalise import Generaliser
-from langmem_tiers.learn.policy import PromotionPolicy
+from langmem_tiers.learn.promotable import Guard, Promoting
 from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.worth import Guard, Promoting
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent
 
 PROVEN = "it has proven itself"
@@ -51,7 +51,7 @@ class Promote(Unnoted):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may have proven itself."""
-        call = worth.candidates(self._how(cycle, self._generaliser), after, limit)
+        call = promotable.candidates(self._how(cycle, self._generaliser), after, limit)
         (rows,) = yield Query((call,), commit=True)
         return [row[0] for row in rows]
 
@@ -61,7 +61,7 @@ class Promote(Unnoted):
         decisions: list[Decision] = []
         findings: list[Finding] = []
         kept: list[str] = []
-        for source in (yield from worth.evidence(cycle.tenant, ids)):
+        for source in (yield from promotable.evidence(cycle.tenant, ids)):
             much = extent([source.value, source.near])
             worthy = yield from apart(partial(promote.judged, source, how), much)
             if isinstance(worthy, Promotion):
@@ -75,7 +75,7 @@ class Promote(Unnoted):
             names = promote.private_names(worthy, cycle.tenant)
             detail = {"general": general, "names": names}
             decisions.append(decision(source, PROVEN, detail=detail))
-            unlike = yield from apart(partial(worth.unlike, source, how), much)
+            unlike = yield from apart(partial(promotable.unlike, source, how), much)
             findings += (_finding(source, one) for one in unlike)
         return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
 
@@ -97,7 +97,7 @@ class Promote(Unnoted):
         return StepApplied(done=counted(done), left=counted(left), moves=written)
 
     def _promote(self, cycle: Cycle, one: Decision) -> Flow[None]:
-        sources = yield from worth.evidence(cycle.tenant, [one["id"]])
+        sources = yield from promotable.evidence(cycle.tenant, [one["id"]])
         if sources and version(sources[0].updated_at) == one["version"]:
             how = self._how(cycle, _saying(**one["detail"]))
             with suppress(InvalidInputError):
@@ -184,7 +184,7 @@ def _saying(general: str, names: Sequence[str]) -> Generaliser:
     return Generaliser(call, acall)
 
 
-def _finding(source: worth.Promotable, one: Mapping[str, Any]) -> Finding:
+def _finding(source: promotable.Promotable, one: Mapping[str, Any]) -> Finding:
     """That what is near to a memory does not go along with it."""
     return Finding(
         namespace=source.namespace,

@@ -127,7 +127,7 @@ def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
 
     Example:
         ```python
-        from langmem_tiers.recall.profiles import time_weighted
+        from langmem_tiers.recall.ranking import time_weighted
 
         mostly_recent = time_weighted(0.8)
         ```
@@ -274,7 +274,7 @@ def rank(
 
     Example:
         ```python
-        from langmem_tiers.recall.profiles import rank
+        from langmem_tiers.recall.ranking import rank
 
         ranked = rank(memories, lambda memory, asked: len(memory.tags), asked)
         ```

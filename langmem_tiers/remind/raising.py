@@ -18,7 +18,7 @@ from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Rows
-from langmem_tiers.remember.admission import Applied, write_if
+from langmem_tiers.remember.transaction import Applied, write_if
 from langmem_tiers.remind.cue import CueJudge, features
 from langmem_tiers.remind.intentions import (
     OPEN,

@@ -11,11 +11,11 @@ from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.explain import explain as explanation
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
 from langmem_tiers.learn.models import generaliser_of
-from langmem_tiers.learn.policy import PromotionPolicy, promotion_policy
+from langmem_tiers.learn.promotable import Promoting, evidence
 from langmem_tiers.learn.promote import Promotion, promote_all, promote_one
+from langmem_tiers.learn.promotion_rules import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.rollback import Demotion, demote_all
 from langmem_tiers.learn.rollback import rollback as undo
-from langmem_tiers.learn.worth import Promoting, evidence
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow

@@ -42,8 +42,8 @@ from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import ABSENT, Tier, named_by
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew
-from langmem_tiers.remember.admission import write_if
 from langmem_tiers.remember.new import write_of
+from langmem_tiers.remember.transaction import write_if
 from langmem_tiers.store.write import LOCK, Write, keys_of
 
 ENDED = "its session ended"
