@@ -61,7 +61,7 @@ def supersede(memory: MemoryCoordinator) -> object:
 
 
 def derive(memory: MemoryCoordinator) -> object:
-    return memory.store("x", derived_from=["k301", "k302"])
+    return memory.store("a conclusion", derived_from=["k301", "k302"])
 
 
 USES: dict[str, Use] = {
