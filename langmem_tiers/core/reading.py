@@ -21,6 +21,8 @@ _ENDING: Final = re.compile(
     r"'\w*$|(?<=\w{3})(?:ations?|at(?:e[ds]?|ing)|[ae]nces?|ments?|ions?|ings?|i?e[ds]|al|e"
     r"|(?<!s)s|(?<![aeiou])y)$"
 )
+_STEMMED: Final = 40
+"""Letters of a word that are looked at for its stem."""
 _DOUBLED: Final = re.compile(r"(?<=\w{2})([^\W\ds])\1$")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _INVISIBLE: Final = frozenset("\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u3164\ufeff\uffa0")
@@ -66,11 +68,16 @@ def words(text: str) -> list[str]:
     return [word for piece in spaced(text).casefold().split() for word in _WORD.findall(piece)]
 
 
-@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """A word in lower case without its endings: "deploy" of "deployment's"."""
-    bare = _DOUBLED.sub(r"\1", _ENDING.sub("", word))
-    return bare if bare == word else stem(bare)
+    return _stem(word[:_STEMMED])
+
+
+@lru_cache(maxsize=4096)
+def _stem(word: str) -> str:
+    while (bare := _DOUBLED.sub(r"\1", _ENDING.sub("", word))) != word:
+        word = bare
+    return word
 
 
 def spaced(text: str) -> str:

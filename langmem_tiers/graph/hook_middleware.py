@@ -124,7 +124,7 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
         raised: dict[str, Any] = {"hooks": {}}
         if self._remind:
             raising = remind(hooks.memory, state, ensure_config(), asking=self._asking)
-            raised = yield from started(_SESSION, careful, raising)
+            raised = yield from started(_SESSION, careful, state, raising)
         kept = yield from submitted(_PROMPT, careful, hooks, said_last(state))
         return {**raised, "hooks": merged(raised["hooks"], kept["hooks"])}
 
@@ -138,7 +138,11 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
             handler, handler, request.override(system_message=shown)
         )
         leased: Any = request.state.get("reminders") or ()
-        if leased and not any(isinstance(one, AIMessage) for one in this_turn(request.messages)):
+        if (
+            text
+            and leased
+            and not any(isinstance(one, AIMessage) for one in this_turn(request.messages))
+        ):
             memory = self._memory(request.runtime)
             with self._careful(_SESSION, None, {}):
                 tokens = [one["token"] for one in leased]

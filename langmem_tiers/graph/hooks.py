@@ -108,7 +108,7 @@ def create_session_start_node(
     def start(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
-        return started(name, careful, remind(memory, state, config, asking=asking))
+        return started(name, careful, state, remind(memory, state, config, asking=asking))
 
     return node(name, start, Remembered(context, coordinator), _STARTED)
 
@@ -257,11 +257,18 @@ def at_starts(predicates: Predicates | None) -> Predicates:
     )
 
 
-def started(name: str, careful: Careful, raising: Flow[dict[str, Any]]) -> Flow[dict[str, Any]]:
-    """Raise what is due, as the reminder node does; where that fails, nothing is shown."""
+def started(
+    name: str, careful: Careful, state: Any, raising: Flow[dict[str, Any]]
+) -> Flow[dict[str, Any]]:
+    """Raise what is due, as the reminder node does; where that fails, nothing is shown.
+
+    Nor is what was raised before: who acknowledges what the state holds saw none of it.
+    """
     done = yield from careful.hook(name, raising)
     if "error" in done:
-        return {"reminders_text": "", "hooks": {name: done}}
+        began = of_state(state, "reminders", None) is not None
+        nothing = {"reminders_text": "", "hooks": {name: done}}
+        return {**nothing, "reminders": []} if began else nothing
     listed = {"reminders": done["reminders"], "pending": done.get("intentions")}
     told = {what: [one["key"] for one in each] for what, each in listed.items() if each is not None}
     return {**done, "hooks": {name: told}}

@@ -289,16 +289,16 @@ def _with_beginning(
 ) -> PromptMemories:
     """The page with as much of one more memory as fits, by bisection; without it if none does."""
     content = one.memory.content
-    cuts = [f"{content[: piece.end()]}{MARK}" for piece in _PIECE.finditer(content)][:-1]
+    ends = [piece.end() for piece in _PIECE.finditer(content)][:-1]
     grown = [page]
 
-    def fits(cut: str) -> bool:
-        with_it = _with(page, one, cut, written)
+    def fits(end: int) -> bool:
+        with_it = _with(page, one, f"{content[:end]}{MARK}", written)
         if with_it.tokens <= max_tokens:
             grown.append(with_it)
         return with_it.tokens <= max_tokens
 
-    bisect_left(cuts, 1, key=lambda cut: not fits(cut))
+    bisect_left(ends, 1, key=lambda end: not fits(end))
     return grown[-1]
 
 

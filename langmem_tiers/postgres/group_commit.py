@@ -38,6 +38,8 @@ class _AsyncTicket:
     together: Together
     turn: asyncio.Event = field(default_factory=asyncio.Event)
     flown: bool = False
+    gone: bool = False
+    """Whether its caller waits no longer: it goes on no further flight."""
     error: BaseException | None = None
 
 
@@ -84,7 +86,11 @@ class AsyncGroupCommit:
         flight = asyncio.create_task(self._take_off())
         self._flights.add(flight)
         flight.add_done_callback(self._flights.discard)
-        await mine.turn.wait()
+        try:
+            await mine.turn.wait()
+        except BaseException:
+            mine.gone = True
+            raise
 
     async def _take_off(self) -> None:
         """Fly everybody who waits, then give the turn to whoever waits longest."""
@@ -95,7 +101,8 @@ class AsyncGroupCommit:
             await self._fly_all(passengers)
         except BaseException as error:  # an interrupt is its thread's own: the others go again
             with self._lock:
-                self._waiting.extendleft(reversed(passengers[1:]))
+                again = [one for one in passengers[1:] if not one.gone]
+                self._waiting.extendleft(reversed(again))
             passengers = passengers[:1]
             passengers[0].error = error
             raise
@@ -105,6 +112,7 @@ class AsyncGroupCommit:
     def _leave(self, mine: _AsyncTicket) -> None:
         """Stop waiting; a turn that has come already goes to whoever waits next."""
         with self._lock:
+            mine.gone = True
             if mine in self._waiting:
                 self._waiting.remove(mine)
         if mine.turn.is_set() and not mine.flown:

@@ -26,6 +26,8 @@ class _Ticket:
     together: Together
     turn: threading.Event = field(default_factory=threading.Event)
     flown: bool = False
+    gone: bool = False
+    """Whether its caller waits no longer: it goes on no further flight."""
     error: BaseException | None = None
 
 
@@ -66,7 +68,8 @@ class GroupCommit:
             self._fly_all(passengers)
         except BaseException as error:  # an interrupt is its thread's own: the others go again
             with self._lock:
-                self._waiting.extendleft(reversed(passengers[1:]))
+                again = [one for one in passengers[1:] if not one.gone]
+                self._waiting.extendleft(reversed(again))
             passengers = passengers[:1]
             passengers[0].error = error
             raise
@@ -76,6 +79,7 @@ class GroupCommit:
     def _leave(self, mine: _Ticket) -> None:
         """Stop waiting; a turn that has come already goes to whoever waits next."""
         with self._lock:
+            mine.gone = True
             if mine in self._waiting:
                 self._waiting.remove(mine)
         if mine.turn.is_set() and not mine.flown:

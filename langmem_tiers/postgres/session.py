@@ -291,7 +291,12 @@ class AsyncDatabase(AsyncConnections):
     @classmethod
     async def opened(cls, host: Host) -> Self:
         """The open database of a host; one on a server of our own is prepared."""
-        database = cls(await asyncio.to_thread(host.start), host.stop)
+        try:
+            target = await asyncio.to_thread(host.start)
+        except BaseException:  # a thread that starts a server goes on without a cancelled caller
+            await asyncio.to_thread(host.stop)
+            raise
+        database = cls(target, host.stop)
         try:
             await database.open()
             if host.server is not None:

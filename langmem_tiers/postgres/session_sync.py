@@ -280,7 +280,12 @@ class Database(Connections):
     @classmethod
     def opened(cls, host: Host) -> Self:
         """The open database of a host; one on a server of our own is prepared."""
-        database = cls(host.start(), host.stop)
+        try:
+            target = host.start()
+        except BaseException:  # a thread that starts a server goes on without a cancelled caller
+            host.stop()
+            raise
+        database = cls(target, host.stop)
         try:
             database.open()
             if host.server is not None:

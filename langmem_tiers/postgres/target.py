@@ -146,12 +146,7 @@ class Host:
         """What is to be connected to; a server of our own is started."""
         if self.server is None:
             return self.target
-        try:
-            conninfo = self.server.start()
-        except BaseException:
-            self.server.stop()
-            raise
-        return replace(self.target, conninfo=conninfo, revive=self.server.revive)
+        return replace(self.target, conninfo=self.server.start(), revive=self.server.revive)
 
     def stop(self) -> None:
         """Let go of a server of our own."""

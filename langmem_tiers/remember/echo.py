@@ -30,6 +30,8 @@ _UNIT: Final = 3
 """Words from which a sentence counts wherever it stands."""
 _LONGEST: Final = 200
 """Words up to which it does."""
+_KEPT: Final = 4_000
+"""Characters of a text up to which its words are kept for the next time."""
 
 Words = tuple[str, ...]
 
@@ -46,7 +48,7 @@ def echo_of(content: str, recalled: Sequence[Known]) -> Known | None:
     written = _tokens(content)
     said = _folded(written)
     for one in recalled:
-        if one.content.strip() == content.strip() or (said and said == _whole(one.content)):
+        if one.content.strip() == content.strip() or (said and _says(one.content, said)):
             return one
     place = _first_told(written, said, _shelf(tuple(one.content for one in recalled)))
     return None if place is None else recalled[place]
@@ -104,6 +106,14 @@ def _folded(words: Words) -> Words:
     return tuple(one.casefold() for one in words)
 
 
+def _says(text: str, said: Words) -> bool:
+    """Whether a text is these words; of a long one the beginning is looked at first."""
+    if len(text) <= _KEPT:
+        return said == _whole(text)
+    begins = _folded(_tokens(text[:_KEPT]))[:-1]  # the last may be cut
+    return said[: len(begins)] == begins and said == _folded(_tokens(text))
+
+
 @lru_cache(maxsize=512)
 def _whole(text: str) -> Words:
     return _folded(_tokens(text))
@@ -117,7 +127,7 @@ class _Shelf(NamedTuple):
     """By their first words, the longest first."""
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=2)  # of two calls at once; what was recalled may be long
 def _shelf(texts: tuple[str, ...]) -> _Shelf:
     places: dict[Words, int] = {}
     for place, text in enumerate(texts):

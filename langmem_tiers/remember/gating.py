@@ -190,15 +190,16 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
     expiring = [one.name for one in knowing.types if one.tier in knowing.options.tier_ttl]
     long = extent_of(memories)
 
+    recalled = [recalled_by(one, knowing) for one in memories]
+
     def seek() -> list[Looked]:
         found = []
-        for one in memories:
-            recalled = recalled_by(one, knowing)
-            candidate = gate.candidate(one, recalled=recalled, expiring=expiring)
+        for one, may_repeat in zip(memories, recalled, strict=True):
+            candidate = gate.candidate(one, recalled=may_repeat, expiring=expiring)
             found.append(sought(one, candidate, gate.policy, knowing))
         return found
 
-    compared = extent([one.content for one in knowing.recalled]) * len(memories)
+    compared = extent([known.content for some in recalled for known in some])
     found = yield from apart(seek, long + compared)
     yield from look_up(found, knowing)
     reviews = yield from _reviews([one.candidate for one in found], gate, long)

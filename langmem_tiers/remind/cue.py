@@ -37,8 +37,6 @@ DENIED: Final = re.compile(r"\b(?:not?|never|cannot)\b|n['\u2019]t\b", re.IGNORE
 _OWN: Final = re.compile(r"\b(?:i|me|my|mine)\b", re.IGNORECASE)
 _SHORT: Final = 3
 """Letters of words that say little, in lower case and beside longer ones."""
-_LONGEST: Final = 40
-"""Letters of a word that are looked at."""
 _AT_ONCE: Final = 100
 """Words of a sentence that are looked at at once: our own choice."""
 
@@ -127,7 +125,7 @@ def _telling(pieces: list[str]) -> list[str]:
 
 
 def _stems(text: str) -> list[str]:
-    return [stem(one[:_LONGEST]) for one in words(text)]
+    return [stem(one) for one in words(text)]
 
 
 @lru_cache(maxsize=64)

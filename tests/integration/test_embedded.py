@@ -1,5 +1,6 @@
 """The embedded Postgres, in real processes on real directories."""
 
+import asyncio
 import getpass
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError, MissingExtraError
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
 
@@ -217,6 +219,15 @@ def test_the_end_of_a_process_stops_what_it_never_stopped(
     process.end()
     assert not is_running(used)
     assert postmaster_of(used) is None
+
+
+async def test_a_server_whose_start_nobody_awaits_any_more_is_stopped(home: Path) -> None:
+    store = TieredStore.embedded(home)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(store.aget(("acme",), "key"), 0.05)
+    await store.aclose()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert postmaster_of(home) is None
 
 
 def test_the_server_of_a_killed_process_is_joined_and_then_stopped(

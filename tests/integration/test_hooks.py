@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -398,3 +399,32 @@ async def test_a_model_closes_what_it_was_reminded_of_within_its_runs_context(
     assert "other" in none
     assert left == [0, 1]
     assert isinstance(state["messages"][-1], AIMessage)
+
+
+async def test_a_reminder_that_could_not_be_raised_again_is_not_delivered_by_the_next_answer(
+    url: str, clock: Clock
+) -> None:
+    def rename(table: str, name: str) -> None:
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute(f"ALTER TABLE memory.{table} RENAME TO {name}".encode())
+
+    def answers() -> Iterator[AIMessage]:
+        rename("away", "intentions")
+        yield AIMessage("Fine.")
+
+    where: dict[str, Any] = {"config": thread("a"), "context": ACME}
+    saver = InMemorySaver()
+    async with opened_store(TieredStore(url, index=text_index(), clock=clock), "async") as store:
+        memory = MemoryCoordinator(store, context=ACME)
+        await memory.aintend("Call the bank", key="bank")
+        models = [scripted(), GenericFakeChatModel(messages=answers())]
+        failing, answering = (
+            agent_on(store, one, MemoryHooksMiddleware(), checkpointer=saver) for one in models
+        )
+        with pytest.raises(IndexError):
+            await failing.ainvoke(said("Hello, Nova here"), **where)
+        rename("intentions", "away")
+        state = await answering.ainvoke(said("Nova again, good day"), **where)
+        (one,) = await memory.aintentions()
+    assert "error" in state["hooks"]["session_start"]
+    assert one.status == "leased"

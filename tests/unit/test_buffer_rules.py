@@ -157,6 +157,11 @@ def test_the_last_memory_is_cut_after_a_word_to_as_much_as_fits() -> None:
     assert prompt(unspaced, max_tokens=50).text == "長" * 40 + " …"
 
 
+def test_a_memory_of_the_largest_size_is_cut_as_well() -> None:
+    held = mind(recollection("a", "word " * 200_000, match=1.0))
+    assert prompt(held, max_tokens=22).text == "word word word word …"
+
+
 @pytest.mark.parametrize("counted", [-1, 2.5, None, True])
 def test_a_counter_that_does_not_count_is_refused(counted: Any) -> None:
     held = mind(recollection("a", match=1.0))

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.cues import PARTS, fires, pairs, unrelated
+from langmem_tiers.core import reading
 from langmem_tiers.core.reading import stem
 from langmem_tiers.remind.cue import anchors, features, matches, read_cue
 
@@ -145,7 +146,7 @@ def _steps(cue: str, text: str) -> int:
         count += event == "line"
         return step
 
-    stem.cache_clear()
+    reading._stem.cache_clear()
     before = sys.gettrace()
     sys.settrace(step)
     try:

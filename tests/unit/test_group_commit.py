@@ -154,6 +154,25 @@ async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go
     await group.drain()
 
 
+async def test_a_flight_that_is_cancelled_with_its_callers_leaves_nothing_in_flight() -> None:
+    flights: list[list[Any]] = []
+
+    async def fly(together: Sequence[Together]) -> None:
+        flights.append([one.item for one in together])
+        await asyncio.sleep(60)
+
+    group = AsyncGroupCommit(fly)
+    tasks = [asyncio.create_task(group.join(wanted(item))) for item in range(3)]
+    await asyncio.sleep(0.005)
+    for one in (*tasks, *group._flights):
+        one.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert {type(one) for one in results} == {asyncio.CancelledError}
+    await asyncio.wait_for(group.drain(), 10)
+    assert flights == [[0, 1, 2]]
+
+
 def test_an_absent_server_fails_everybody_at_once() -> None:
     airline = Airline(lambda items: DatabaseUnavailableError("gone") if items != [0] else None)
     results = join_all(airline, range(5))

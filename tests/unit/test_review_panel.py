@@ -146,6 +146,8 @@ def test_relevance_is_scored_by_analyzer_and_patterns_alone_and_orders_what_was_
     assert all(set(one.agent_scores) == {"analyzer", "patterns"} for one in reviews)
     assert all(0 <= (one.consensus_score or 0) <= 1 for one in reviews)
     assert most_relevant(reviews, 2) == [3, 2]
+    endless = reviewers.review_relevance("Keys rotate.", "Y" + "e" * 20_000)
+    assert endless.consensus_score is not None
 
 
 @given(st.lists(st.none() | st.floats(0, 1), max_size=9), st.integers(0, 9))
