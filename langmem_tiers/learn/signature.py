@@ -174,7 +174,8 @@ def _tested(text: str) -> Sequence[str]:
     *_, test = _TEST.split(text, 2)[:2]
     runs = groupby(test.splitlines(), lambda line: bool(_FAILED.match(line)))
     said = [[*run] for failed, run in runs if failed]
-    return dedent("\n".join(line[1:] for line in said[-1])).splitlines() if said else ()
+    lines = dedent("\n".join(line[1:] for line in said[-1])).splitlines() if said else ()
+    return [*dropwhile(lambda line: not line.strip(), lines)]
 
 
 def _traced(text: str) -> Sequence[str]:

@@ -291,6 +291,7 @@ def test_what_is_accidental_by_its_form_goes(one: str, other: str) -> None:
          "ConnectionError: gone (Caused by NewConnectionError<value>)"),
         ("a.rb:3:in `b': undefined method `c' for nil", "error: undefined method <value> for nil"),
         ("NoSuchBucket: it does not exist", "NoSuchBucket: it does not exist"),
+        ("E   \nE   ValueError: no number", "ValueError: no number"),
     ],
 )  # fmt: skip
 def test_bodies_pages_and_causes_say_what_failed(text: str, wanted: str) -> None:
