@@ -90,8 +90,9 @@ types: $(VENV)/.dev-stamp ## Check types, strictly
 	@$(BIN)/mypy
 
 .PHONY: contracts
-contracts: $(VENV)/.dev-stamp ## Check that imports go down only
+contracts: $(VENV)/.dev-stamp ## Check that imports go down only, and that no file or function is too long
 	@$(BIN)/lint-imports --no-logo --no-cache
+	@$(BIN)/python -m benchmarks.package_size --check
 
 .PHONY: format
 format: $(VENV)/.dev-stamp ## Rewrite the code in the house style

@@ -41,7 +41,8 @@ PACKAGE = PROJECT / "langmem_tiers"
 def main(
     *,
     check: Annotated[
-        bool, typer.Option(help="Print what is too long, and fail if anything is.")
+        bool,
+        typer.Option(help="Print what is too long or goes in a circle, and fail if anything does."),
     ] = False,
 ) -> None:
     """Count what the package holds, and what a call runs of it."""
@@ -108,11 +109,13 @@ def entries(package: Path) -> int:
 
 
 def breaches(read: Sequence[Module]) -> Iterator[str]:
-    """A line for each file and each function that is too long."""
+    """A line for each file and each function that is too long, and for each circle of imports."""
     for one in _over(_files(read), FILE_LINES):
         yield f"{one.name}: {one.lines} lines, {FILE_LINES} are allowed"
     for one in _over(_functions(read), FUNCTION_LINES):
         yield f"{one.name}: a function of {one.lines} lines, {FUNCTION_LINES} are allowed"
+    for circle in circles(graph(read, everywhere=True)):
+        yield f"{', '.join(circle)}: a circle of imports, be it for types alone"
 
 
 def _files(read: Sequence[Module]) -> list[Sized]:

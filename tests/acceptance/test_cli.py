@@ -92,7 +92,7 @@ def test_the_modules_do_what_the_command_does(arguments: tuple[str, ...], code: 
     command = Path(sys.executable).with_name("langmem-tiers")
     installed, started = (
         subprocess.run([*named, *arguments], capture_output=True, text=True, check=False)
-        for named in ([command], [sys.executable, "-m", "langmem_tiers"])
+        for named in ([command], [sys.executable, "-m", "langmem_tiers.cli"])
     )
 
     assert (started.stdout, started.stderr) == (installed.stdout, installed.stderr)
@@ -101,7 +101,8 @@ def test_the_modules_do_what_the_command_does(arguments: tuple[str, ...], code: 
 
 def test_without_its_extra_the_command_line_says_what_to_install() -> None:
     program = (
-        "import sys; sys.modules['typer'] = None\nfrom langmem_tiers.__main__ import main; main()"
+        "import sys; sys.modules['typer'] = None\n"
+        "from langmem_tiers.cli.__main__ import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

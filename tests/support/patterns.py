@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import langmem_tiers
 
-_OPTIONAL = ("langmem_tiers.__main__", "langmem_tiers.interop.vector_store")
+_OPTIONAL = ("langmem_tiers.cli.__main__", "langmem_tiers.interop.vector_store")
 """What is a program, or needs a package that holds others back."""
 _AT_THE_START = frozenset(("match", "fullmatch"))
 _METHODS = frozenset(("search", "sub", "subn", "split", "findall", "finditer")) | _AT_THE_START
