@@ -25,7 +25,7 @@ from langmem_tiers.store.ops import to_tier
 _MAX_LIMIT = 1000
 _ROUTED = "memory_type"
 """What may be None and means something: it is left to what the content says."""
-_OF_THE_GATE = frozenset(("echoes", "trust", "held", "threshold", "awaits_review"))
+_OF_THE_GATE = frozenset(("parts", "echoes", "trust", "held", "threshold", "awaits_review"))
 """What no caller says of a memory."""
 DEFAULT_LIMIT = CoordinatorSettings().max_context_items
 """Memories of a recall that names no limit, with settings and without."""

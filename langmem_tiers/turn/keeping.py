@@ -11,7 +11,7 @@ from langmem_tiers.core.memory import Destination, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.candidate import recalled_texts
-from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.gate import Decision, route
 from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
@@ -120,7 +120,8 @@ def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
         memory = one.to_memory(turn.now, record.task)
         gate = _of_a_tool(turn.memory.gate, memory, whole)
         verdict = discreet(Judged(memory, gate.judge(memory)), gate).verdict
-        kept = passed(memory, verdict, gate)
+        stored = passed(memory, verdict, gate)
+        kept = [] if stored is None else [stored]
         writes = [write_of(turn, each) for each in kept]
         record.calls.append(one)
         record.wanted.append(record.wish(turn.context, one.key, memory.content))
@@ -167,7 +168,8 @@ def memorize(
 
     Args:
         item: A text, or the arguments of `MemoryCoordinator.store` as a mapping. One that names
-            its `memory_type` goes there, any other to each type that it is of by what it says.
+            its `memory_type` goes there, any other where the `router` says; without one it goes
+            to `prospective` if it intends something, else to `semantic`.
         metadata: Anything else that is JSON, kept with it.
 
     Returns:
@@ -229,7 +231,8 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
         wish = record.wish(turn.context, one.key, one.memory_type, one.content, one.metadata)
         record.wanted.append(wish)
     try:
-        route = turn.router(given) if turn.router and given.memory_type is None else None
+        router = turn.router if given.memory_type is None else None
+        route = (router or _by_default)(given)
         own, leaving = _routed(turn, one, route), _leaving(turn, route)
         again = [
             replace(each, recalled=tuple(record.shown))
@@ -246,11 +249,17 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
     return found
 
 
-def _routed(turn: Turn, one: NewMemory, route: Route | None) -> list[NewMemory]:
-    """What is put to the gate: an item once, or once for each type that a router names."""
+def _by_default(one: NewMemory) -> Route:
+    """To its type; without one, an agent memorizes what it intends, or what it wants to know."""
+    to = route(one.content, one.memory_type)
+    if one.memory_type is None and to.memory_type == "episodic":
+        to = Destination("semantic", "it was memorized")
+    return Route(destinations=(to,))
+
+
+def _routed(turn: Turn, one: NewMemory, route: Route) -> list[NewMemory]:
+    """What is put to the gate: an item once for each type that it goes to."""
     shown = replace(one, recalled=(*one.recalled, *going_on(turn).shown))
-    if route is None:
-        return [shown]
     first, keyed = one.key, going_on(turn).key
     return [
         replace(shown, memory_type=to.memory_type, key=keyed(first, place) if place else first)
@@ -258,10 +267,10 @@ def _routed(turn: Turn, one: NewMemory, route: Route | None) -> list[NewMemory]:
     ]
 
 
-def _leaving(turn: Turn, route: Route | None) -> dict[str, str | None]:
+def _leaving(turn: Turn, route: Route) -> dict[str, str | None]:
     """The keys that the turn gives another text, with it, or evicts."""
     record = going_on(turn)
-    evicted = (*record.evicted, *(route.evicted if route is not None else ()))
+    evicted = (*record.evicted, *route.evicted)
     new = {one.key: one.content for one in record.pending if one.key is not None}
     return {**dict.fromkeys(evicted), **new}
 
@@ -269,7 +278,7 @@ def _leaving(turn: Turn, route: Route | None) -> dict[str, str | None]:
 def _taken_up(turn: Turn, verdicts: Sequence[Judged]) -> None:
     """Keep what repeated a memory that the turn has replaced since, or evicts."""
     gate = turn.memory.gate
-    kept = [each for one in verdicts for each in passed(one.memory, one.verdict, gate)]
+    kept = [each for one in verdicts if (each := passed(one.memory, one.verdict, gate))]
     with changing(turn) as record:
         taken = {str(each.key) for each in kept}
         record.echoes = [one for one in record.echoes if one["memory"]["key"] not in taken]
@@ -280,23 +289,22 @@ def _taken_up(turn: Turn, verdicts: Sequence[Judged]) -> None:
 
 
 def _memorized(
-    turn: Turn, one: NewMemory, verdicts: Sequence[Judged], route: Route | None, cut: str
+    turn: Turn, one: NewMemory, verdicts: Sequence[Judged], route: Route, cut: str
 ) -> Memorized:
     """Keep what the gate lets pass, and note what it says."""
     gate = turn.memory.gate
-    kept = [each for judged in verdicts for each in passed(*judged[:2], gate)]
+    kept = [each for one in verdicts if (each := passed(one.memory, one.verdict, gate))]
     writes = [write_of(turn, each) for each in kept]
     found, why = Memorized(reason="routed: its router keeps it nowhere"), ""
     if verdicts:
         first = next((each for each in verdicts if each.verdict.stored), verdicts[0]).verdict
-        said = first.destinations if route is None else route.destinations
-        reasons = {to.memory_type: to.reason for to in said}
+        reasons = {to.memory_type: to.reason for to in route.destinations}
         types = [each.memory_type or "" for each in kept]
         result = result_of(
             first,
             key=kept[0].key if kept else None,
             tier=writes[0].tier if kept else None,
-            evicted=route.evicted if route is not None and kept else (),
+            evicted=route.evicted if kept else (),
             destinations=tuple(
                 Destination(name, reasons.get(name, ""), to.key, to.tier)
                 for name, to in zip(types, writes, strict=True)
@@ -310,8 +318,8 @@ def _memorized(
     with changing(turn) as record:
         record.pending += kept
         record.evicted += found.evicted
-        for each in verdicts:
-            record.repeated(each.memory, each.repeats)
+        for judged in verdicts:
+            record.repeated(judged.memory, judged.repeats)
         told = "; ".join(part for part in (why or found.reason, cut) if part)
         note(turn, "memorized" if kept else "refused", told, *writes[:1], **about)
     return found

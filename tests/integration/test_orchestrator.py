@@ -363,7 +363,8 @@ async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
 ) -> None:
     async with turning(call) as turn:
         fact = await turn("memorize", "The API key is rotated on Mondays.")
-        event = await turn("memorize", "Ann asked for the key yesterday", {"channel": "chat"})
+        said = {"content": "Ann asked for the key yesterday", "memory_type": "episodic"}
+        event = await turn("memorize", said, {"channel": "chat"})
         traced = turn.turn.track_tool_invocation("look", {"at": "calendar"}, result="Monday")
         before = tables(url)["memories"]
         report = await turn("commit")
