@@ -14,9 +14,9 @@ from typing import Any, Final, Literal
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.core.options import CoordinatorSettings, PromotionSettings
+from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.promotion_rules import promotion_policy
 from langmem_tiers.memory.asking import Asking

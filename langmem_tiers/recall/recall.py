@@ -12,11 +12,12 @@ from typing import NamedTuple
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from langmem_tiers.core.config import EF_SEARCH, Distance
-from langmem_tiers.core.memory import ROLES, TIERS, MemoryContext, Moment, Recollection, Tier
+from langmem_tiers.core.config import EF_SEARCH
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Tier
 from langmem_tiers.core.namespaces import Scope, check_key, scope
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.vectors import PackedVector
+from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
