@@ -15,7 +15,8 @@ from uuid import NAMESPACE_OID, uuid5
 from langmem_tiers.consolidate.models import Summary, ToldNote
 from langmem_tiers.consolidate.policy import RisePolicy, rises
 from langmem_tiers.consolidate.stored import Stored
-from langmem_tiers.core.memory import MemoryContext, Source, Tier
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.memory import Source, Tier
 from langmem_tiers.core.reading import ends_of, normalised, visible
 from langmem_tiers.core.values import provenance_of, source_of, trust_of
 from langmem_tiers.remind.cue import sentences

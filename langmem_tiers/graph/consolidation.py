@@ -14,6 +14,7 @@ from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.models import judge_of, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseUnavailableError,
@@ -21,7 +22,6 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph.consolidation_nodes import (
     ConsolidationState,

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.store.store import TieredStore
 

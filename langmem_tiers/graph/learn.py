@@ -10,7 +10,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.context import Remembered, Scope

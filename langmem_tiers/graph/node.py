@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseError,
@@ -27,7 +28,6 @@ from langmem_tiers.core.errors import (
     TieredMemoryError,
     short,
 )
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.tracing import trace_id
 from langmem_tiers.core.types import MemoryTypes

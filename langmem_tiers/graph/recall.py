@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict, Unpack
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.bounds import Bounds
+from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.values import storable

@@ -18,8 +18,8 @@ from langchain_core.tools.base import ArgsSchema
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, MissingExtraError
-from langmem_tiers.core.memory import label_of
 from langmem_tiers.core.prompts import (
     COMPLETE_REMINDER,
     CONTENT_NEEDED,

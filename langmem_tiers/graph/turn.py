@@ -27,7 +27,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
-from langmem_tiers.core.options import OrchestratorSettings
+from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked

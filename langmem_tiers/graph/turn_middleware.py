@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
-from langmem_tiers.core.options import OrchestratorSettings
+from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.agents import (
     AgentMiddleware,

@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from langmem_tiers.core.config import Distance, StoreOptions
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext, Moment, Recollection, Source, Tier
+from langmem_tiers.core.memory import Moment, Recollection, Source, Tier
 from langmem_tiers.core.namespaces import Scope, encode
+from langmem_tiers.core.vectors import Distance
 from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query

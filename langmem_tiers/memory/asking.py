@@ -8,14 +8,15 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Unpack, cast
 
-from langmem_tiers.core.bounds import DEFAULT, Bounds
-from langmem_tiers.core.config import VectorOptions
+from langmem_tiers.core.config import DEFAULT, Bounds
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, MemoryContext, Tier
+from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.namespaces import scope, utf8_bytes
-from langmem_tiers.core.options import CoordinatorSettings, RecallOptions
+from langmem_tiers.core.options import RecallOptions
+from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.vectors import PackedVector, pack
+from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
 from langmem_tiers.recall.ranking import PROFILES, profile_of
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share

@@ -16,9 +16,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext
-from langmem_tiers.core.options import CoordinatorSettings, PromotionSettings
+from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.promotion_rules import promotion_policy
 from langmem_tiers.memory.asking import Asking

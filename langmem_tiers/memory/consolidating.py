@@ -12,8 +12,9 @@ from langmem_tiers.consolidate.models import Summariser, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.memory.base import Memory

@@ -16,8 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections
+from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.learn.outcome import (
     OutcomeReport,

@@ -10,8 +10,9 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext, Source, StoreResult
+from langmem_tiers.core.memory import Source, StoreResult
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import reminding
 from langmem_tiers.memory.consolidating import consolidate_session

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections, StoreResult, Tier
+from langmem_tiers.core.memory import Recollection, Recollections, StoreResult, Tier
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, Evolved
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.models import reflector_of

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from langmem_tiers.core.config import EF_SEARCH, Distance
+from langmem_tiers.core.config import EF_SEARCH
 from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Tier
 from langmem_tiers.core.namespaces import Scope, check_key
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.vectors import PackedVector
+from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection

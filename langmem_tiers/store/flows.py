@@ -20,11 +20,10 @@ from langgraph.store.base import (
     TTLConfig,
 )
 
-from langmem_tiers.core.config import Distance, StoreOptions
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.core.memory import TIERS, Moment, Tier
-from langmem_tiers.core.stats import RelationSize, TierStats
-from langmem_tiers.core.vectors import PackedVector
+from langmem_tiers.core.memory import TIERS, Moment, RelationSize, Tier, TierStats
+from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
 from langmem_tiers.postgres.group_commit import HOPELESS

@@ -12,18 +12,18 @@ from typing import Any, Literal, Self, TypeVar
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import Op, Result, TTLConfig, ensure_embeddings
 
-from langmem_tiers.core.bounds import DEFAULT, Bounds
 from langmem_tiers.core.config import (
+    DEFAULT,
     EXACT_LIMIT,
     SHORT_TERM_TTL_MINUTES,
     TRACE_DAYS,
+    Bounds,
     StoreOptions,
     check_ttl,
     parse_index,
 )
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.stats import RelationSize, TierStats
+from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.postgres.embedded import EmbeddedPostgres
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow

@@ -29,9 +29,7 @@ from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.opening import Clock, Opened, Opener, opened_store, tables, text_index
 from tests.support.sessions import there, types
 
-RENEW = "I need to renew the certificate tomorrow at 5pm, it is urgent"
 ASK = "When Anna mentions the budget, I need to ask her for the figures"
-LATER = "Clean up the old branches later, no rush"
 ACME = MemoryContext(tenant="acme", project_id="billing")
 SORT = "I need to sort a list of dicts by two keys."
 CERTIFICATE = "I need to renew the certificate tomorrow."

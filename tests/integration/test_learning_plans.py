@@ -12,7 +12,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.testing import TrigramEmbeddings

@@ -27,7 +27,6 @@ from tests.support.plans import (
 )
 from tests.support.servers import fresh_database
 
-TENANTS = 20
 OF_ONE_TENANT = 1000
 OF_ONE_WORD = 20
 """Memories of a tenant that hold a certain word."""

@@ -15,7 +15,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import InvalidInputError, QueryTimeoutError
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
 from tests.support.coordinating import PATIENT, Caller, calling, coordinator, keys
 from tests.support.opening import Opener, text_index
 from tests.support.plans import calls_of

@@ -18,7 +18,7 @@ from langmem_tiers.core.errors import (
     QueryTimeoutError,
     TooLargeError,
 )
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.testing import StoreDriver, TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Opener, tables, text_index, tiered
