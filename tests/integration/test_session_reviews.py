@@ -32,8 +32,8 @@ async def test_what_is_kept_of_a_note_that_awaits_a_review_awaits_it_in_its_plac
         async with calling(open_store, url, **WHOSE, **options) as call:
             store = call.memory.tiered_store
             seen = Caller(coordinator(store, **WHOSE), call.mode)
-            await seen("store", CLAIM, "working")
-            await call("store", FIGURE, "working")
+            await seen("store", CLAIM, "working", importance=0.9)
+            await call("store", FIGURE, "working", source="agent")
             assert await call("finish_reviews")
             if ended == "by its verb":
                 await call("consolidate_session")
@@ -48,10 +48,10 @@ async def test_what_is_kept_of_a_note_that_awaits_a_review_awaits_it_in_its_plac
             held = await call("list_quarantined")
             found = await call("get_context", "", limit=9)
 
-    assert {*report.quarantined} == {*keys(held)}
-    assert {one.memory_type for one in held} == {"semantic", "episodic"}
-    assert all(FIGURE in one.content for one in held)
-    assert {one.reason for one in held} == {"instructs: injection by model"}
+    assert report.quarantined == tuple(keys(held))
+    (digest,) = held
+    assert FIGURE in digest.content
+    assert digest.reason == "instructs: injection by model"
     assert [one.content for one in found] == [CLAIM]
 
 
