@@ -199,19 +199,13 @@ def test_an_error_of_a_hook_is_told_and_no_answer_is_lost_or_it_is_raised(
             assert told["messages"][-1].text in {"Noted: The port is 8443.", "Fine."}
 
 
-def test_an_interrupt_passes_and_a_defect_of_our_own_is_raised(
-    ready: TieredStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_passes() -> None:
     def interrupts() -> Flow[dict[str, Any]]:
         yield from ()
         raise GraphInterrupt
 
     with pytest.raises(GraphInterrupt):
         CALLER.run(careful_of("tell", "tell").hook("hook", interrupts()))
-    monkeypatch.delattr("langmem_tiers.memory.hooks.intended_in")
-    for each in (hooked(ready), agent_with_hooks(ready)):
-        with pytest.raises(NameError, match="intended_in"):
-            each.invoke(said(RENEW), context=CHAT)
 
 
 def test_a_session_whose_start_failed_answers_and_starts_with_the_next_message(
