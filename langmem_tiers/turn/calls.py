@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
+from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, failure_fields
 from langmem_tiers.learn.signature import signature

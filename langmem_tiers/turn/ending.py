@@ -9,8 +9,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector

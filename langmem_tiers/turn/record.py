@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
 from uuid import NAMESPACE_OID, uuid5
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.panel import default_reviewers
