@@ -39,11 +39,11 @@ from langmem_tiers.remember.instructs import (
 
 Floats = NDArray[np.float64]
 
-SOFTNESS: Final = 30.0
+SOFTNESS: Final = 8.0
 """What the losses of all texts weigh against the weights' squares: scikit-learn's C."""
 _TWICE: Final = 2
 """Texts in which a feature stands that is fitted; what one alone has says nothing of others."""
-_STEPS: Final = 500
+_STEPS: Final = 400
 _DISGUISED: Final = ("encoded", "encoder")
 """Kinds of attacks that are written in a code."""
 _SHORT: Final = 2

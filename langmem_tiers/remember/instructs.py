@@ -125,8 +125,8 @@ def _excerpt(text: str) -> str:
     return said if len(said) <= 80 else said[:79] + "…"  # noqa: PLR2004 - one line
 
 
-BIAS: Final = "*"
-"""The name of what is added to every sum; no word is called so."""
+BIAS: Final = "of every text"
+"""The name of what is added to every sum; a feature has two words at most."""
 TOGETHER: Final = 3
 """Sentences that are read together: an order is given in a breath."""
 _TOLD: Final = 3
