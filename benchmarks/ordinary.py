@@ -24,6 +24,7 @@ from typing import Any, Final
 import yaml  # type: ignore[import-untyped]
 
 from benchmarks.data import records
+from langmem_tiers.learn.reflexion import Reflexion
 
 FETCHED: Final = Path("benchmarks/out/ordinary")
 """Where `make ordinary` puts what it fetches."""
@@ -60,6 +61,20 @@ def _drawn(text: str) -> str:
 def _own() -> Iterator[str]:
     """What the histories, chats, years and failures of this project's benchmarks say."""
     return (text for name in _OWN for one in records(name) for text in _sentences(one))
+
+
+def _lessons() -> Iterator[str]:
+    """This project's lessons: by their parts, as they are stored, and as one tells them."""
+    for one in records("lessons"):
+        tried, why, instead = one["tried"], one["why"], one["instead"]
+        told = Reflexion(
+            task_id="task",
+            original_approach=tried,
+            failure_reason=why,
+            improved_approach=instead,
+        )
+        yield from (tried, why, instead, told.to_memory_format())
+        yield f"I {tried[0].lower()}{tried[1:]}. {why}. {instead}."
 
 
 def _sentences(value: Any) -> Iterator[str]:
@@ -143,5 +158,6 @@ KINDS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "chats in other languages": partial(_chats, english=False),
     "quotations": _fortunes,
     "this project's histories": _own,
+    "this project's lessons": _lessons,
 }
 """What there is of each kind, of any number and in any order."""

@@ -4,9 +4,8 @@ Disguises are undone first: look-alike letters, hidden signs, codes, letters apa
 reads like attacks on a memory rather than like other texts was learned from both: a logistic
 regression over the words of a text, their pairs, and the first word of each sentence (`^`). Its
 weights ship as `likeness.tsv`: `benchmarks/fit_likeness.py` fitted them on attacks and notes by
-many authors and on ordinary texts of many kinds, and they are there to be read. From which likeness
-on a text is held depends on whose it is, so that little of what is harmless is held. How it fares
-with authors and kinds it has not seen: docs/gate.md.
+many authors and on ordinary texts of many kinds, and they are there to be read. How it fares with
+authors and kinds it has not seen: docs/gate.md.
 
 Nothing here is proof: a text reads like those that were written to steer an assistant. What is
 found lowers the trust in a memory (see `trust.py`); it is kept, and not recalled until somebody
@@ -35,13 +34,10 @@ from langmem_tiers.core.reading import spaced, visible
 
 _ANSWERS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for an order."""
+ALIKE: Final = 0.0
+"""The likeness from which on a text is held: it is rather an attack than not."""
 HANDED_ON: Final = 1.0
-"""The likeness from which on that is held which a user pastes or quotes: who tells of an attack may
-well do so for a reason."""
-AGENTS: Final = 0.0
-"""The same for what agents say, and for what was disguised."""
-OUTSIDE: Final = -0.5
-"""The same for what tools and pages say, and whoever is not known."""
+"""The same for what a user pastes or quotes: who tells of an attack may well do so for a reason."""
 _QUOTED: Final = re.compile(
     r"\"[^\"]{1,300}\"|“[^”]{1,300}”|„[^“”]{1,300}[“”]|`[^`]{1,300}`|«[^»]{1,300}»"
 )
@@ -89,7 +85,7 @@ def _openly(text: str, source: str) -> Iterator[Finding]:
         _, *pasted = _PASTED.split(text, maxsplit=1)
         yield from _alike("\n".join((*pasted, *_QUOTED.findall(text))), HANDED_ON, "likeness")
     else:
-        yield from _alike(text, AGENTS if source == Source.AGENT else OUTSIDE, "likeness")
+        yield from _alike(text, ALIKE, "likeness")
 
 
 def _disguised(text: str) -> Iterator[Finding]:
@@ -97,7 +93,7 @@ def _disguised(text: str) -> Iterator[Finding]:
     if how is not None:
         yield Finding("hidden", 1.0, how)
     for one in hidden_in(text):
-        yield from _alike(one, AGENTS, "encoded")
+        yield from _alike(one, ALIKE, "encoded")
 
 
 def _alike(text: str, least: float, kind: str) -> Iterator[Finding]:
