@@ -17,6 +17,7 @@ from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.learn.traces import trace_memory
 from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.state.state import ProgressDelta, stored
 from langmem_tiers.turn.calls import Invocation
 from langmem_tiers.turn.layout import Fragment
 from langmem_tiers.turn.trace import TurnEvent
@@ -126,6 +127,14 @@ class TurnRecord:
             if (lesson := attempt.extracted()) is not None:
                 calls = kept[one.key], kept[worked.key]
                 found.append(Lesson(_derived(lesson.to_memory(context), calls), one.key))
+        return found
+
+    def steps(self) -> dict[str, list[ProgressDelta]]:
+        """How much nearer it brought each goal."""
+        found: dict[str, list[ProgressDelta]] = {}
+        for one in self.goals:
+            told = {name: value for name, value in one.items() if name != "goal"}
+            found.setdefault(one["goal"], []).append(stored(ProgressDelta, told))
         return found
 
     def trace(self, *, success: bool | None) -> Trace | None:
