@@ -12,10 +12,9 @@ from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gate import keepable
-from langmem_tiers.turn.calls import both_ends
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage
-from langmem_tiers.turn.record import LONGEST_TASK
+from langmem_tiers.turn.record import LONGEST_TASK, both_ends
 from langmem_tiers.turn.sources import items_of
 from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend

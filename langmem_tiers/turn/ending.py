@@ -32,9 +32,7 @@ from langmem_tiers.turn.trace import (
     TurnEvent,
     TurnTrace,
     beginning,
-    bounds,
     ended_call,
-    event_names,
     happened,
     is_of,
     lock_name,
@@ -150,19 +148,26 @@ def leave(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | 
         return None
     record.closed = "abandoned"
     why = f"left by {type(error).__name__}" if isinstance(error, BaseException) else error
-    left = _ending(turn, record, "abandoned", why or "left without a commit", _pending(record))
-    return _record(turn, record, [*record.events, left])
+    return _left(turn, record, "abandoned", why or "left without a commit")
 
 
 def fail(turn: Turn, error: BaseException) -> Flow[None]:
     """Leave the trace of a turn that failed so far; it may go on, as a run does that is resumed."""
-    record = going_on(turn)
-    why = f"failed by {type(error).__name__}"
-    failed = _ending(turn, record, "failed", why, _pending(record))
-    names = event_names(record.turn, record.events)
-    # it lies between the events so far and the next
-    last = f"{bounds(record.turn)[0]}{max(0, len(names) - 1):06}-{failed.at.isoformat()}"
-    return _record(turn, record, [*record.events, failed], [*names, last])
+    return _left(turn, going_on(turn), "failed", f"failed by {type(error).__name__}")
+
+
+def _left(turn: Turn, record: TurnRecord, kind: Ending, reason: str) -> Flow[None]:
+    """Write the trace of a turn beside nothing else, unless the turn has ended."""
+    summary = {
+        "memories": len(record.pending),
+        "tool calls": len(record.calls),
+        "refused": record.refusals,
+        "quarantined": sum(one.held is not None for one in record.pending),
+    }
+    ended = _ending(turn, record, kind, reason, {"summary": summary}, at=turn.now)
+    trace = TurnTrace(turn=record.turn, events=(*record.events, ended))
+    lock = lock_call([lock_name(turn.context, record.turn)], turn.memory.tiered_store.options)
+    yield Query((lock, record_call(turn.context, trace)), commit=True)
 
 
 def _commit(
@@ -197,8 +202,7 @@ def _commit(
         lessons = [_from_its_call(one, applied, wanted) for one in applied.writes]
         derived = derive_calls(lessons, moment.now, lambda one: record.key("lesson", one.key))
         states = [put_goal(Whose.of(context), one, moment.now) for one in wanted.goals.values()]
-        trace = record_call(context, record.turn, ended[0].trace.events)
-        return [*derived, *states, trace]
+        return [*derived, *states, record_call(context, ended[0].trace)]
 
     applied = yield from write_if(
         writes,
@@ -369,32 +373,13 @@ def _ending(
     reason: str,
     detail: Mapping[str, Any],
     *,
-    at: datetime | None = None,
+    at: datetime,
 ) -> TurnEvent:
     """How a turn ends, with what it is listed by: whose it is, and when it began."""
     told = {"project_id": turn.context.project_id, "session_id": turn.context.session_id}
     whose = {name: storable(one) for name, one in told.items() if one is not None}
     detail = {"began": record.began.isoformat(), **whose, **detail}
-    return TurnEvent(kind=kind, at=at or turn.now, reasons=(reason,), detail=detail)
-
-
-def _pending(record: TurnRecord) -> dict[str, Any]:
-    """What the ending of a turn keeps of what it did not write."""
-    summary = {
-        "memories": len(record.pending),
-        "tool calls": len(record.calls),
-        "refused": record.refusals,
-        "quarantined": sum(one.held is not None for one in record.pending),
-    }
-    return {"summary": summary}
-
-
-def _record(
-    turn: Turn, record: TurnRecord, events: Sequence[TurnEvent], names: Sequence[str] = ()
-) -> Flow[None]:
-    """Write a trace beside nothing else, unless the turn has ended."""
-    lock = lock_call([lock_name(turn.context, record.turn)], turn.memory.tiered_store.options)
-    yield Query((lock, record_call(turn.context, record.turn, events, names)), commit=True)
+    return TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
 
 
 def _export(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
-from langmem_tiers.turn.calls import Invocation, both_ends, called
+from langmem_tiers.turn.record import Invocation, both_ends, called
 from langmem_tiers.turn.trace import beginning, discreet, private, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend, write_of
 

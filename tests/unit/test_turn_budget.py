@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.turn.calls import LONGEST_RESULT, called
-from langmem_tiers.turn.record import TurnRecord, as_json
+from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, as_json, called
 from langmem_tiers.turn.spending import Budget, check, status
 from langmem_tiers.turn.trace import TurnEvent, bounds, event_names
 
