@@ -277,28 +277,6 @@ def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
     return project is None or ended.get("project_id") == storable(project)
 
 
-def ended_turns(
-    context: MemoryContext, limit: int, session_id: str | None
-) -> Flow[list[EndedTurn]]:
-    """How the latest turns of the context's project ended, or of all, if it names none."""
-    project = None if context.project_id is None else storable(context.project_id)
-    params = {"tenant": context.root, "limit": limit, "session": session_id, "project": project}
-    (rows,) = yield Query((Call("turns_ended", params),), commit=True)
-    return [
-        EndedTurn(
-            turn=turn,
-            kind=kind,
-            began=None if began is None else datetime.fromisoformat(began),
-            at=at,
-            reason=reason,
-            project_id=project_id,
-            session_id=session_id,
-            summary=dict(summary or {}),
-        )
-        for _, at, kind, turn, began, reason, project_id, session_id, summary in rows
-    ]
-
-
 def _event(row: Row) -> TurnEvent:
     kind, at, detail, namespace, key = row
     told = dict(detail)
