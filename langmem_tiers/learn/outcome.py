@@ -11,10 +11,10 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import MemoryContext, Recollection
+from langmem_tiers.core.memory import MemoryStats, Recollection
 from langmem_tiers.core.namespaces import decode, elsewhere, encode
-from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.learn.evidence import HoldoutCounts, Uplift, uplifts
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Source, Tier
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.memory import TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.learn.skills import SkillCandidate, Step, ToolCall, Trace, skill_candidates

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections, StoreResult, Tier
+from langmem_tiers.core.memory import Recollection, Recollections, StoreResult, Tier
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, Evolved
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.models import reflector_of
@@ -29,7 +30,8 @@ from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learn.skills import MIN_SUPPORT, Trace, skill_candidates
 from langmem_tiers.learn.traces import is_news, proposals, stored_values, trace_memory
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.feedback import listed, showing
+from langmem_tiers.memory.feedback import listed
+from langmem_tiers.memory.recalling import showing
 from langmem_tiers.postgres.flow import Ask, Flow, apart, extent, then
 from langmem_tiers.remember.new import (
     NewMemory,
@@ -173,7 +175,7 @@ def _concern(
     signed = [one if isinstance(one, Signature) else signature(one, tool=tool) for one in given]
     ask = memory.asking.ask(query, memory.context)
     return Concern(
-        scopes=ask.scopes,
+        reach=ask.reach,
         failures=tuple(signed),
         tools=tuple(named),
         query=ask.query,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext, Moment, Tier
+from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector

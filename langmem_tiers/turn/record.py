@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext, Source
-from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.memory import Source
+from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, FailedAttempt, failure_fields
 from langmem_tiers.learn.retries import teaches

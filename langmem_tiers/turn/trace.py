@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import MemoryContext, StoreResult, Tier
+from langmem_tiers.core.memory import StoreResult, Tier
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row

@@ -10,14 +10,16 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import uuid4
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     BudgetExceededError,
     InvalidInputError,
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import Destination, MemoryContext
-from langmem_tiers.core.options import RECALL_OPTIONS, OrchestratorSettings
+from langmem_tiers.core.memory import Destination
+from langmem_tiers.core.options import RECALL_OPTIONS
+from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.remember.new import NewMemory, checked_text, label, to_write
 from langmem_tiers.store.store import TieredStore

@@ -14,7 +14,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import RollbackError
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import BILLING, SHIPPING, broken

@@ -238,19 +238,6 @@ async def test_a_policy_that_looks_at_an_unknown_type_is_refused_with_the_neares
 # Databases that are not as they should be
 
 
-USES: list[Callable[[MemoryCoordinator], object]] = [
-    lambda one: one.get_context("kiwi"),
-    lambda one: one.get_context(""),
-    lambda one: one.get_lessons(tools="add"),
-    lambda one: one.record_outcome(run_id="r", success=True),
-    lambda one: one.store("kiwi"),
-    lambda one: one.promote(),
-    lambda one: one.tiered_store.put(("acme",), "k", {"text": "kiwi"}),
-    lambda one: one.tiered_store.delete(("acme",), "k"),
-    lambda one: one.tiered_store.sweep_ttl(),
-]
-
-
 @pytest.mark.parametrize("right", ["read-only transactions", "the right to read"])
 async def test_what_is_known_of_a_memory_is_told_where_nothing_may_be_written(
     ready: TieredStore, url: str, memory: MemoryCoordinator, right: str

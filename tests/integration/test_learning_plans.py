@@ -12,7 +12,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.testing import TrigramEmbeddings
@@ -187,6 +187,6 @@ def test_the_way_back_reads_a_few_rows_of_its_tenant(store: TieredStore, mode: M
 
 
 def database(store: TieredStore) -> str:
-    found = store._runner._database
+    found = store.runner._database
     assert found is not None
     return found.target.conninfo

@@ -11,7 +11,7 @@ import pytest
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from tests.support.coordinating import coordinator
 from tests.support.learning import (
     BILLING,

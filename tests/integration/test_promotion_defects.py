@@ -12,7 +12,7 @@ from langchain_core.embeddings import Embeddings
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import ModelError
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.learn.reflexion import FailedAttempt
 from tests.support.coordinating import coordinator
 from tests.support.learning import (

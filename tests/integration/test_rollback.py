@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import RollbackError
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.coordinating import coordinator

@@ -7,7 +7,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_skill_node
 from langmem_tiers.core.errors import InvalidInputError
@@ -32,8 +31,6 @@ from tests.support.graphs import (
 )
 from tests.support.opening import Clock, Opened, Opener, opened_store, text_index, tiered
 from tests.support.plans import MODES, Mode, calls_of, indexes, named, plan, rows_read, sequential
-
-THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 
 
 def trace(name: str, tools: str = "search open answer", *, succeeded: bool = True) -> Trace:

@@ -8,7 +8,6 @@ from langchain_core.messages import (
     AnyMessage,
     ToolMessage,
 )
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.graph import StateGraph
 from langgraph.graph.message import add_messages
@@ -40,7 +39,6 @@ from tests.support.graphs import (
 )
 from tests.support.opening import Opened, opened_store, text_index
 
-THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 LESSON = "Do instead: add"
 
 

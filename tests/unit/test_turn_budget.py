@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, as_json, called
 from langmem_tiers.turn.spending import Budget
