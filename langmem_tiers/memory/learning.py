@@ -26,8 +26,15 @@ from langmem_tiers.learn.reflexion import (
     record_lessons,
 )
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.learn.skills import MIN_SUPPORT, Trace, skill_candidates
-from langmem_tiers.learn.traces import is_news, proposals, stored_values, trace_memory
+from langmem_tiers.learn.skills import (
+    MIN_SUPPORT,
+    Trace,
+    is_news,
+    proposals,
+    skill_candidates,
+    stored_values,
+    trace_memory,
+)
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed, showing
 from langmem_tiers.postgres.flow import Ask, Flow, apart, extent, then

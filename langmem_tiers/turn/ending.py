@@ -14,9 +14,15 @@ from langmem_tiers.core.memory import MemoryContext, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.learn import traces
-from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
-from langmem_tiers.learn.traces import stored_values
+from langmem_tiers.learn.skills import (
+    MIN_SUPPORT,
+    Trace,
+    is_news,
+    proposed_skills,
+    read_traces,
+    recent_traces,
+    stored_values,
+)
 from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew
 from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
@@ -241,14 +247,14 @@ def _wanted(turn: Turn, record: TurnRecord, *, success: bool | None) -> Flow[_Wa
     if own is None:
         return _Wanted(memories, [], attempts, None)
     moment = turn.memory.tiered_store.flows.moment()
-    (rows,) = yield Query((traces.recent(context, moment),), commit=True)
-    seen = traces.read_traces(rows)
+    (rows,) = yield Query((recent_traces(context, moment),), commit=True)
+    seen = read_traces(rows)
     others = [one for one in seen if one.run != own.run]
     trace = record.run_memory(own, context)
     current = [own] if trace.held is None else []
-    skills = traces.proposed([*current, *others], context, min_support=MIN_SUPPORT)
+    skills = proposed_skills([*current, *others], context, min_support=MIN_SUPPORT)
     known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
-    news = {key: one for key, one in skills.items() if traces.is_news(one, known.get(key))}
+    news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
     memories += [trace, *map(turn.memory.gate.trusting, news.values())]
     return _Wanted(memories, list(news), attempts, seen)
 
@@ -275,7 +281,7 @@ def _locked(
     """
     store, context = turn.memory.tiered_store.flows, turn.context
     moment, place = store.moment(), encode(context.namespace(Tier.WORKING))
-    again = () if wanted.seen is None else (traces.recent(context, moment),)
+    again = () if wanted.seen is None else (recent_traces(context, moment),)
     keys = [lock_name(context, record.turn)]
     keys += [(*place, _TRACES)] if again else []
     keys += [(place.tenant, "", LOCK)] if wanted.lessons else []
@@ -287,7 +293,7 @@ def _locked(
     lock = lock_writes(writes, store.options, keys)
     answers = yield Query((lock, ended_call(context, record.turn), *again, *goals))
     ended, known = answers[1], answers[2 : 2 + len(again)]
-    if ended or (known and traces.read_traces(known[0]) != wanted.seen):
+    if ended or (known and read_traces(known[0]) != wanted.seen):
         yield Query((), commit=True)  # which lets go of the locks
         raise ConflictError(f"somebody else committed beside the turn {record.turn!r}: again")
     before = answers[len(answers) - len(steps) :]

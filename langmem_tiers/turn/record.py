@@ -14,8 +14,7 @@ from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches
-from langmem_tiers.learn.skills import Trace
-from langmem_tiers.learn.traces import trace_memory
+from langmem_tiers.learn.skills import Trace, trace_memory
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.turn.calls import Invocation
 from langmem_tiers.turn.layout import Fragment

@@ -11,9 +11,8 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_skill_node
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.learn import traces
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
-from langmem_tiers.learn.skills import ToolCall, Trace
+from langmem_tiers.learn.skills import MOST_TRACES, ToolCall, Trace
 from langmem_tiers.memory.learning import learn_skills
 from langmem_tiers.postgres.flow import Flow, Query, Together
 from tests.support.agents import WAYS, How, run
@@ -275,7 +274,7 @@ def test_the_newest_traces_are_read_from_an_index_and_no_more(new_url: Any, mode
         asked = named(calls_of(store, memory.learn_skills), "recent_traces")
         found = plan(store, asked, mode)
 
-    assert found["Actual Rows"] == traces.MOST_TRACES
+    assert found["Actual Rows"] == MOST_TRACES
     assert sequential(found) == []
     assert any("updated_at" in name or "newest" in name for name in indexes(found))
-    assert rows_read(found) <= 4 * traces.MOST_TRACES + 10
+    assert rows_read(found) <= 4 * MOST_TRACES + 10
