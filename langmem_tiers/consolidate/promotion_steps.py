@@ -26,7 +26,7 @@ from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.promotable import Guard, Promoting
 from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionPolicy, should_demote
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent
 
 PROVEN = "it has proven itself"
@@ -134,7 +134,11 @@ class Demote(Unnoted):
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
         found = yield from rollback.promoted(cycle.tenant, self._policy, after, limit)
-        judged = [(one, rollback.judged(one, self._policy)) for one in found if one.id in set(ids)]
+        judged = [
+            (one, should_demote(one.successes, one.failures, self._policy))
+            for one in found
+            if one.id in set(ids)
+        ]
         decisions = [
             decision(one, TURNED, detail={"reasons": list(map(str, verdict.reasons))})
             for one, verdict in judged

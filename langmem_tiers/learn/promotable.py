@@ -13,9 +13,8 @@ from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of, trust_of
-from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser, abstracted, leaks
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import Evidence, PromotionPolicy
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart
 
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.promotion_rules import (
     BETA,
     SPECIFIED,
     Criterion,
+    Evidence,
     PromotionPolicy,
     decide,
     should_demote,
@@ -113,12 +113,12 @@ def test_looking_after_each_outcome_promotes_by_chance_as_often_as_documented(
 
 
 def test_a_memory_is_demoted_when_its_outcomes_turn() -> None:
-    decision = should_demote(seen(4, 8), SPECIFIED)
+    decision = should_demote(4, 8, SPECIFIED)
 
     assert decision.demote
     assert not decision.promote
     assert str(decision) == "outcomes 12 >= 10 yes; success 0.33 <= 0.50 yes"
-    assert str(should_demote(seen(9, 6), BETA)) == (
+    assert str(should_demote(9, 6, BETA)) == (
         "outcomes 15 >= 10 yes; chance of success at most 0.80 0.97 >= 0.99 no"
     )
 
@@ -140,9 +140,9 @@ def test_a_memory_is_demoted_when_its_outcomes_turn() -> None:
 def test_no_evidence_both_promotes_and_demotes(
     policy: PromotionPolicy, successes: int, failures: int
 ) -> None:
-    evidence = seen(successes, failures)
+    promotes = promoted(seen(successes, failures), policy)
 
-    assert not (promoted(evidence, policy) and should_demote(evidence, policy).demote)
+    assert not (promotes and should_demote(successes, failures, policy).demote)
 
 
 @pytest.mark.parametrize(
