@@ -320,20 +320,18 @@ def evolve(
     else:  # it may ask a model
         judge = partial(judge, extract_entities=extract_entities)
         told = _elsewhere(judge)
-    return _kept_if_worth(memory, interaction, told)
+    return _kept_if_worth(memory, told)
 
 
 def _elsewhere(judge: Callable[[], Evolved]) -> Flow[Evolved]:
     return cast("Evolved", (yield Ask(judge, partial(asyncio.to_thread, judge))))
 
 
-def _kept_if_worth(
-    memory: Memory, interaction: Mapping[str, Any], told: Flow[Evolved]
-) -> Flow[StoreResult]:
+def _kept_if_worth(memory: Memory, told: Flow[Evolved]) -> Flow[StoreResult]:
     one = yield from told
     if not one.worth:
         return StoreResult(stored=False, reason=one.reason)
-    new = one.to_memory(interaction, memory.context)
+    new = one.to_memory(memory.context)
     (result,) = yield from memory.flows.remember([new], memory.context)
     return replace(result, reason=one.reason)
 
