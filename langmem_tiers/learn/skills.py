@@ -55,7 +55,7 @@ class Trace(NamedTuple):
     """How far it is trusted, in 0…1: a skill is trusted as the least of the runs it was seen in."""
 
 
-class Step(NamedTuple):
+class SkillStep(NamedTuple):
     """A call without its values: the tool, and the names of its arguments in alphabetical order."""
 
     tool: str
@@ -65,7 +65,7 @@ class Step(NamedTuple):
         return f"{_name(self.tool)}({', '.join(map(_name, self.arguments))})"
 
 
-Steps = tuple[Step, ...]
+Steps = tuple[SkillStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ def _steps(trace: Trace) -> Steps:
     return tuple(step for step, _ in groupby(_step(one) for one in trace.calls if one.succeeded))
 
 
-def _step(call: ToolCall) -> Step:
-    return Step(call.tool, tuple(sorted(call.arguments)))
+def _step(call: ToolCall) -> SkillStep:
+    return SkillStep(call.tool, tuple(sorted(call.arguments)))
 
 
 def _best_first(one: SkillCandidate) -> tuple[int, float, int, str]:

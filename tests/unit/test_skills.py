@@ -14,7 +14,7 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.learn.skills import (
     MAX_LENGTH,
     MIN_LENGTH,
-    Step,
+    SkillStep,
     Steps,
     ToolCall,
     Trace,
@@ -53,7 +53,7 @@ def like_call(**wrong: Any) -> ToolCall:
 
 
 def windows(one: Trace, most: int) -> set[Steps]:
-    done = [Step(c.tool, tuple(sorted(c.arguments))) for c in one.calls if c.succeeded]
+    done = [SkillStep(c.tool, tuple(sorted(c.arguments))) for c in one.calls if c.succeeded]
     steps = [step for step, _ in groupby(done)]
     return {
         tuple(steps[start:end])
