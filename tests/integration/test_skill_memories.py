@@ -7,7 +7,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_skill_node
 from langmem_tiers.core.errors import InvalidInputError
@@ -31,8 +30,6 @@ from tests.support.graphs import (
 )
 from tests.support.opening import Clock, Opened, Opener, opened_store, text_index, tiered
 from tests.support.plans import MODES, Mode, calls_of, indexes, named, plan, rows_read, sequential
-
-THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 
 
 def trace(name: str, tools: str = "search open answer", *, succeeded: bool = True) -> Trace:
@@ -90,21 +87,6 @@ async def test_what_recurs_in_successful_runs_is_proposed_as_a_skill(
     assert value["steps"] == ["search(what)", "open(what)", "answer(what)"]
     assert len(episodes) == 4
     assert {one.tags for one in episodes} == {("trace",)}
-
-
-def test_a_skill_keeps_its_key_and_what_it_has_earned_while_its_support_grows(
-    memory: MemoryCoordinator,
-) -> None:
-    key = proposed(memory)
-    found = memory.get(key)
-    assert found is not None
-    memory.record_outcome([found], success=True, run_id="x")
-    (again,) = memory.learn_skills(trace("4"))
-
-    assert again.key == key
-    grown = memory.get(key)
-    assert grown is not None
-    assert (grown.value["support"], grown.success_count) == (4, 1)
 
 
 def test_a_deleted_skill_is_proposed_again_and_one_that_is_somebodys_own_stays(
