@@ -128,7 +128,7 @@ def turn(store: TieredStore, name: str, memory_type: str = "semantic", *nodes: A
 
 
 async def credited(memory: MemoryCoordinator, langsmith: LangSmith, root: str, how: How) -> Any:
-    """Credit the feedback on a trace: from a client that blocks, read either way, or an async one."""
+    """Credit the feedback on a trace, as clients of each kind list it."""
     if how == "invoke":
         return await off_the_loop(record_feedback, memory, langsmith.said(root))
     if how == "astream":
