@@ -44,7 +44,7 @@ class Promote(Unnoted):
 
     name = "promote"
 
-    def __init__(self, policy: PromotionPolicy, generaliser: Generaliser) -> None:
+    def __init__(self, policy: PromotionPolicy, generaliser: Generaliser | None) -> None:
         """Hold what it is judged by, and what says it for everybody."""
         self._policy = policy
         self._generaliser = generaliser
@@ -103,7 +103,7 @@ class Promote(Unnoted):
             with suppress(InvalidInputError):
                 yield from promote.promote_one(sources[0], how)
 
-    def _how(self, cycle: Cycle, generaliser: Generaliser) -> Promoting:
+    def _how(self, cycle: Cycle, generaliser: Generaliser | None) -> Promoting:
         return Promoting(
             cycle.tenant,
             self._policy,

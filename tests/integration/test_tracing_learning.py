@@ -162,15 +162,6 @@ def test_no_run_holds_a_vector_a_key_or_the_password_of_the_database(done: Done)
     assert not any(KEY in text or done.password in text for text in done.runs.sent)
 
 
-def test_nothing_is_sent_with_tracing_off(url: str) -> None:
-    runs = Runs()
-    with serving(runs) as endpoint:
-        env = {**traced_to(endpoint), "LANGSMITH_TRACING": "false"}
-        assert run_program(PROGRAM, url, **env) == ""
-
-    assert runs.requests == 0
-
-
 class BrokenError(Exception):
     def __str__(self) -> str:
         raise RuntimeError
