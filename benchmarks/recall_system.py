@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from benchmarks.listening import Overheard
 from benchmarks.recall_data import History, Question
 from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator, local_index
-from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.vectors import Distance
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
 from langmem_tiers.recall.matching import FEATURES, features

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
         ConsolidationSchedule,
     )
     from langmem_tiers.consolidate.report import ConsolidationReport
-    from langmem_tiers.core.bounds import Bounds
+    from langmem_tiers.core.config import Bounds
+    from langmem_tiers.core.context import MemoryContext
     from langmem_tiers.core.errors import TieredMemoryError
-    from langmem_tiers.core.memory import MemoryContext, Recollection, StoreResult, Tier
-    from langmem_tiers.core.options import CoordinatorSettings, OrchestratorSettings
+    from langmem_tiers.core.memory import Recollection, StoreResult, Tier
+    from langmem_tiers.core.settings import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
     from langmem_tiers.graph.hook_middleware import MemoryHooksMiddleware
@@ -172,13 +173,13 @@ _MODULES = {
     "ArchivalPolicy": "consolidate.policy",
     "At": "remind.triggers",
     "BeforeTool": "remind.triggers",
-    "Bounds": "core.bounds",
+    "Bounds": "core.config",
     "Budget": "turn.spending",
     "ConsolidationPolicy": "consolidate.policy",
     "ConsolidationReport": "consolidate.report",
     "ConsolidationSchedule": "consolidate.policy",
     "ConsolidationWorker": "graph.worker",
-    "CoordinatorSettings": "core.options",
+    "CoordinatorSettings": "core.settings",
     "EmbeddedPostgres": "postgres.embedded",
     "FailedAttempt": "learn.reflexion",
     "Fragment": "turn.layout",
@@ -186,7 +187,7 @@ _MODULES = {
     "HookState": "graph.hooks",
     "If": "remind.triggers",
     "LocalEmbeddings": "postgres.embeddings",
-    "MemoryContext": "core.memory",
+    "MemoryContext": "core.context",
     "MemoryCoordinator": "memory.coordinator",
     "MemoryHooks": "memory.hooks",
     "MemoryHooksMiddleware": "graph.hook_middleware",
@@ -194,7 +195,7 @@ _MODULES = {
     "MemoryState": "graph.recall",
     "MemoryType": "core.types",
     "MemoryTypes": "core.types",
-    "OrchestratorSettings": "core.options",
+    "OrchestratorSettings": "core.settings",
     "PERSONA": "turn.layout",
     "Persona": "turn.persona",
     "PromotionPolicy": "learn.promotion_rules",

@@ -191,7 +191,7 @@ def stats(
 ) -> None:
     """Show what each tier holds, and the space it takes (always of all tenants)."""
     from langmem_tiers.cli import rendering
-    from langmem_tiers.core.memory import MemoryContext
+    from langmem_tiers.core.context import MemoryContext
 
     root = None if tenant is None else MemoryContext(tenant=tenant).root
     with opened_to_read(url, index=False) as store:
@@ -225,7 +225,7 @@ def quarantine(
 ) -> None:
     """List what the gate holds back, oldest first; release or reject one of it."""
     from langmem_tiers.cli import rendering
-    from langmem_tiers.core.memory import MemoryContext
+    from langmem_tiers.core.context import MemoryContext
     from langmem_tiers.memory.asking import checked_limit
     from langmem_tiers.remember import quarantine as held
     from langmem_tiers.remember.trust import TrustPolicy

@@ -10,8 +10,8 @@ import typer
 
 from langmem_tiers.cli.options import FLAG, URL, Json, Url, note, opened_to_read
 from langmem_tiers.consolidate.policy import ArchivalPolicy
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import MemoryContext
 
 if TYPE_CHECKING:
     from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport

@@ -18,9 +18,8 @@ from langmem_tiers.cli.importing import Imported
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.restore import ArchiveFile
 from langmem_tiers.core.errors import worded
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import Recollection, RelationSize, TierStats
 from langmem_tiers.core.reading import UNPRINTABLE
-from langmem_tiers.core.stats import RelationSize, TierStats
 from langmem_tiers.importers import BadRecord
 
 BAD_RECORDS_SHOWN = 20

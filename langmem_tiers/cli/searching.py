@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from langmem_tiers.core.context import ABSENT, MemoryContext, named_by
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import ABSENT, MemoryContext, named_by
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recall.ranking import profile_named
 from langmem_tiers.store.store import TieredStore

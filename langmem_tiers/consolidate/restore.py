@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from langmem_tiers.consolidate.archive import ArchivedMemory, Content, Files
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ArchiveError, InvalidInputError
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew
 from langmem_tiers.store.write import Write, delete_expired_calls, lock_call

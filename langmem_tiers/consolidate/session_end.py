@@ -38,8 +38,9 @@ from langmem_tiers.consolidate.stored import (
     read,
     select,
 )
+from langmem_tiers.core.context import ABSENT, named_by
 from langmem_tiers.core.errors import ConflictError
-from langmem_tiers.core.memory import ABSENT, Tier, named_by
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew
 from langmem_tiers.remember.new import write_of

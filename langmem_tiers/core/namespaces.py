@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from langmem_tiers.core.config import MAX_KEY_BYTES, MAX_NAMESPACE_BYTES
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 
+MAX_NAMESPACE_BYTES = 400
+MAX_KEY_BYTES = 1024
 _ABOVE_ALL = "\U0010ffff" * (MAX_NAMESPACE_BYTES // 4 + 1)
 """Sorts above every namespace: the last code point, more often than one can hold it."""
 

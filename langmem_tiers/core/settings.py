@@ -1,4 +1,4 @@
-"""Settings from a YAML file and the environment, read strictly.
+"""How a coordinator, promotion and turns go about it; a YAML file and the environment may say so.
 
     memory:
       coordinator:
@@ -25,7 +25,7 @@
         batch: 100000
         statement_timeout_ms: 60000
 
-These are the defaults, and each may be left out. `options.py` and `bounds.py` say what each means.
+These are the defaults, and each may be left out; what each means stands here, and at `Bounds`.
 The two models are made when they are asked for: nothing is sent to them unasked.
 """
 
@@ -35,19 +35,19 @@ import dataclasses
 import difflib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml  # type: ignore[import-untyped]
-from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseChatModel
+from langmem_tiers.core.config import Bounds, check_known, checked_whole
+from langmem_tiers.core.errors import ConfigurationError, MissingExtraError, short
+from langmem_tiers.core.options import RECALL_OPTIONS
 
-from langmem_tiers.core.bounds import Bounds
-from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
-from langmem_tiers.core.options import CoordinatorSettings, OrchestratorSettings, PromotionSettings
+if TYPE_CHECKING:  # a coordinator's settings are read by programs that load neither
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.language_models import BaseChatModel
 
 CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
 """The environment variable that names the YAML file."""
@@ -57,12 +57,132 @@ PREFIX = "LANGMEM_TIERS_MEMORY__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """How the coordinator recalls: the specification's `memory.coordinator`.
+
+    The specification names a model and an embedding model. Here both are None: a default that
+    spends tokens would be a surprise, and would need a key. Without `model` every rule is
+    deterministic; without `embedding_model` the store embeds with what its `index` names.
+
+    Raises:
+        ConfigurationError: for a value that cannot work; the message begins with its key.
+    """
+
+    model: str | None = None
+    """The chat model, as `init_chat_model` takes it; None uses none."""
+    embedding_model: str | None = None
+    """The embedding model, as `init_embeddings` takes it; None leaves it to the store."""
+    query_timeout_ms: int = 500
+    """Milliseconds that a recall may take (specification: 500)."""
+    max_context_items: int = 10
+    """Memories that a recall returns at most (specification: 10)."""
+    review_timeout_ms: int = 5000
+    """Milliseconds that models may take to review a storage (specification: 3 to 5 s)."""
+    relevance_timeout_ms: int = 2000
+    """Milliseconds that models may take to review a recall (specification: 1 to 2 s)."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        _model_name(self.model, "model")
+        _model_name(self.embedding_model, "embedding_model")
+        checked_whole(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
+        checked_whole(self.max_context_items, "max_context_items", 1, 1000)
+        checked_whole(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
+        checked_whole(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
+
+
+BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "complete_reminder")
+"""Tools by which an agent keeps its list of tasks (LangChain's) and its memory (this package's):
+their calls teach nothing, and what they answer is known already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorSettings:
+    """How a turn goes about: the specification's configuration of the memory orchestrator.
+
+    Raises:
+        ConfigurationError: for a value that cannot work; the message begins with its key.
+    """
+
+    default_filters: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `get_context` that hold for every recall of a turn: `agent_id`, `tags`, ….
+    Filters of a call go over them."""
+    enable_tool_tracking: bool = True
+    """Whether tool calls are kept as memories."""
+    untracked_tools: Sequence[str] = BOOKKEEPING
+    """Tools whose calls are not kept, by name."""
+    enable_skill_extraction: bool = True
+    """Whether a commit looks for skills in what the project's turns called."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        if not isinstance(self.default_filters, Mapping):
+            raise ConfigurationError(
+                f"default_filters is a mapping of options, not {short(self.default_filters)}"
+            )
+        check_known(self.default_filters, RECALL_OPTIONS, "default_filters")
+        names = self.untracked_tools
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
+        object.__setattr__(self, "untracked_tools", tuple(names))
+        if not all(isinstance(one, str) for one in self.untracked_tools):
+            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
+        for key in ("enable_tool_tracking", "enable_skill_extraction"):
+            if not isinstance(getattr(self, key), bool):
+                raise ConfigurationError(f"{key} is true or false, not {short(getattr(self, key))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionSettings:
+    """What a memory must have shown to become long_term: the specification's `memory.promotion`.
+
+    Access count, success rate and age must exceed their thresholds; the number of projects must
+    reach its own.
+
+    Raises:
+        ConfigurationError: for a value that cannot work; the message begins with its key.
+    """
+
+    min_access_count: int = 5
+    """Accesses to exceed (specification: more than 5)."""
+    min_success_rate: float = 0.8
+    """Share of the runs it was applied in to exceed (specification: more than 80 %)."""
+    min_age_days: float = 7
+    """Days to exceed (specification: older than 7)."""
+    min_projects: int = 2
+    """Projects it was used in (specification: 2 or more, in its table of criteria alone)."""
+
+    def __post_init__(self) -> None:
+        """Check what a caller may have set."""
+        checked_whole(self.min_access_count, "min_access_count", 0, _MAX_COUNT)
+        _number(self.min_success_rate, "min_success_rate", 0, 1)
+        _number(self.min_age_days, "min_age_days", 0, _MAX_DAYS)
+        checked_whole(self.min_projects, "min_projects", 1, _MAX_COUNT)
+
+
+_HOUR_MS = 3_600_000
+_MAX_COUNT = 1_000_000
+_MAX_DAYS = 36_500
+
+
+def _model_name(value: object, key: str) -> None:
+    if value is not None and not (isinstance(value, str) and value.strip()):
+        raise ConfigurationError(
+            f"{key} names a model, such as 'provider:model', or is null, not {value!r}"
+        )
+
+
+def _number(value: object, key: str, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ConfigurationError(f"{key} is a number from {low} to {high:,}, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
     """The settings of a coordinator, of promotion and of turns, and the bounds of a store.
 
     Example:
         ```python
-        from langmem_tiers.core.settings import MemorySettings
 
         env = {"LANGMEM_TIERS_MEMORY__COORDINATOR__MAX_CONTEXT_ITEMS": "20"}
         settings = MemorySettings.load(env=env)
@@ -152,6 +272,8 @@ _SECTIONS = {
 
 
 def _document(file: Path) -> object:
+    import yaml  # type: ignore[import-untyped]
+
     try:
         return yaml.safe_load(file.expanduser().read_bytes())
     except (yaml.YAMLError, ValueError, RecursionError) as error:

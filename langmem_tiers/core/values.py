@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.bounds import Bounds
-from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
+from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TooLargeError
-from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, utf8_bytes
 
 _STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|-?(?<![\d.])\d++(?:\.\d++)?e\+\d+')
 

@@ -1,4 +1,4 @@
-"""Vectors on their way into Postgres: checked, then packed in pgvector's binary form."""
+"""Vectors: how they are stored and compared, and checked and packed on their way into Postgres."""
 
 from __future__ import annotations
 
@@ -6,14 +6,65 @@ import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 
-from langmem_tiers.core.config import Distance, VectorOptions
 from langmem_tiers.core.errors import EmbeddingError
+from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 
+MAX_FIELD_BYTES = 128
+_INDEX_TUPLE_BYTES = 2704
+_INDEX_OVERHEAD_BYTES = 96
 _MAX = {"halfvec": 65504.0, "vector": 3.4e38}
 _SHORT = 0.25
 """Vectors shorter than this may lose components in half precision."""
+
+
+class Distance(StrEnum):
+    """How far apart two vectors are; the names are LangGraph's."""
+
+    COSINE = "cosine"
+    L2 = "l2"
+    INNER_PRODUCT = "inner_product"
+
+    @property
+    def operator(self) -> str:
+        """The pgvector operator that yields the distance (lower is nearer)."""
+        return {"cosine": "<=>", "l2": "<->", "inner_product": "<#>"}[self.value]
+
+    def score(self, distance: float) -> float:
+        """Turn a pgvector distance into a score: higher is nearer."""
+        return 1.0 - distance if self is Distance.COSINE else -distance
+
+    def cosine(self, distance: float) -> float:
+        """The cosine behind a pgvector distance; exact if vectors have length 1."""
+        if self is Distance.L2:
+            return 1.0 - distance * distance / 2
+        return self.score(distance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorOptions:
+    """How vectors are stored and searched."""
+
+    dims: int
+    distance: Distance = Distance.COSINE
+    vector_type: str = "halfvec"
+    ann: bool = True
+    """Whether an HNSW index may be built once a tenant outgrows `exact_limit`."""
+    m: int = 16
+    ef_construction: int = 64
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one stored vector."""
+        return 8 + self.dims * (2 if self.vector_type == "halfvec" else 4)
+
+    @property
+    def covering(self) -> bool:
+        """Whether the vector fits into a B-tree tuple beside the longest namespace and field."""
+        taken = MAX_NAMESPACE_BYTES + MAX_FIELD_BYTES + _INDEX_OVERHEAD_BYTES
+        return self.bytes <= _INDEX_TUPLE_BYTES - taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.models import judge_of, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import Step
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseUnavailableError,
@@ -21,7 +22,6 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph.consolidation_nodes import (
     ConsolidationState,
@@ -251,7 +251,7 @@ def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         runtime = get_runtime()
         one = run(tiered(runtime.store), config, runtime.context)
-        done = yield from asked(one.store.run, one.store.arun, does(one, state))
+        done = yield from asked(one.store.run, does(one, state))
         runtime.stream_writer(progress(does.__name__, state, done))
         return done
 

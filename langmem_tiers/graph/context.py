@@ -9,9 +9,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext
+from langmem_tiers.graph.driven import CALLER
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.store.store import TieredStore
 
@@ -80,6 +82,16 @@ class Remembered:
                 "context=MemoryContext(tenant='{user_id}') takes it from config['configurable']"
             )
         return MemoryContext(**labels)
+
+
+class Remembering:
+    """What has a memory, and methods that `both` makes, driven where an agent stands."""
+
+    runner = CALLER
+    _whose: Remembered
+
+    def _memory(self, runtime: Any) -> MemoryCoordinator:
+        return self._whose.memory(runtime, ensure_config())
 
 
 def thread_of(config: RunnableConfig) -> str | None:

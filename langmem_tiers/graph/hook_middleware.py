@@ -15,10 +15,9 @@ from langmem_tiers.graph.agents import (
     ModelHandler,
     ModelRequest,
     PrivateStateAttr,
-    Remembering,
 )
-from langmem_tiers.graph.context import Remembered, Scope
-from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.context import Remembered, Remembering, Scope
+from langmem_tiers.graph.driven import asked, handed_over
 from langmem_tiers.graph.extra import Runtime, ToolCallRequest
 from langmem_tiers.graph.hooks import at_starts, merged, noted, said_last, started, submitted
 from langmem_tiers.graph.messages import this_turn
@@ -134,8 +133,8 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
         """Show the reminders to the model; delivered they are once it has answered."""
         text = str(request.state.get("reminders_text") or "")
         shown = with_recalled(request.system_message, text)
-        answer: ModelCallResult[Any] = yield from asked(
-            handler, handler, request.override(system_message=shown)
+        answer: ModelCallResult[Any] = yield from handed_over(
+            handler, request.override(system_message=shown)
         )
         leased: Any = request.state.get("reminders") or ()
         if (
@@ -144,16 +143,16 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
             and not any(isinstance(one, AIMessage) for one in this_turn(request.messages))
         ):
             memory = self._memory(request.runtime)
-            with self._careful(_SESSION, None, {}):
+            with self._careful(_SESSION, None):
                 tokens = [one["token"] for one in leased]
-                yield from asked(memory.acknowledge, memory.aacknowledge, *tokens)
+                yield from asked(memory.acknowledge, *tokens)
         return answer
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless there is a reminder for before it."""
         if not self._remind:
-            return asked(handler, handler, request)
-        return held_once(request, handler, lambda: self._memory(request.runtime))
+            return handed_over(handler, request)
+        return held_once(request, handler, self._memory)
 
     def _before_model(
         self, state: HooksState, runtime: Runtime[Any]

@@ -16,8 +16,9 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import RunnableConfig
 
-from langmem_tiers.core.config import MAX_NAMESPACE_BYTES
-from langmem_tiers.core.memory import MemoryContext, Recollection
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.context import thread_of

@@ -22,10 +22,9 @@ from langmem_tiers.graph.agents import (
     ModelHandler,
     ModelRequest,
     PrivateStateAttr,
-    Remembering,
 )
-from langmem_tiers.graph.context import Remembered, Scope
-from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.context import Remembered, Remembering, Scope
+from langmem_tiers.graph.driven import asked, handed_over
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
 from langmem_tiers.graph.node import (
@@ -187,17 +186,17 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         if concern := concern_of(request, self._lessons):
             about = {**concern, "run_id": turn.run, "holdout": self._holdout}
             with self._careful("lessons", request.runtime, told):
-                lessons = yield from asked(memory.get_lessons, memory.aget_lessons, **about)
+                lessons = yield from asked(memory.get_lessons, **about)
         text = recalled_text(turn.found, lessons)
         shown = request.override(system_message=with_recalled(request.system_message, text))
-        response = yield from asked(handler, handler, shown)
+        response = yield from handed_over(handler, shown)
         update = {**({} if known else self._kept(turn)), **errors_of(request.state, told, known)}
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless it is held as one that failed before."""
         lessons = self._tool_lessons
-        return asked(lessons.wrap_tool_call, lessons.awrap_tool_call, request, handler)
+        return asked(lessons.wrap_tool_call, request, handler)
 
     def _after_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
@@ -207,17 +206,17 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         told: dict[str, str] = {}
         if credit := self._credit(state):
             with self._careful("outcome", runtime, told):
-                yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
+                yield from asked(memory.record_outcome, **credit)
         if self._reflect:
             with self._careful("reflect", runtime, told):
                 failed = attempts_in(state["messages"])
-                yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
+                yield from asked(memory.reflect, failed, model=self._model)
         if self._remember:
             turn = self._turns.get(str(state.get("recalled_turn")))
             found = () if turn is None else turn.found
             new = said(state["messages"], memory.context, ensure_config(), found)
             with self._careful("remember", runtime, told):
-                yield from asked(memory.store_many, memory.astore_many, new)
+                yield from asked(memory.store_many, new)
         return errors_of(state, told, state) or None
 
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
@@ -246,11 +245,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         options: Any = {**self._options, **(room if self._remember else shown_to)}
         shown: Sequence[Recollection] = ()
         with self._careful("recall", request.runtime, told):
-            found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
+            found = yield from asked(memory.get_context, asking, **options)
             if self._remember:
                 seen = {key_of(one, ensure_config()) for one in request.messages}
                 new = [one for one in found if one.key not in seen][: self._limit]
-                found = yield from asked(memory.expose, memory.aexpose, new, **shown_to)
+                found = yield from asked(memory.expose, new, **shown_to)
             shown = found
         return _Turn(None if question is None else question.id, run, tuple(shown))
 

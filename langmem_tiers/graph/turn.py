@@ -27,7 +27,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
-from langmem_tiers.core.options import OrchestratorSettings
+from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
@@ -86,9 +86,7 @@ class _Turns(NamedTuple):
     @classmethod
     def of(cls, options: TurnOptions, **of_states: OfState | None) -> _Turns:
         """Of the options that a node was given, and of what it reads from a state."""
-        for what, given in of_states.items():
-            if given is not None:
-                checked_of_state(given, what)
+        checked_of_state(**of_states)
         if unknown := options.keys() - TurnOptions.__annotations__.keys():
             raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
         rules = {name: options.get(name) for name in ("budget", "settings")}
@@ -109,7 +107,7 @@ class _Turns(NamedTuple):
 def on_store(memory: MemoryCoordinator, flow: Flow[T]) -> Flow[T]:
     """What a flow of a turn returns, which the store runs."""
     store = memory.tiered_store
-    return asked(store.run, store.arun, flow)
+    return asked(store.run, flow)
 
 
 def create_assemble_node(

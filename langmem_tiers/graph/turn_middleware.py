@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
-from langmem_tiers.core.options import OrchestratorSettings
+from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.agents import (
     AgentMiddleware,
@@ -20,10 +20,9 @@ from langmem_tiers.graph.agents import (
     ModelHandler,
     ModelRequest,
     PrivateStateAttr,
-    Remembering,
 )
-from langmem_tiers.graph.context import Remembered, Scope
-from langmem_tiers.graph.driven import asked
+from langmem_tiers.graph.context import Remembered, Remembering, Scope
+from langmem_tiers.graph.driven import asked, handed_over
 from langmem_tiers.graph.extra import GraphBubbleUp, Runtime, ToolCallRequest
 from langmem_tiers.graph.messages import said
 from langmem_tiers.graph.node import (
@@ -153,12 +152,12 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the turn's context to the model; if it fails, the turn leaves its trace."""
-        answered: Flow[Any] = asked(handler, handler, _shown(request))
+        answered: Flow[Any] = handed_over(handler, _shown(request))
         return self._leaving_trace(request, answered)
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, and note how long it took; if it raises, the turn leaves its trace."""
-        timed = asked(self._clock.wrap_tool_call, self._clock.awrap_tool_call, request, handler)
+        timed = asked(self._clock.wrap_tool_call, request, handler)
         return self._leaving_trace(request, timed)
 
     def _after_agent(self, state: TurnState, runtime: Runtime[Any]) -> Flow[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any, Never, Self, cast
 
 import psycopg
 
-from langmem_tiers.core.config import Distance
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -14,7 +14,8 @@ from langmem_tiers.core.errors import (
     MissingExtraError,
     NotSetUpError,
 )
-from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.postgres.target import Target

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast, get_args
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.remember.new import NewMemory

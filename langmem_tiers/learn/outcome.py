@@ -15,9 +15,9 @@ from hashlib import blake2b
 from statistics import NormalDist
 from typing import Any, NamedTuple, TypeVar
 
-from langmem_tiers.core.memory import MemoryContext, Recollection
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.memory import MemoryStats, Recollection
 from langmem_tiers.core.namespaces import decode, elsewhere, encode
-from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
-from langmem_tiers.core.memory import TIERS, MemoryContext, Moment
+from langmem_tiers.core.memory import TIERS, Moment
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.learn.promote import PAGE
 from langmem_tiers.learn.promotion_rules import PromotionDecision, PromotionPolicy, should_demote

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections
+from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context

@@ -15,8 +15,8 @@ from langmem_tiers.consolidate.restore import (
 )
 from langmem_tiers.consolidate.restore import archives as listed
 from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, short
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore

@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import TIERS, MemoryContext, Recollection, StoreResult, Tier
+from langmem_tiers.core.memory import TIERS, MemoryStats, Recollection, StoreResult, Tier
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.core.stats import MemoryStats
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import Inquiry, Reader, find, recall

@@ -9,8 +9,9 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext, Recollection, Recollections, StoreResult, Tier
+from langmem_tiers.core.memory import Recollection, Recollections, StoreResult, Tier
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, Evolved
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.models import reflector_of
@@ -35,7 +36,8 @@ from langmem_tiers.learn.skills import (
     trace_memory,
 )
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.feedback import listed, showing
+from langmem_tiers.memory.feedback import listed
+from langmem_tiers.memory.recalling import showing
 from langmem_tiers.postgres.flow import AT_ONCE, Ask, Flow, apart, extent, then
 from langmem_tiers.remember.new import (
     NewMemory,
@@ -179,7 +181,7 @@ def _concern(
     signed = [one if isinstance(one, Signature) else signature(one, tool=tool) for one in given]
     ask = memory.asking.ask(query, memory.context)
     return Concern(
-        scopes=ask.scopes,
+        reach=ask.reach,
         failures=tuple(signed),
         tools=tuple(named),
         query=ask.query,

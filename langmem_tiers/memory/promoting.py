@@ -7,7 +7,7 @@ from collections.abc import Callable
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.explain import explain as explanation

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, cast
 from uuid import uuid4
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import MemoryContext
 from langmem_tiers.postgres.flow import Flow, both, then
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.state import flows

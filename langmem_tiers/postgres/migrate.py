@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.core.config import StoreOptions, VectorOptions
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DimensionMismatchError,
@@ -15,6 +15,7 @@ from langmem_tiers.core.errors import (
     NotSetUpError,
 )
 from langmem_tiers.core.memory import TIERS, Tier
+from langmem_tiers.core.vectors import VectorOptions
 from langmem_tiers.postgres import sql
 from langmem_tiers.postgres.flow import Build, Call, Flow, Query, Script
 

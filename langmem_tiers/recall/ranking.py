@@ -155,10 +155,6 @@ def _beside(
     return terms
 
 
-def _recency(memory: Recollection, asked: Asked) -> float:
-    return 1 / (1 + DAILY_FADING * age_in_days(memory, asked))
-
-
 def _importance(memory: Recollection, _: Asked) -> float:
     return UNKNOWN_IMPORTANCE if memory.importance is None else memory.importance
 

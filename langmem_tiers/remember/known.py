@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from langmem_tiers.core.config import StoreOptions, lexical_text
-from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Source, Tier
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.memory import TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import Place, elsewhere, encode
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import content_of

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from langmem_tiers.core.bounds import Bounds
-from langmem_tiers.core.config import MAX_NAMESPACE_BYTES, IndexOptions
+from langmem_tiers.core.config import Bounds, IndexOptions
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import ROLES, THRESHOLD, MemoryContext, Source, Tier
-from langmem_tiers.core.namespaces import Place, check_key, encode, utf8_bytes
+from langmem_tiers.core.memory import ROLES, THRESHOLD, Source, Tier
+from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, check_key, encode, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent

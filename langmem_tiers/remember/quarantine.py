@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, NotQuarantinedError
-from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
+from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode, elsewhere, scope
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, source_of, trust_of

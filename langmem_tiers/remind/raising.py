@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import TIERS, MemoryContext, Moment, Tier
+from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Rows

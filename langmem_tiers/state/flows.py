@@ -9,9 +9,10 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any, TypeVar
 
-from langmem_tiers.core.bounds import Bounds
+from langmem_tiers.core.config import Bounds
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.bounds import DEFAULT, Bounds
+from langmem_tiers.core.config import DEFAULT, Bounds
 from langmem_tiers.core.errors import InvalidFilterError, InvalidInputError, TooLargeError
 from langmem_tiers.core.values import encode_value
 

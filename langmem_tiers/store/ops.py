@@ -22,12 +22,12 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from langmem_tiers.core.bounds import DEFAULT, Bounds
-from langmem_tiers.core.config import MAX_FIELD_BYTES, Distance, IndexOptions, StoreOptions
+from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.namespaces import Place, check_key, decode, encode, scope, utf8_bytes
 from langmem_tiers.core.values import encode_value, told
+from langmem_tiers.core.vectors import MAX_FIELD_BYTES, Distance
 from langmem_tiers.store.filters import compile_filter, text_array
 from langmem_tiers.store.read import Found, Get, ListNamespaces, Read, Search
 from langmem_tiers.store.write import Write

@@ -25,7 +25,6 @@ PAGE = ROOT / "docs" / "specifications.md"
 _API = re.compile(r"\[`([^`]+)`\]\(([^)]+)\)")
 _TEST = re.compile(r"\[(test_\w+)\]\[([\w-]+)\]")
 _REFERENCE = re.compile(r"^\[([\w-]+)\]: \.\./(\S+)$", re.MULTILINE)
-_FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _PARAMETER = re.compile(r"(?P<name>[\w.]+)\((?P<parameter>\w+)=…\)")
 _WITHOUT_A_TEST = ("Not there: ", "Replaced: ")
 

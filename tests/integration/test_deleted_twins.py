@@ -12,7 +12,7 @@ from langgraph.store.base import PutOp
 
 from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock

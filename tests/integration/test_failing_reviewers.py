@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
 from tests.support.coordinating import calling
 from tests.support.opening import Opener
 from tests.support.reviewing import BAD, member, model_of, scoring

@@ -12,7 +12,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import RollbackError
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
 from tests.support.opening import text_index

@@ -18,7 +18,8 @@ from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.core.options import RECALL_OPTIONS, CoordinatorSettings, RecallOptions
+from langmem_tiers.core.options import RECALL_OPTIONS, RecallOptions
+from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.recall.fence import recalled_text, with_recalled

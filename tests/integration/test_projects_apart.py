@@ -19,7 +19,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
 from tests.support.opening import Clock, tables, text_index
 from tests.support.servers import fresh_database

@@ -27,7 +27,6 @@ from tests.support.plans import (
 )
 from tests.support.servers import fresh_database
 
-TENANTS = 20
 OF_ONE_TENANT = 1000
 OF_ONE_WORD = 20
 """Memories of a tenant that hold a certain word."""
@@ -166,7 +165,7 @@ def test_a_plan_made_while_the_tables_were_empty_is_replaced_once_they_are_analy
 
 def analyse(store: TieredStore) -> None:
     """What autovacuum does for a table that has grown: each partition, not their parent."""
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     with psycopg.connect(database.target.conninfo, autocommit=True) as conn:
         for tier in TIERS:

@@ -15,7 +15,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import InvalidInputError, QueryTimeoutError
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
 from tests.support.coordinating import PATIENT, Caller, calling, coordinator, keys
 from tests.support.opening import Opener, text_index
 from tests.support.plans import calls_of
@@ -51,7 +51,7 @@ def syncs(trace: Path) -> int:
 @contextmanager
 def traced(store: TieredStore, trace: Path) -> Iterator[None]:
     """Note what libpq sends and gets on the only connection of a store."""
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     with database.pool.connection() as conn:
         pgconn = conn.pgconn

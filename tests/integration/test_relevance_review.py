@@ -11,7 +11,7 @@ import pytest
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ReviewResult, facts
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.remember.review import Reviewer, Reviewers
 from tests.support.coordinating import Caller, calling, keys
 from tests.support.opening import Opener

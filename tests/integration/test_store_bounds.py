@@ -18,7 +18,7 @@ from langmem_tiers.core.errors import (
     QueryTimeoutError,
     TooLargeError,
 )
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.testing import StoreDriver, TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Opener, tables, text_index, tiered
@@ -270,7 +270,7 @@ def outlasted(url: str, statement: str) -> None:
 
 
 def timeout_of(store: TieredStore) -> str:
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     with database.pool.connection() as conn:
         (row,) = conn.execute("SHOW statement_timeout").fetchall()

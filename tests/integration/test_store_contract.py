@@ -19,7 +19,7 @@ from langmem_tiers.testing import Mode, StoreDriver, check_names, run_check
 from tests.support.opening import Opened, Opener, empty, leave, opened_store, text_index
 from tests.support.servers import sessions
 
-A, B = ("acme", "a"), ("acme", "b")
+A = ("acme", "a")
 
 
 async def test_a_bad_label_fails_its_own_call_and_not_those_beside_it(driver: StoreDriver) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from langmem_tiers.core.config import IndexOptions, StoreOptions, VectorOptions
+from langmem_tiers.core.config import IndexOptions, StoreOptions
+from langmem_tiers.core.vectors import VectorOptions
 from langmem_tiers.postgres import sql
 from tests.support.opening import DIMS
 

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore, TurnMiddleware
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
 from tests.support.agents import How, ScriptedModel, agent_on, run, scripted
 from tests.support.graphs import ACME
 from tests.support.opening import Opened, opened_store, text_index

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from langgraph.store.base import TTLConfig
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, StoreResult, TieredStore
-from langmem_tiers.core.config import Distance
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.core.options import CoordinatorSettings
+from langmem_tiers.core.settings import CoordinatorSettings
+from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.candidates import Searched, read_rows
 from langmem_tiers.testing import Mode

@@ -7,8 +7,7 @@ from typing import Any
 
 import psycopg
 
-from langmem_tiers.core.config import VectorOptions
-from langmem_tiers.core.vectors import pack
+from langmem_tiers.core.vectors import VectorOptions, pack
 from langmem_tiers.testing import TrigramEmbeddings
 
 _BROKEN: Mapping[str, str] = {

@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import DatabaseUnavailableError, OutcomeUnknownError
-from langmem_tiers.core.options import PromotionSettings
+from langmem_tiers.core.settings import PromotionSettings
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 

@@ -26,8 +26,7 @@ from langmem_tiers import (
     consolidation_due,
     create_consolidation_graph,
 )
-from langmem_tiers.core.memory import Recollections
-from langmem_tiers.core.stats import RelationSize, TierStats
+from langmem_tiers.core.memory import Recollections, RelationSize, TierStats
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.outcome import LearningStats, OutcomeReport
 from langmem_tiers.learn.promote import Promotion

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from langmem_tiers import Tier, TieredStore
-from langmem_tiers.core.config import Distance, StoreOptions, parse_index
+from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.core.vectors import Distance
 
 GOOD: dict[str, Any] = {"dims": 3, "embed": len}
 

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
-from langmem_tiers.core.bounds import Bounds
+from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
-from langmem_tiers.core.options import CoordinatorSettings, OrchestratorSettings, PromotionSettings
-from langmem_tiers.core.settings import MemorySettings
+from langmem_tiers.core.settings import (
+    CoordinatorSettings,
+    MemorySettings,
+    OrchestratorSettings,
+    PromotionSettings,
+)
 
 SPECIFIED = """
 memory:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import langmem_tiers
-from langmem_tiers.core.config import Distance, StoreOptions, VectorOptions
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.vectors import Distance, VectorOptions
 from langmem_tiers.postgres import sql
 
 PACKAGE = Path(langmem_tiers.__file__).parent

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import MemoryContext, Tier
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import told
 from langmem_tiers.remember.new import NewMemory, to_write

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.core.config import Distance, VectorOptions
 from langmem_tiers.core.errors import EmbeddingError
-from langmem_tiers.core.vectors import pack, pack_all
+from langmem_tiers.core.vectors import Distance, VectorOptions, pack, pack_all
 
 ANY = st.floats(allow_nan=False, allow_infinity=False)
 

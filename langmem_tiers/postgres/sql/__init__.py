@@ -10,8 +10,9 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from langmem_tiers.core.config import StoreOptions, VectorOptions
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import TIERS
+from langmem_tiers.core.vectors import VectorOptions
 
 _HEADER = re.compile(r"^-- (name|leg|part): (\w+)\n", re.MULTILINE)
 _PARTS = re.compile(r"\{part (\w+)\}")
