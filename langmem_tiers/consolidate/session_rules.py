@@ -16,10 +16,9 @@ from langmem_tiers.consolidate.models import Summary, ToldNote
 from langmem_tiers.consolidate.policy import RisePolicy, rises
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import Destination, Source, Tier
-from langmem_tiers.core.reading import ends_of, normalised
+from langmem_tiers.core.memory import Source, Tier
+from langmem_tiers.core.reading import ends_of, normalised, visible
 from langmem_tiers.core.values import provenance_of, source_of, trust_of
-from langmem_tiers.remember.gate import HAPPENED, route, triviality
 from langmem_tiers.remind.cue import sentences
 
 WORKING = "working"
@@ -28,9 +27,9 @@ PART = 8_000
 """Characters of a digest, beyond which it goes on in another memory."""
 SHORT = 80
 """Characters of a note in the digest that is stored for itself."""
-LASTS = "the user told a fact, a rule or a preference"
+STATED = "the user stated it"
 ASKED = "it asks"
-PASSING = "it states nothing that lasts"
+SUMMED_UP = "the model summed it up"
 NOT_THE_USERS = "it is not the user's"
 RECURS = "it recurs in the session"
 LEARNED = "the model learned it"
@@ -91,13 +90,14 @@ def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Wor
     """What becomes of notes: those that are significant, once each, and a digest of all.
 
     A note is significant by the first of these that holds: by what lets a memory rise (importance,
-    accesses), because it recurs, or because the user told something that lasts. The keys follow
-    from the notes alone, so that the same notes, as a retry finds them, are stored once.
+    accesses), because it recurs, or, where no model says what was learned, because the user stated
+    it: what is kept too long costs less than what is missed. The keys follow from the notes alone,
+    so that the same notes, as a retry finds them, are stored once.
     """
     facts: list[Kept] = []
     against: list[str] = []
     for several in _told_once(home):
-        reason, why_not = _judged(several, policy)
+        reason, why_not = _judged(several, policy, summed_up=summary is not None)
         if reason is None:
             against.append(why_not)
         else:
@@ -125,27 +125,10 @@ def _project(one: Stored) -> str:
     return f"{MemoryContext(tenant='_', project_id=named).namespace(Tier.WORKING)[1]}."
 
 
-def not_lasting(text: str) -> str | None:
-    """Why a text states nothing that lasts; None if it does.
-
-    What lasts would be a `semantic` memory, were one of its sentences stored without a type.
-    """
-    if kind := triviality(text):
-        return f"it is {kind}"
-    if any(to.memory_type == "semantic" for several in _stated(text) for to in several):
-        return None
-    return ASKED if "?" in text else PASSING
-
-
-def happened(text: str) -> bool:
-    """Whether a text tells first of all of something that happened."""
-    return any(several[0].reason == HAPPENED for several in _stated(text))
-
-
-def _stated(text: str) -> Iterator[tuple[Destination, ...]]:
-    """Where each sentence that is no question would be stored, were it stored without a type."""
-    said = sentences(ends_of(text))
-    return (route(one) for one in said if not one.endswith("?"))
+def only_asks(text: str) -> bool:
+    """Whether each sentence of a text is a question."""
+    said = sentences(visible(ends_of(text)))
+    return bool(said) and all(one.endswith("?") for one in said)
 
 
 def _told_once(home: Home) -> Iterator[list[Stored]]:
@@ -158,21 +141,24 @@ def _told_once(home: Home) -> Iterator[list[Stored]]:
     yield from told.values()
 
 
-def _judged(several: Sequence[Stored], policy: RisePolicy) -> tuple[str | None, str]:
+def _judged(
+    several: Sequence[Stored], policy: RisePolicy, *, summed_up: bool
+) -> tuple[str | None, str]:
     """Why what these say is significant, None if it is not; and why it is not, else."""
     first = several[0]
     told = [one.importance for one in several if one.importance is not None]
-    asks = first.content.rstrip().endswith("?")
+    asks = only_asks(first.content)
     # What is asked often is no fact for that.
     accesses = 0 if asks else sum(one.access_count for one in several)
     if reason := rises(policy, max(told, default=None), accesses):
         return reason, ""
-    if len(several) > 1 and not asks:
+    if asks:
+        return None, ASKED
+    if len(several) > 1:
         return RECURS, ""
     if first.value.get("source", Source.USER) != Source.USER:
         return None, NOT_THE_USERS
-    why_not = not_lasting(first.content)
-    return (LASTS, "") if why_not is None else (None, why_not)
+    return (None, SUMMED_UP) if summed_up else (STATED, "")
 
 
 def _fact(several: Sequence[Stored]) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def create_session_end_node(
         ended: Whether the session has ended: a key of the state, or a function of the state. Until
             the key is written the session goes on; a state that does not know it is refused.
         events: Significant events, each with a `description` and a `type`: a key of the state, or a
-            function of it. If not given, they are those that the session's notes tell of.
+            function of it.
         concepts: What was learned, each with a `description` and a `category`, likewise.
         model: A chat model that sums up what happened, and what was learned; rules do if not given.
         on_error: `raise`, or `tell`: what went wrong is written to the log and to

@@ -42,8 +42,8 @@ def consolidate_session(
     """End a session: keep what it noted, and clear its notes, the memories of type `working`.
 
     A note that is significant becomes a `semantic` memory of the project: one of importance
-    0.6 or more, read three times or more, noted more than once, or by which the user told something
-    that lasts.
+    0.6 or more, read three times or more, noted more than once, or stated by the user, which is all
+    that does not only ask.
     All notes, in order and with their times, become one `episodic` digest; beyond 8,000
     characters it goes on in another memory. What else of the session is in short_term moves to
     working. All of it is one transaction, and done again it changes nothing.
@@ -52,8 +52,8 @@ def consolidate_session(
 
     Args:
         session_id: The session; the context's if not given.
-        model: A chat model that adds a summary to the digest, and what was learned. Everything
-            it says was learned names the notes it comes from. Rules do if not given.
+        model: A chat model that adds a summary to the digest, and says what was learned in place
+            of all that the user stated. Everything it says names the notes it comes from.
 
     Raises:
         ConflictError: if somebody kept on noting meanwhile; nothing was changed.

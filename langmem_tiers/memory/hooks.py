@@ -15,7 +15,7 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Source, StoreResult
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import reminding
-from langmem_tiers.memory.consolidating import consolidate_session, session_notes
+from langmem_tiers.memory.consolidating import consolidate_session
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import (
     EXPIRE_DAYS,
@@ -26,7 +26,6 @@ from langmem_tiers.memory.hook_data import (
     alike,
     checked_data,
     checked_options,
-    events_of,
     given,
     told_of,
 )
@@ -202,8 +201,8 @@ def on_session_stop(
 
     Args:
         session_data: `session_id`, else that of these hooks; `events`, each with a
-            `description` and a `type`, else those that its notes tell of; `concepts`, each with
-            a `description` and a `category`, beside those that its notes state.
+            `description` and a `type`; `concepts`, each with a `description` and a `category`,
+            beside those that its notes state.
         model: A chat model that sums the session up; see `consolidate_session`.
 
     Raises:
@@ -213,9 +212,7 @@ def on_session_stop(
     """
     data = checked_data(session_data)
     session = label(data.get("session_id"), "session_id") or hooks.session_id
-    notes = yield from unit(session_notes(hooks.memory, session))
-    told = data.get("events")
-    events = events_of(notes) if told is None else told_of(told, "event")
+    events = told_of(data.get("events") or (), "event")
     concepts = told_of(data.get("concepts") or (), "concept")
     its = MemoryHooks(hooks.memory, session_id=session)
     kept = [

@@ -84,6 +84,7 @@ async def test_a_graph_remembers_from_a_sessions_start_to_its_end_however_it_is_
     async with opened_store(store, opened):
         graph = hooked(
             store,
+            events=lambda _: [{"description": "Anna chose Redis", "type": "decision"}],
             concepts=lambda _: [{"description": "Sessions live in Redis", "category": "storage"}],
             checkpointer=InMemorySaver(),
         )
@@ -106,7 +107,7 @@ async def test_a_graph_remembers_from_a_sessions_start_to_its_end_however_it_is_
     assert before == {"working": 2, "prospective": 1, "procedural": 1}
     assert flow.metadata == {"task_type": "ops", "success": True, "duration_minutes": 20.0}
     assert [one and one.metadata for one in kept] == [
-        {"decision_type": "event", "promoted_from": "working"}, {"category": "storage"},
+        {"decision_type": "decision"}, {"category": "storage"},
     ]  # fmt: skip
     assert "working" not in types(url)
 
