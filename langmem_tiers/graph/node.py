@@ -176,7 +176,7 @@ def _readable(read: Callable[[str], Any], name: str) -> bool:
     return True
 
 
-def checked_of_state(*, needed: Collection[str] = (), **several: object) -> None:
+def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None:
     """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
 
     Raises:
