@@ -24,7 +24,7 @@ SCOPES = [
     ("thousandth",),
     ("large", "thousandth"),
 ]
-EXACT_LIMIT = 500
+EXACT_LIMIT = 1000
 """So small that HNSW answers for a tenth of the sample."""
 
 
@@ -64,9 +64,9 @@ def load(url: str, size: int) -> Iterator[Loaded]:
 
 @pytest.fixture(scope="module")
 def exact(server_url: str) -> Iterator[Loaded]:
-    """10,000 rows without any HNSW index."""
+    """20,000 rows without any HNSW index."""
     with fresh_database(server_url) as url:
-        yield from load(url, 10_000)
+        yield from load(url, 20_000)
 
 
 @pytest.fixture(scope="module")
