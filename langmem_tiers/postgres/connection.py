@@ -15,9 +15,10 @@ from psycopg.pq.abc import PGconn
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 
-from langmem_tiers.postgres.driver import arrivals, learn_types, learn_vectors, translated
+from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Rows
 from langmem_tiers.postgres.target import CONNECTION_SETTINGS, POOL_TIMEOUT_SECONDS, Target
+from langmem_tiers.postgres.wire import arrivals, learn_types, learn_vectors
 
 T = TypeVar("T")
 

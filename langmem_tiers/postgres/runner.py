@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import threading
-import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -100,7 +98,7 @@ class Runner:
         if self.on_own_loop:
             raise asyncio.InvalidStateError(
                 "this store was opened async and the call would block its own event loop: "
-                f"await {_twin()}(…) instead, or call from another thread"
+                "await the method of that name with an `a` before it, or call from another thread"
             )
 
     def close(self) -> None:
@@ -193,23 +191,6 @@ class Runner:
 def _asked(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:
     """Ask on a loop, from another thread."""
     return asyncio.run_coroutine_threadsafe(ask.aask(), loop)
-
-
-def _twin() -> str:
-    """The async form of the method of ours that was called; it is the outermost one that has one.
-
-    What blocks runs a flow that knows nothing of the method that it came from, but the stack does.
-    """
-    found = ""
-    for frame, _ in traceback.walk_stack(inspect.currentframe()):
-        if str(frame.f_globals.get("__name__")).startswith(_OURS):
-            name = f"a{frame.f_code.co_name}"
-            found = name if hasattr(frame.f_locals.get("self"), name) else found
-    return found
-
-
-_OURS = ("langmem_tiers.", "langgraph.store.")
-"""Modules whose methods come in pairs."""
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -14,7 +14,7 @@ import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from langmem_tiers.postgres.connection import AsyncConnection, AsyncConnections, rows_of, whole
-from langmem_tiers.postgres.driver import (
+from langmem_tiers.postgres.errors import (
     ENDED,
     can_roll_back,
     changed,

@@ -10,7 +10,7 @@ import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from langmem_tiers.postgres.connection_sync import Connection, Connections, rows_of
-from langmem_tiers.postgres.driver import (
+from langmem_tiers.postgres.errors import (
     ENDED,
     can_roll_back,
     changed,

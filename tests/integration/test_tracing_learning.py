@@ -21,7 +21,7 @@ from tests.support.opening import Clock
 from tests.support.traced_learning import EASY, KEY, Teacher
 
 PROGRAM = "tests.support.traced_learning"
-GRAPHS = ["graph-invoke", "graph-ainvoke", "graph-astream"]
+GRAPHS = ["graph-invoke", "graph-astream"]
 ALONE = ["blocking", "awaiting", "handed-over"]
 NODES = [
     ("reflect_on", "reflexion", "reflect"),
@@ -153,8 +153,12 @@ def test_lessons_are_documents_and_a_failure_is_shown_in_words(done: Done, root:
     assert done.run("store_reflexion", root)["inputs"]["failure"] == run["inputs"]["failures"]
 
 
-def test_no_run_holds_a_vector(done: Done) -> None:
+def test_no_run_holds_a_vector_and_a_cycle_says_what_it_decided_and_why(done: Done) -> None:
     assert not any(vectors(run) for run in done.runs.by_id.values())
+    applied = [run for run in done.runs.named("apply", "cycle") if run.get("outputs")]
+    assert "it says the same as an older one" in {
+        one["reason"] for run in applied for one in run["inputs"].get("decisions", ())
+    }
 
 
 def test_no_run_holds_a_key_or_the_password_of_the_database(done: Done) -> None:
@@ -163,15 +167,6 @@ def test_no_run_holds_a_key_or_the_password_of_the_database(done: Done) -> None:
     assert len(failed) == 1  # where no server answers, which the driver says at length
     assert done.runs.sent
     assert not any(KEY in text or done.password in text for text in done.runs.sent)
-
-
-def test_nothing_is_sent_with_tracing_off(url: str) -> None:
-    runs = Runs()
-    with serving(runs) as endpoint:
-        env = {**traced_to(endpoint), "LANGSMITH_TRACING": "false"}
-        assert run_program(PROGRAM, url, **env) == ""
-
-    assert runs.requests == 0
 
 
 class BrokenError(Exception):

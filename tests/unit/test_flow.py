@@ -11,7 +11,6 @@ from typing import Any, Self
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
-from langmem_tiers import Tier
 from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.postgres.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
 from langmem_tiers.postgres.session import arun
@@ -101,10 +100,6 @@ def test_reads_without_a_query_share_one_round_trip() -> None:
     assert sorted(kinds) == ["get", "list_namespaces", "search_newest", "search_newest"]
 
 
-def test_nothing_asked_is_no_effect() -> None:
-    assert effects(flows().batch([], None)) == []
-
-
 def test_equal_texts_are_embedded_once_and_blank_ones_never() -> None:
     texts = ["x", "y", "x", " ", "", "y"]
     ops: list[Op] = [PutOp(NS, f"{n}", {"text": text}) for n, text in enumerate(texts)]
@@ -128,13 +123,6 @@ def test_a_mistake_asks_for_nothing() -> None:
         run(flows().batch(ops, None), session)
     assert session.effects == []
     assert session.ended_with is not None
-
-
-def test_a_tier_looks_for_conflicts_before_it_writes() -> None:
-    asked = effects(flows().batch([PutOp(NS, "k", {"v": 1})], Tier.WORKING))
-    assert calls(asked)[0][0] == "lock_keys"
-    assert "conflicts" in calls(asked)[0]
-    assert [one.commit for one in asked if isinstance(one, Query)] == [False, True]
 
 
 def test_run_and_arun_hand_answers_over_and_end_the_session() -> None:

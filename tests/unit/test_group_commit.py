@@ -79,10 +79,13 @@ def test_a_bad_item_fails_alone_and_the_others_go_through() -> None:
     ]
 
 
-def test_an_unknown_outcome_reaches_everybody_and_nobody_goes_again() -> None:
-    airline = Airline(lambda items: OutcomeUnknownError("lost") if items != [0] else None)
+@pytest.mark.parametrize("kind", [OutcomeUnknownError, DatabaseUnavailableError])
+def test_what_would_befall_each_alone_reaches_everybody_and_nobody_goes_again(
+    kind: type[DatabaseError],
+) -> None:
+    airline = Airline(lambda items: kind("lost") if items != [0] else None)
     results = join_all(airline, range(5))
-    assert [type(one) for one in results] == [type(None), *[OutcomeUnknownError] * 4]
+    assert [type(one) for one in results] == [type(None), *[kind] * 4]
     assert len(airline.flights) == 2
 
 
@@ -102,28 +105,11 @@ def test_an_interrupt_stays_with_its_thread_and_the_others_go_again() -> None:
     assert flown == set(interrupted[0][1:])
 
 
-async def test_tasks_share_flights_and_a_cancelled_caller_spoils_none() -> None:
+async def test_tasks_share_flights_again_and_again_and_a_cancelled_caller_spoils_none() -> None:
     flights: list[list[Any]] = []
 
     async def fly(together: Sequence[Together]) -> None:
         flights.append([one.item for one in together])
-        await asyncio.sleep(0)
-
-    group = AsyncGroupCommit(fly)
-    tasks = [asyncio.create_task(group.join(wanted(item))) for item in range(5)]
-    await asyncio.sleep(0)
-    tasks[2].cancel()
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(one) for one in results].count(asyncio.CancelledError) == 1
-    assert sorted(item for flight in flights for item in flight) == [0, 1, 2, 3, 4]
-    await group.drain()
-
-
-async def test_tasks_that_write_again_at_once_fly_together_again() -> None:
-    flights: list[int] = []
-
-    async def fly(together: Sequence[Together]) -> None:
-        flights.append(len(together))
         await asyncio.sleep(0)
 
     group = AsyncGroupCommit(fly)
@@ -132,8 +118,13 @@ async def test_tasks_that_write_again_at_once_fly_together_again() -> None:
         for _ in range(3):
             await group.join(wanted(item))
 
-    await asyncio.gather(*(write(item) for item in range(4)))
-    assert flights == [4, 4, 4]
+    tasks = [asyncio.create_task(write(item)) for item in range(5)]
+    await asyncio.sleep(0)
+    tasks[2].cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(one) for one in results].count(asyncio.CancelledError) == 1
+    assert flights == [[0, 1, 2, 3, 4], [0, 1, 3, 4], [0, 1, 3, 4]]
+    await group.drain()
 
 
 async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go_again() -> None:
@@ -171,10 +162,3 @@ async def test_a_flight_that_is_cancelled_with_its_callers_leaves_nothing_in_fli
     assert {type(one) for one in results} == {asyncio.CancelledError}
     await asyncio.wait_for(group.drain(), 10)
     assert flights == [[0, 1, 2]]
-
-
-def test_an_absent_server_fails_everybody_at_once() -> None:
-    airline = Airline(lambda items: DatabaseUnavailableError("gone") if items != [0] else None)
-    results = join_all(airline, range(5))
-    assert [type(one) for one in results[1:]] == [DatabaseUnavailableError] * 4
-    assert len(airline.flights) == 2
