@@ -90,7 +90,7 @@ def _tangles(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]
     yield "… with those for types and in functions", f"{longest_path(everywhere):,}"
     yield "circles, at run time", _circled(circles(running))
     yield "… with imports for types and in functions", _circled(circles(everywhere))
-    trees = [one.tree for one in read if not one.is_generated]
+    trees = [one.tree for one in read]
     side_by_side = sum(len(copies_side_by_side(one)) for one in trees)
     yield "async def", f"{sum(map(async_functions, trees)):,}"
     yield "copies kept by hand, x beside ax", f"{side_by_side:,}"

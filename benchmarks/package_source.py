@@ -48,11 +48,6 @@ class Module:
     def is_package(self) -> bool:
         return self.path.name == "__init__.py"
 
-    @property
-    def is_generated(self) -> bool:
-        """Whether `make sync` made it: what it repeats is not kept by hand."""
-        return (ast.get_docstring(self.tree) or "").startswith("Generated from ")
-
 
 def modules(package: Path) -> list[Module]:
     """Every module of a package by its name; the package itself comes first."""
