@@ -233,7 +233,7 @@ class Conversation:
         older = said[:begin] if options.get("summary", True) else []
         ages = zip(range(len(said) - begin, 0, -1), said[begin:], strict=True)
         # the newest get room first; the summary comes after the last exchange
-        last = [replace(one, rank=float(age)) for age, one in ages]
+        last = [replace(one, rank=age) for age, one in ages]
         summary = [_summary(older)] if older else []
         return Section(tuple(replace(one, seen=seen) for one in (*summary, *last)))
 
