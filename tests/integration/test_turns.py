@@ -18,7 +18,7 @@ from tests.support.coordinating import coordinator, evidence, keys
 from tests.support.opening import text_index
 
 SEEDED = settings(
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -118,7 +118,7 @@ filled = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     filled,
     st.integers(0, 4000),
@@ -135,7 +135,7 @@ def test_the_text_never_exceeds_the_budget_whatever_the_counter(
     assert put_together(sections, budget, count, layout) == found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(filled, st.integers(0, 900))
 def test_every_fragment_is_in_or_out_with_a_reason_and_what_is_in_is_shown_in_order(
     sections: dict[str, Section], budget: int
@@ -149,7 +149,7 @@ def test_every_fragment_is_in_or_out_with_a_reason_and_what_is_in_is_shown_in_or
     assert list(found.sources) == list(dict.fromkeys(one.source for one in found.fragments))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(filled, st.integers(200, 3000))
 def test_recalled_text_cannot_break_out_of_its_fence(
     sections: dict[str, Section], budget: int
