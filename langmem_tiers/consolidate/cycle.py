@@ -16,8 +16,7 @@ from langmem_tiers.consolidate.steps import (
     Decision,
     Proposal,
     Step,
-    StepApplied,
-    Unnoted,
+    StepCounts,
     counted,
     decision,
 )
@@ -39,7 +38,7 @@ LEAST = timedelta(days=1)
 """Younger strengths are left: in a day they lose 2 %."""
 
 
-class Rise(Unnoted):
+class Rise(Step):
     """Moves what belongs to the project from short_term to working; ended sessions as well."""
 
     name = "rise"
@@ -72,7 +71,7 @@ class Rise(Unnoted):
                 decisions.append(decision(one, reason))
         return Proposal(decisions=decisions, kept=counted(kept))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
         """Move those that are as they were judged; what has just expired rises too."""
         ttl = {"ttl": cycle.options.tier_ttl.get(Tier.WORKING)}
         return move_all(
@@ -84,7 +83,7 @@ class Rise(Unnoted):
         )
 
 
-class Expire(Unnoted):
+class Expire(Step):
     """Removes what has expired by the cycle's moment."""
 
     name = "expire"
@@ -100,7 +99,7 @@ class Expire(Unnoted):
         return Proposal(decisions=decided, kept={})
 
     @begun_anew
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
         """Remove what is still expired. What is gone by now is done."""
         yield from hold(cycle, decisions)
         gone = [
@@ -113,7 +112,7 @@ class Expire(Unnoted):
         return _done_but(decisions, {row[0] for row in rows}, READ_SINCE)
 
 
-class Decay(Unnoted):
+class Decay(Step):
     """Brings strengths up to date."""
 
     name = "decay"
@@ -128,7 +127,7 @@ class Decay(Unnoted):
         return Proposal(decisions=[decision(one, FADES) for one in stored], kept={})
 
     @begun_anew
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
         """Bring those up to date that are not yet."""
         (guarded,) = yield Query((guard(cycle),))
         check_guard(guarded, cycle.tenant)
@@ -138,9 +137,9 @@ class Decay(Unnoted):
         return _done_but(decisions, ids - {row[0] for row in rows}, ACCESSED)
 
 
-def _done_but(decisions: Sequence[Decision], left: set[int], why: str) -> StepApplied:
+def _done_but(decisions: Sequence[Decision], left: set[int], why: str) -> StepCounts:
     """That all was carried out but what was left."""
-    return StepApplied(
+    return StepCounts(
         done=counted(one["reason"] for one in decisions if one["id"] not in left),
         left=counted(why for one in decisions if one["id"] in left),
         moves=[],

@@ -19,7 +19,8 @@ from langmem_tiers.consolidate.steps import (
     Decision,
     Finding,
     Proposal,
-    StepApplied,
+    Step,
+    StepCounts,
     counted,
     decision,
 )
@@ -173,7 +174,7 @@ def joined(items: Iterable[Stored], found: Sequence[Same], alike: Iterable[Pair]
     return [Same(survivor, tuple(others[survivor])) for survivor in oldest]
 
 
-class Merge:
+class Merge(Step):
     """Merges what says the same."""
 
     name = "merge"
@@ -225,7 +226,7 @@ class Merge:
         turned = yield from judged(self._judge, "contradicts", list(asked))
         return [pair for pair in alike if not {*turns[pair]} & {*turned}]
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
         """Merge those that are as they were judged: one move for each that others live on in."""
         first: dict[int | None, int] = {}
         for one in decisions:

@@ -13,8 +13,8 @@ from langmem_tiers.consolidate.steps import (
     Decision,
     Finding,
     Proposal,
-    StepApplied,
-    Unnoted,
+    Step,
+    StepCounts,
     counted,
     decision,
     version,
@@ -39,7 +39,7 @@ TURNED = "later outcomes turned against it"
 HOLDS = "later outcomes have not turned against it"
 
 
-class Promote(Unnoted):
+class Promote(Step):
     """Promotes what has proven itself."""
 
     name = "promote"
@@ -79,7 +79,7 @@ class Promote(Unnoted):
             findings += (_finding(source, one) for one in unlike)
         return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
         """Promote them one by one. One that went along with another is done."""
         moves = {one["id"]: move_id(cycle, self.name, one["id"]) for one in decisions}
         known = yield from _known(cycle, list(moves.values()))
@@ -94,7 +94,7 @@ class Promote(Unnoted):
             fits = one["id"] in along
             (done if fits else left).append(one["reason"] if fits else NOT_NOW)
         written = [one for one in moves.values() if one in known]
-        return StepApplied(done=counted(done), left=counted(left), moves=written)
+        return StepCounts(done=counted(done), left=counted(left), moves=written)
 
     def _promote(self, cycle: Cycle, one: Decision) -> Flow[None]:
         sources = yield from promotable.evidence(cycle.tenant, [one["id"]])
@@ -116,7 +116,7 @@ class Promote(Unnoted):
         )
 
 
-class Demote(Unnoted):
+class Demote(Step):
     """Demotes what was promoted and has failed since."""
 
     name = "demote"
@@ -143,7 +143,7 @@ class Demote(Unnoted):
         kept = (HOLDS for _, verdict in judged if not verdict.demote)
         return Proposal(decisions=decisions, kept=counted(kept))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
         """Demote those that are as they were judged."""
 
         def named(one: Decision) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
-from langmem_tiers.consolidate.steps import Finding, added
+from langmem_tiers.consolidate.steps import StepCounts, added
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import plain
@@ -22,21 +22,6 @@ _KEPT = 1_000
 """Proposals of a step that are kept, as they rest in every checkpoint; all are counted."""
 
 
-class StepCounts(TypedDict):
-    """What became of the memories that one step looked at, by reason."""
-
-    done: dict[str, int]
-    """Carried out."""
-    left: dict[str, int]
-    """Decided, and not carried out: they changed meanwhile."""
-    kept: dict[str, int]
-    """They stay as they are."""
-    moves: list[str]
-    """What `rollback` takes."""
-    findings: NotRequired[list[Finding]]
-    """What was found and left to somebody's judgement."""
-
-
 Counts = dict[str, StepCounts]
 """By step."""
 
@@ -45,24 +30,24 @@ def with_counts(old: Counts, new: Counts | None) -> Counts:
     """A reducer: what several batches did, added up; None begins anew."""
     if new is None:
         return {}
-    return {step: _both(old.get(step), new.get(step)) for step in {**old, **new}}
+    both = (old, new)
+    return {step: _sum([one[step] for one in both if step in one]) for step in {**old, **new}}
 
 
-def _both(one: StepCounts | None, other: StepCounts | None) -> StepCounts:
-    several = [each for each in (one, other) if each is not None]
-    both: StepCounts = {
-        "done": added([each["done"] for each in several]),
-        "left": added([each["left"] for each in several]),
-        "kept": added([each["kept"] for each in several]),
-        "moves": [move for each in several for move in each["moves"]],
+def _sum(several: Sequence[StepCounts]) -> StepCounts:
+    findings = [found for one in several for found in one.get("findings", ())]
+    total: StepCounts = {
+        "done": added([one.get("done", {}) for one in several]),
+        "left": added([one.get("left", {}) for one in several]),
+        "kept": added([one.get("kept", {}) for one in several]),
+        "moves": [move for one in several for move in one.get("moves", ())],
     }
-    findings = [found for each in several for found in each.get("findings", ())][:_KEPT]
-    return {**both, "findings": findings} if findings else both
+    return {**total, "findings": findings[:_KEPT]} if findings else total
 
 
 def total(counts: Counts, verdict: Verdict) -> int:
     """How many memories a verdict was given, in all steps."""
-    return sum(number for one in counts.values() for number in one[verdict].values())
+    return sum(number for one in counts.values() for number in one.get(verdict, {}).values())
 
 
 class Line(NamedTuple):

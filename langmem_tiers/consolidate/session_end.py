@@ -24,8 +24,8 @@ from langmem_tiers.consolidate.steps import (
     Cycle,
     Decision,
     Proposal,
-    StepApplied,
-    Unnoted,
+    Step,
+    StepCounts,
     counted,
     decision,
     version,
@@ -200,7 +200,7 @@ def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:
     return found
 
 
-class SessionEnd(Unnoted):
+class SessionEnd(Step):
     """Ends the sessions of a cycle that have ended: their notes are cleared, what counts is kept.
 
     A decision is about a whole session and names its first note.
@@ -248,14 +248,14 @@ class SessionEnd(Unnoted):
             summariser=self._summariser,
         )
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
         """End them one by one, those that are as they were read."""
         done: list[str] = []
         left: list[str] = []
         for one in decisions:
             ends = yield from _ends(cycle, one)
             (done if ends else left).append(one["reason"] if ends else CHANGED)
-        return StepApplied(done=counted(done), left=counted(left), moves=[])
+        return StepCounts(done=counted(done), left=counted(left), moves=[])
 
 
 @begun_anew

@@ -8,14 +8,16 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, TypeVar
 
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.postgres.flow import Flow
+
+T = TypeVar("T")
 
 
 class Cycle(NamedTuple):
@@ -81,15 +83,19 @@ class Proposal(TypedDict):
     """What it would not do by itself, for the report."""
 
 
-class StepApplied(TypedDict):
-    """What became of a batch."""
+class StepCounts(TypedDict, total=False):
+    """What became of the memories that a step looked at, by reason."""
 
     done: dict[str, int]
-    """How many decisions were carried out, by reason."""
+    """Carried out."""
     left: dict[str, int]
-    """How many were not, by reason: their memories had changed meanwhile."""
+    """Decided, and not carried out: they changed meanwhile."""
+    kept: dict[str, int]
+    """They stay as they are."""
     moves: list[str]
     """What `rollback` takes."""
+    findings: list[Finding]
+    """What was found and left to somebody's judgement."""
 
 
 class Step(Protocol):
@@ -105,23 +111,16 @@ class Step(Protocol):
         """What is to become of these; models are asked here, outside any transaction."""
         ...
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
         """Carry out decisions in one transaction, those whose memories are still as judged."""
         ...
 
-    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:  # noqa: ARG002 - some note something
         """Note that everything was seen up to the cycle's moment.
 
-        Answers how many memories stay that were not selected, by reason, if the step knows.
+        Answers how many memories stay that were not selected, by reason, if the step knows. A step
+        that finds what is next by what is stored has nothing to note.
         """
-        ...
-
-
-class Unnoted:
-    """A step that finds what is next by what is stored: there is nothing to note."""
-
-    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:  # noqa: ARG002 - others note something
-        """Nothing is noted."""
         yield from ()
         return {}
 
@@ -174,6 +173,20 @@ def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
         for reason, number in one.items():
             total[reason] = total.get(reason, 0) + number
     return total
+
+
+def batches(several: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """As few batches as can hold all of these in order, of such a size at most, or of one each."""
+    batch: list[T] = []
+    held = 0
+    for one in several:
+        if batch and held + size(one) > most:
+            yield batch
+            batch, held = [], 0
+        batch.append(one)
+        held += size(one)
+    if batch:
+        yield batch
 
 
 class ReviewedBatches(NamedTuple):

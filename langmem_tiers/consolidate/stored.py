@@ -17,7 +17,7 @@ from langmem_tiers.consolidate.steps import (
     Cycle,
     Decision,
     Finding,
-    StepApplied,
+    StepCounts,
     counted,
     version,
 )
@@ -226,7 +226,7 @@ def move_all(
     named: Callable[[Decision], str],
     against: Callable[[Holding, Decision], str | None],
     recorded: Callable[[Sequence[Decision], dict[str, Any]], Sequence[Call]],
-) -> Flow[StepApplied]:
+) -> Flow[StepCounts]:
     """Move what decisions are about, in one transaction, if nothing is `against` it by now.
 
     A move that was written before is done, whatever stands against it. The calls by which the
@@ -249,7 +249,7 @@ def move_all(
     }
     yield Query(tuple(recorded(todo, params)) if todo else (), commit=True)
     moved = [one for one in decisions if why.get(one["id"]) is None]
-    return StepApplied(
+    return StepCounts(
         done=counted(one["reason"] for one in moved),
         left=counted(reason for reason in why.values() if reason is not None),
         moves=list(dict.fromkeys(map(named, moved))),

@@ -16,7 +16,8 @@ from langmem_tiers.consolidate.steps import (
     Cycle,
     Decision,
     Proposal,
-    StepApplied,
+    Step,
+    StepCounts,
     counted,
     decision,
 )
@@ -34,7 +35,7 @@ PROPOSED = f"{MAYBE_ENDED}: proposed"
 JUDGED = "a newer one contradicts it, says the model"
 
 
-class Supersede:
+class Supersede(Step):
     """Ends the truth of what newer memories contradict."""
 
     name = "supersede"
@@ -76,7 +77,7 @@ class Supersede:
         decisions = [decision(one, JUDGED, newer) for one, newer in ended]
         return Proposal(decisions=decisions, kept=counted(fate.values()))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
         """End the truth of those that are as they were judged."""
 
         def against(holding: Holding, one: Decision) -> str | None:

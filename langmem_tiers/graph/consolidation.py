@@ -234,7 +234,7 @@ def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
 
-        asked_of["archive_step"] = Archive(ArchiveFiles())
+        asked_of["archive_step"] = Archive(policy.archive, ArchiveFiles())
     if model is not None:
         checked_model(model)
         asked_of |= {

@@ -15,11 +15,10 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.consolidate.lease import is_held
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.report import Counts, StepCounts, total, with_counts
+from langmem_tiers.consolidate.report import Counts, total, with_counts
 from langmem_tiers.consolidate.steps import (
     Cycle,
     Decision,
-    Finding,
     Proposal,
     Step,
     reviewed,
@@ -233,7 +232,7 @@ def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
             return {"step": one, "after": ids[-1], "batches": batches, "again": [], "counts": stay}
         try:
             if kept := (yield from run.steps[one].finish(cycle)):
-                stay[one] = _counts(kept=kept)
+                stay[one] = {"kept": kept}
         except LeaseLostError:
             if run.held is not None:
                 raise  # a worker that has lost its lease stops
@@ -261,7 +260,7 @@ def review(_: CycleRun, state: Any) -> Flow[dict[str, Any]]:
         "proposals": None,
         "decisions": _chunks(found.standing),
         "again": again,
-        "counts": {name: _counts(left=left, kept=found.kept, findings=found.findings)},
+        "counts": {name: {"left": left, "kept": found.kept, "findings": found.findings}},
     }
     yield  # a flow, though it needs nothing
 
@@ -270,14 +269,14 @@ def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Carry out a batch of decisions, in one transaction."""
     name, decisions = state["step"], state["decisions"]
     if name not in run.steps:
-        return {"counts": {name: _counts(left={LEFT_OUT: len(decisions)})}}
+        return {"counts": {name: {"left": {LEFT_OUT: len(decisions)}}}}
     try:
         done = yield from run.steps[name].apply(run.cycle(state), decisions)
     except LeaseLostError:
         if run.held is not None:
             raise  # a worker that has lost its lease stops
-        return {"taken_over": True, "counts": {name: _counts(left={TAKEN: len(decisions)})}}
-    return {"counts": {name: _counts(**done)}}
+        return {"taken_over": True, "counts": {name: {"left": {TAKEN: len(decisions)}}}}
+    return {"counts": {name: done}}
 
 
 def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
@@ -343,20 +342,3 @@ def _dealt_with(node: str, now: Mapping[str, Any]) -> int:
 
 def _chunks(several: Sequence[T]) -> list[list[T]]:
     return [list(several[i : i + BATCH]) for i in range(0, len(several), BATCH)]
-
-
-def _counts(
-    *,
-    done: dict[str, int] | None = None,
-    left: dict[str, int] | None = None,
-    kept: dict[str, int] | None = None,
-    moves: Sequence[str] = (),
-    findings: Sequence[Finding] = (),
-) -> StepCounts:
-    counts: StepCounts = {
-        "done": done or {},
-        "left": left or {},
-        "kept": kept or {},
-        "moves": list(moves),
-    }
-    return {**counts, "findings": list(findings)} if findings else counts

@@ -101,7 +101,7 @@ def archiving(
         raise InvalidTypeError(f"dry_run is True or False, not {short(dry_run)}")
     files = _files()
     files.check(policy.url)
-    step = Archive(files)
+    step = Archive(policy, files)
 
     def flow() -> Flow[ArchiveReport]:
         yield from store.flows.flush()  # what was read a moment ago counts
@@ -110,7 +110,7 @@ def archiving(
             tenant=tenant,
             cycle=f"{moment.now:%Y-%m-%d}",
             moment=moment,
-            policy=ConsolidationPolicy(archive=policy),
+            policy=ConsolidationPolicy(),
             options=store.options,
         )
         return (yield from archive_all(step, cycle, dry_run=dry_run, advance=advance))

@@ -11,7 +11,7 @@ from benchmarks.ruling import COUNTED
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.steps import Cycle, Decision, Proposal, Step, StepApplied
+from langmem_tiers.consolidate.steps import Cycle, Decision, Proposal, Step, StepCounts
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.opening import Clock, tables
@@ -21,7 +21,7 @@ EASY = PromotionPolicy(
 )
 STEPS = ("expire", "rise", "merge", "supersede", "demote", "promote", "decay")
 CHAT = frozenset({"billing.chat."})
-NOTHING: StepApplied = {"done": {}, "left": {}, "moves": []}
+NOTHING: StepCounts = {"done": {}, "left": {}, "moves": []}
 
 
 def cycle(store: TieredStore, name: str = "first", **given: Any) -> Cycle:
@@ -58,7 +58,7 @@ def judged(store: TieredStore, one: Step, at: Cycle) -> list[Decision]:
     return found
 
 
-def done(store: TieredStore, one: Step, at: Cycle) -> StepApplied:
+def done(store: TieredStore, one: Step, at: Cycle) -> StepCounts:
     """What comes of all that a step selects."""
     applied = store.run(one.apply(at, judged(store, one, at)))
     store.run(one.finish(at))
