@@ -30,7 +30,8 @@ from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learn.skills import MIN_SUPPORT, Trace, skill_candidates
 from langmem_tiers.learn.traces import is_news, proposals, stored_values, trace_memory
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.feedback import listed, showing
+from langmem_tiers.memory.feedback import listed
+from langmem_tiers.memory.recalling import showing
 from langmem_tiers.postgres.flow import Ask, Flow, apart, extent, then
 from langmem_tiers.remember.new import (
     NewMemory,
@@ -174,7 +175,7 @@ def _concern(
     signed = [one if isinstance(one, Signature) else signature(one, tool=tool) for one in given]
     ask = memory.asking.ask(query, memory.context)
     return Concern(
-        scopes=ask.scopes,
+        reach=ask.reach,
         failures=tuple(signed),
         tools=tuple(named),
         query=ask.query,

@@ -24,7 +24,6 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.remember.new import NewMemory, checked_text, label, to_write
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import Write
-from langmem_tiers.turn import spending
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.sources import as_source, built_in, checked_names, checked_stages
@@ -185,7 +184,7 @@ class Turn:
         """What the turn has spent, and what is left."""
         record = going_on(self, ended=True)
         seconds = max(0.0, (self.now - record.began).total_seconds())
-        return spending.status(self.budget, record.tokens, record.spent, seconds)
+        return self.budget.status(record.tokens, record.spent, seconds)
 
     def leave_out(self, what: str, why: str) -> None:
         """Note in the trace that something is left out, and why."""
@@ -220,7 +219,7 @@ def changing(turn: Turn) -> Iterator[TurnRecord]:
 def check(turn: Turn, what: str, *, tokens: bool = False) -> None:
     """Refuse what there is no budget for, and note that it was, and how often."""
     try:
-        spending.check(turn.get_budget_status(), what, tokens=tokens)
+        turn.get_budget_status().check(what, tokens=tokens)
     except BudgetExceededError as refused:
         going_on(turn).refuse(what, str(refused), turn.now)
         raise

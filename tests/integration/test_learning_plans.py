@@ -187,6 +187,6 @@ def test_the_way_back_reads_a_few_rows_of_its_tenant(store: TieredStore, mode: M
 
 
 def database(store: TieredStore) -> str:
-    found = store._runner._database
+    found = store.runner._database
     assert found is not None
     return found.target.conninfo

@@ -229,7 +229,7 @@ def test_get_of_a_table_sharded_by_tenant_reads_one_shard(loaded: TieredStore, m
 
 def shard(store: TieredStore) -> None:
     """A twin of the table with the same keys, partitioned by hash of the tenant."""
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     with database.pool.connection() as conn:
         conn.execute("CREATE SCHEMA IF NOT EXISTS twin")

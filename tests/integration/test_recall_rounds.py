@@ -51,7 +51,7 @@ def syncs(trace: Path) -> int:
 @contextmanager
 def traced(store: TieredStore, trace: Path) -> Iterator[None]:
     """Note what libpq sends and gets on the only connection of a store."""
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     with database.pool.connection() as conn:
         pgconn = conn.pgconn

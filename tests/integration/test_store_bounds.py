@@ -270,7 +270,7 @@ def outlasted(url: str, statement: str) -> None:
 
 
 def timeout_of(store: TieredStore) -> str:
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     with database.pool.connection() as conn:
         (row,) = conn.execute("SHOW statement_timeout").fetchall()

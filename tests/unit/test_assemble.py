@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, Tier
 from langmem_tiers.core.prompts import DIALOGUE_HEAD, DIALOGUE_TAIL, RECALLED_HEAD, RECALLED_TAIL
-from langmem_tiers.memory.base import approximate_tokens
+from langmem_tiers.recall.recall import approximate_tokens
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Fragment, Layout, Section, Stage
 

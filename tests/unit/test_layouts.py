@@ -110,7 +110,7 @@ def test_what_stands_beside_the_fields_of_a_persona_is_kept(tmp_path: Path) -> N
         communication_tone="Warm",
         backstory="Nova is calm:\nHabits:\nTea at five.",
         must_do=("name sources",),
-        must_not_do=("gossip", "flatter", "lie", "shout", "guess"),
+        must_not_do=("lie", "shout", "guess", "gossip", "flatter"),
     )
 
 

@@ -124,9 +124,8 @@ def test_names_are_capitalised_words_inside_a_sentence_without_the_calendar() ->
 def test_a_speaker_is_named_by_any_part_of_the_name_in_any_case() -> None:
     question = asked("what did grad b think of maria?")
 
-    assert question.names_speaker("Grad B")
-    assert question.names_speaker("Maria Lopez")
-    assert not question.names_speaker("Ida")
+    named = [one for one in ("Grad B", "Maria Lopez", "Ida") if question.words & name_words(one)]
+    assert named == ["Grad B", "Maria Lopez"]
     assert name_words("user") == name_words("Assistant") == frozenset()
     assert name_words("The Chair") == {"chair"}
     assert name_words("Al Bo") == frozenset()

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.turn.calls import LONGEST_RESULT, called
-from langmem_tiers.turn.record import TurnRecord, as_json
-from langmem_tiers.turn.spending import Budget, check, status
+from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, as_json, called
+from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.trace import TurnEvent, bounds, event_names
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -31,7 +30,7 @@ def test_what_is_left_is_the_budget_less_what_is_spent_and_needed_by_what_goes_o
     tokens: int | None, events: int | None, seconds: float | None, spent: tuple[int, int, int]
 ) -> None:
     given_ = (tokens, events, seconds)
-    found = status(Budget(tokens=tokens, events=events, seconds=seconds), *spent)
+    found = Budget(tokens=tokens, events=events, seconds=seconds).status(*spent)
 
     assert (found.tokens_used, found.events_used, found.seconds_used) == spent
     left = [
@@ -40,11 +39,11 @@ def test_what_is_left_is_the_budget_less_what_is_spent_and_needed_by_what_goes_o
     assert [found.tokens_left, found.events_left, found.seconds_left] == left
     if 0 in left:
         with pytest.raises(BudgetExceededError, match=r"cannot go on: .*Budget\("):
-            check(found, "go on", tokens=True)
+            found.check("go on", tokens=True)
     else:
-        check(found, "go on", tokens=True)
+        found.check("go on", tokens=True)
     if 0 not in left[1:]:
-        check(found, "go on")
+        found.check("go on")
 
 
 def test_a_limit_or_a_state_that_is_none_is_refused() -> None:
