@@ -195,8 +195,8 @@ def _left(ended: EndedSession) -> Flow[Left]:
 def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:
     if summariser is None:
         return None
-    told = home.told()
-    found: Summary = yield Ask(lambda: summariser.call(told), lambda: summariser.acall(told))
+    notes = home.notes
+    found: Summary = yield Ask(lambda: summariser.call(notes), lambda: summariser.acall(notes))
     return found
 
 

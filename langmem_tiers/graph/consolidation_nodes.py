@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.consolidate.lease import is_held
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.report import Counts, total, with_counts
+from langmem_tiers.consolidate.report import VERDICTS, Counts, total, with_counts
 from langmem_tiers.consolidate.steps import (
     Cycle,
     Decision,
@@ -105,25 +105,6 @@ class Output(TypedDict, total=False):
 
     consolidated: dict[str, Any]
     session_ended: bool
-
-
-class Progress(TypedDict):
-    """What a node says of itself to whoever streams `custom`."""
-
-    consolidation: str
-    """The node."""
-    tenant: str
-    cycle: str
-    step: str | None
-    batch: int
-    """Which of the batches it dealt with, from 1 on; 0 for all of them."""
-    batches: int
-    memories: int
-    """How many it dealt with."""
-    done: int
-    """How many of them were carried out; at the end, in the whole cycle. So are the next two."""
-    left: int
-    kept: int
 
 
 class CycleRun(NamedTuple):
@@ -313,23 +294,23 @@ def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
     return len(turns) - ids.index(last["turn"]) - 1 if last["turn"] in ids else len(turns)
 
 
-def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> Progress:
-    """What a node did, in numbers."""
+def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node did, in numbers, for whoever streams `custom`.
+
+    How many `memories` it dealt with, in which `batch` of the `batches`: from 1 on, 0 for all of
+    them. How many of them were `done`, `left` and `kept`: at the end, in the whole cycle.
+    """
     now = {**state, **update}
     counts = update.get("consolidated", update).get("counts") or {}
     batch, batches = state.get("batch") or (0, len(now["batches"]))
-    return Progress(
-        consolidation=node,
-        tenant=now["tenant"],
-        cycle=now["cycle"],
-        step=now["step"],
-        batch=batch,
-        batches=batches,
-        memories=_dealt_with(node, now),
-        done=total(counts, "done"),
-        left=total(counts, "left"),
-        kept=total(counts, "kept"),
-    )
+    return {
+        "consolidation": node,
+        **{name: now[name] for name in ("tenant", "cycle", "step")},
+        "batch": batch,
+        "batches": batches,
+        "memories": _dealt_with(node, now),
+        **{verdict: total(counts, verdict) for verdict in VERDICTS},
+    }
 
 
 _HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}

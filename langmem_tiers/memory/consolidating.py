@@ -72,7 +72,12 @@ def consolidate_session(
         ```
     """
     summariser = None if model is None else summariser_of(model)
-    return _end_session(memory, _ending(memory, session_id, summariser))
+    ending = _ending(memory, session_id, summariser)
+    yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
+    yield from memory.tiered_store.flows.refresh_state()
+    report = yield from end_session(ending)
+    begin_reviews(memory, [*report.semantic, *report.episodic])
+    return report
 
 
 def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[SessionNote]]:
@@ -97,15 +102,6 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
         )
         for one in found
     ]
-
-
-def _end_session(memory: Memory, ending: EndedSession) -> Flow[SessionReport]:
-    """Keep what the session was worth; then models look at what awaits them of it."""
-    yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
-    yield from memory.tiered_store.flows.refresh_state()
-    report = yield from end_session(ending)
-    begin_reviews(memory, [*report.semantic, *report.episodic])
-    return report
 
 
 def _ending(memory: Memory, session_id: str | None, summariser: Summariser | None) -> EndedSession:
