@@ -11,7 +11,14 @@ from typing import Any, NamedTuple, Protocol
 
 from langmem_tiers.consolidate import lease, stored
 from langmem_tiers.consolidate.policy import ArchivalPolicy
-from langmem_tiers.consolidate.steps import Cycle, Decision, Proposal, Step, StepCounts, decision
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    CycleStep,
+    Proposal,
+    StepCounts,
+    StepDecision,
+    decision,
+)
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew
 from langmem_tiers.store.write import lock_call
 
@@ -123,7 +130,7 @@ class ArchiveReport:
         return f"{memories} archived in {files}{changed}{waiting}"
 
 
-class Archive(Step):
+class Archive(CycleStep):
     """The step of a cycle that archives, into the directory of the cycle's policy.
 
     A crash between the file and the transaction leaves a file that nothing refers to, and all
@@ -160,7 +167,7 @@ class Archive(Step):
         decisions = [decision(one, DONE) for one in meant]
         return Proposal(decisions=decisions, kept={STAYS: kept} if kept else {})
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Write a file, then remove what is in it and has not changed meanwhile.
 
         Raises:
@@ -183,7 +190,7 @@ class Archive(Step):
         (rows,) = yield Query((Call("archive_waiting", self._meant(cycle)),), commit=True)
         return int(rows[0][0])
 
-    def store_away(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[ArchiveReport]:
+    def store_away(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[ArchiveReport]:
         """Do what `apply` says, and name the file."""
         versions = {one["id"]: one["version"] for one in decisions}
         mine = {"tenant": cycle.tenant, "ids": list(versions)}

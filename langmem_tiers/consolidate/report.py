@@ -12,10 +12,10 @@ from langmem_tiers.consolidate.cycle import UNREAD, Expire
 from langmem_tiers.consolidate.steps import StepCounts, added
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.namespaces import decode
-from langmem_tiers.core.reading import plain
+from langmem_tiers.core.reading import html_table, plain
 
-Verdict = Literal["done", "left", "kept"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+LineVerdict = Literal["done", "left", "kept"]
+VERDICTS: tuple[LineVerdict, ...] = get_args(LineVerdict)
 _SHOWN = 20
 """Proposals that are printed."""
 _KEPT = 1_000
@@ -45,7 +45,7 @@ def _sum(several: Sequence[StepCounts]) -> StepCounts:
     return {**total, "findings": findings[:_KEPT]} if findings else total
 
 
-def total(counts: Counts, verdict: Verdict) -> int:
+def total(counts: Counts, verdict: LineVerdict) -> int:
     """How many memories a verdict was given, in all steps."""
     return sum(number for one in counts.values() for number in one.get(verdict, {}).values())
 
@@ -54,7 +54,7 @@ class Line(NamedTuple):
     """One line of a report."""
 
     step: str
-    verdict: Verdict
+    verdict: LineVerdict
     reason: str
     memories: int
 
@@ -130,7 +130,7 @@ class ConsolidationReport:
             taken_over=said.get("taken_over", False),  # earlier releases did not say
         )
 
-    def count(self, step: str, verdict: Verdict = "done") -> int:
+    def count(self, step: str, verdict: LineVerdict = "done") -> int:
         """How many memories a step dealt with so."""
         return sum(one.memories for one in self.lines if (one.step, one.verdict) == (step, verdict))
 
@@ -150,7 +150,8 @@ class ConsolidationReport:
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
-        table = _table(self.lines) if self.lines else ""
+        rows = [(one.step, one.verdict, f"{one.memories:,}", one.reason) for one in self.lines]
+        table = html_table(("step", "verdict", "memories", "reason"), rows) if rows else ""
         proposals = "".join(f"<li>{escape(one)}</li>" for one in self._proposals())
         listed = f"<ul>{proposals}</ul>" if proposals else ""
         return f"<p>{escape(self._head())}</p>{table}{listed}"
@@ -189,13 +190,3 @@ def _lines(counts: Counts) -> Iterator[Line]:
         for verdict in VERDICTS:
             for reason, number in sorted(one[verdict].items()):
                 yield Line(step, verdict, reason, number)
-
-
-def _table(lines: Sequence[Line]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ("step", "verdict", "memories", "reason"))
-    rows = "".join(
-        f"<tr><td>{escape(one.step)}</td><td>{one.verdict}</td><td>{one.memories:,}</td>"
-        f"<td>{escape(one.reason)}</td></tr>"
-        for one in lines
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

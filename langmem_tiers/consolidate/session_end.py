@@ -22,10 +22,10 @@ from langmem_tiers.consolidate.session_rules import (
 )
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
+    CycleStep,
     Proposal,
-    Step,
     StepCounts,
+    StepDecision,
     counted,
     decision,
     version,
@@ -200,7 +200,7 @@ def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:
     return found
 
 
-class SessionEnd(Step):
+class SessionEnd(CycleStep):
     """Ends the sessions of a cycle that have ended: their notes are cleared, what counts is kept.
 
     A decision is about a whole session and names its first note.
@@ -248,7 +248,7 @@ class SessionEnd(Step):
             summariser=self._summariser,
         )
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """End them one by one, those that are as they were read."""
         done: list[str] = []
         left: list[str] = []
@@ -259,7 +259,7 @@ class SessionEnd(Step):
 
 
 @begun_anew
-def _ends(cycle: Cycle, one: Decision) -> Flow[bool]:
+def _ends(cycle: Cycle, one: StepDecision) -> Flow[bool]:
     """End the session of a decision, in one transaction; whether it has ended then."""
     notes = [ReadVersion(*each) for each in one["detail"]["notes"]]
     keeps = [Kept(*each) for each in one["detail"]["keeps"]]

@@ -14,13 +14,12 @@ from langchain_core.messages import HumanMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.consolidate.lease import is_held
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import VERDICTS, Counts, total, with_counts
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
+    CycleStep,
     Proposal,
-    Step,
+    StepDecision,
     reviewed,
 )
 from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
@@ -88,7 +87,7 @@ class ConsolidationState(TypedDict, total=False):
     batches: list[list[int]]
     again: list[int]
     proposals: Annotated[list[Proposal], _gathered]
-    decisions: list[list[Decision]]
+    decisions: list[list[StepDecision]]
     """What is going to be applied, in batches."""
     counts: Annotated[Counts, with_counts]
 
@@ -111,8 +110,7 @@ class CycleRun(NamedTuple):
     """A node at work: what its flow goes by."""
 
     whose: Remembered
-    policy: ConsolidationPolicy
-    steps: Mapping[str, Step]
+    steps: Mapping[str, CycleStep]
     store: TieredStore
     config: RunnableConfig
     context: Any
@@ -158,7 +156,6 @@ class CycleRun(NamedTuple):
             tenant=state["tenant"],
             cycle=state["cycle"],
             moment=Moment(datetime.fromisoformat(state["started_at"]), omit_expired),
-            policy=self.policy,
             options=self.store.options,
             fence=self.held.fence if self.held else None,
             ended=frozenset(state["ended"]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from langmem_tiers.consolidate.archive import Archive, ArchiveReport, archive_all
-from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
+from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.restore import (
     ArchiveFile,
     RestoreReport,
@@ -112,7 +112,6 @@ def archiving(
         tenant=memory.context.root,
         cycle=f"{moment.now:%Y-%m-%d}",
         moment=moment,
-        policy=ConsolidationPolicy(),
         options=store.options,
     )
     step = Archive(policy, files)

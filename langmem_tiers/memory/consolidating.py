@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.models import Summariser, summariser_of
-from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
+from langmem_tiers.consolidate.policy import RisePolicy
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.context import MemoryContext
@@ -112,12 +112,10 @@ def _ending(memory: Memory, session_id: str | None, summariser: Summariser | Non
     names = {"project_id": project, "session_id": session}
     own = MemoryContext(tenant=memory.context.tenant, **names).namespace(Tier.SHORT_TERM)
     moment = memory.tiered_store.flows.moment()
-    policy = ConsolidationPolicy()
     cycle = Cycle(
         tenant=memory.context.root,
         cycle=f"{session} {moment.now.isoformat()}",
         moment=moment,
-        policy=policy,
         options=memory.tiered_store.options,
     )
     return EndedSession(

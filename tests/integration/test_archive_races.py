@@ -15,7 +15,6 @@ import pytest
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.files import ArchiveFiles
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import (
     LeaseLostError,
@@ -57,7 +56,6 @@ def cycle_of(store: TieredStore, **options: Any) -> Cycle:
         tenant="acme",
         cycle="c1",
         moment=store.flows.moment(),
-        policy=ConsolidationPolicy(),
         options=store.options,
         **options,
     )

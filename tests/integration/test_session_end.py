@@ -305,7 +305,6 @@ def cycle(store: TieredStore, *ended: str, name: str = "first", **given: Any) ->
         "tenant": "acme",
         "cycle": name,
         "moment": Moment(store.flows.now),
-        "policy": ConsolidationPolicy(),
         "options": store.options,
         "ended": frozenset(ended or (CHAT,)),
     }
