@@ -136,15 +136,9 @@ def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 def given(trigger: Trigger) -> dict[str, Any]:
     """A trigger as the argument of `intend` that it is."""
-    match trigger:
-        case At():
-            return {"at": trigger.moment}
-        case When():
-            return {"cue": trigger}
-        case BeforeTool():
-            return {"before_tool": trigger}
-        case If():
-            return {"when": trigger}
+    if isinstance(trigger, At):
+        return {"at": trigger.moment}
+    return {{When: "cue", BeforeTool: "before_tool", If: "when"}[type(trigger)]: trigger}
 
 
 def alike(found: Intended, listed: Iterable[Intention]) -> Intention | None:

@@ -21,8 +21,8 @@ from langmem_tiers.core.memory import Destination
 from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import Runs
 from langmem_tiers.remember.new import NewMemory, checked_text, label, to_write
-from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import TurnRecord
@@ -120,7 +120,7 @@ class Turn:
         return self.memory.context
 
     @property
-    def runner(self) -> TieredStore:
+    def runner(self) -> Runs:
         """What runs its flows."""
         return self.memory.runner
 
