@@ -26,7 +26,7 @@ class Statements:
     @contextmanager
     def of(self, store: TieredStore) -> Iterator[Self]:
         """Those that an open store sends meanwhile."""
-        database = store._runner._database  # noqa: SLF001 - there is no other way to see them
+        database = store.runner._database  # noqa: SLF001 - there is no other way to see them
         if database is None:
             raise ValueError("the store is not open")
         begin = database.session

@@ -12,14 +12,14 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.consolidate.models import Summary, ToldNote
+from langmem_tiers.consolidate.models import Summary
 from langmem_tiers.consolidate.policy import RisePolicy, rises
+from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import Destination, Source, Tier
-from langmem_tiers.core.reading import ends_of, normalised
+from langmem_tiers.core.memory import Source, Tier
+from langmem_tiers.core.reading import ends_of, normalised, visible
 from langmem_tiers.core.values import provenance_of, source_of, trust_of
-from langmem_tiers.remember.gate import HAPPENED, route, triviality
 from langmem_tiers.remind.cue import sentences
 
 WORKING = "working"
@@ -28,9 +28,9 @@ PART = 8_000
 """Characters of a digest, beyond which it goes on in another memory."""
 SHORT = 80
 """Characters of a note in the digest that is stored for itself."""
-LASTS = "the user told a fact, a rule or a preference"
+STATED = "the user stated it"
 ASKED = "it asks"
-PASSING = "it states nothing that lasts"
+SUMMED_UP = "the model summed it up"
 NOT_THE_USERS = "it is not the user's"
 RECURS = "it recurs in the session"
 LEARNED = "the model learned it"
@@ -63,10 +63,6 @@ class Home(NamedTuple):
         """Whether some of these await one."""
         return not self.awaiting.isdisjoint(one.id for one in several)
 
-    def told(self) -> list[ToldNote]:
-        """The notes as they are told."""
-        return [told_of(one) for one in self.notes]
-
 
 def homes(
     session: str, notes: Iterable[Stored], awaiting: frozenset[int] = frozenset()
@@ -91,28 +87,23 @@ def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Wor
     """What becomes of notes: those that are significant, once each, and a digest of all.
 
     A note is significant by the first of these that holds: by what lets a memory rise (importance,
-    accesses), because it recurs, or because the user told something that lasts. The keys follow
-    from the notes alone, so that the same notes, as a retry finds them, are stored once.
+    accesses), because it recurs, or, where no model says what was learned, because the user stated
+    it: what is kept too long costs less than what is missed. The keys follow from the notes alone,
+    so that the same notes, as a retry finds them, are stored once.
     """
     facts: list[Kept] = []
     against: list[str] = []
     for several in _told_once(home):
-        reason, why_not = _judged(several, policy)
-        if reason is None:
-            against.append(why_not)
-        else:
+        lasts, why = _judged(several, policy, summed_up=summary is not None)
+        if lasts:
             key = _key(home, "fact", several[0].key)
-            awaits = home.awaits(several)
-            facts.append(Kept(home.namespace, key, _fact(several), reason, awaits))
+            facts.append(Kept(home.namespace, key, _fact(several), why, home.awaits(several)))
+        else:
+            against.append(why)
     if summary is not None:
         facts += _concepts(home, summary, {normalised(one.value["content"]) for one in facts})
     told = {one.value["content"] for one in facts}
     return Worth([*facts, *_digests(home, told, summary)], against)
-
-
-def told_of(one: Stored) -> ToldNote:
-    """A note as it is told."""
-    return ToldNote(one.told_at, one.speaker, one.content)
 
 
 def _project(one: Stored) -> str:
@@ -125,27 +116,10 @@ def _project(one: Stored) -> str:
     return f"{MemoryContext(tenant='_', project_id=named).namespace(Tier.WORKING)[1]}."
 
 
-def not_lasting(text: str) -> str | None:
-    """Why a text states nothing that lasts; None if it does.
-
-    What lasts would be a `semantic` memory, were one of its sentences stored without a type.
-    """
-    if kind := triviality(text):
-        return f"it is {kind}"
-    if any(to.memory_type == "semantic" for several in _stated(text) for to in several):
-        return None
-    return ASKED if "?" in text else PASSING
-
-
-def happened(text: str) -> bool:
-    """Whether a text tells first of all of something that happened."""
-    return any(several[0].reason == HAPPENED for several in _stated(text))
-
-
-def _stated(text: str) -> Iterator[tuple[Destination, ...]]:
-    """Where each sentence that is no question would be stored, were it stored without a type."""
-    said = sentences(ends_of(text))
-    return (route(one) for one in said if not one.endswith("?"))
+def only_asks(text: str) -> bool:
+    """Whether each sentence of a text is a question."""
+    said = sentences(visible(ends_of(text)))
+    return bool(said) and all(one.endswith("?") for one in said)
 
 
 def _told_once(home: Home) -> Iterator[list[Stored]]:
@@ -158,21 +132,22 @@ def _told_once(home: Home) -> Iterator[list[Stored]]:
     yield from told.values()
 
 
-def _judged(several: Sequence[Stored], policy: RisePolicy) -> tuple[str | None, str]:
-    """Why what these say is significant, None if it is not; and why it is not, else."""
+def _judged(several: Sequence[Stored], policy: RisePolicy, *, summed_up: bool) -> tuple[bool, str]:
+    """Whether what these say is significant, and why."""
     first = several[0]
     told = [one.importance for one in several if one.importance is not None]
-    asks = first.content.rstrip().endswith("?")
+    asks = only_asks(first.content)
     # What is asked often is no fact for that.
     accesses = 0 if asks else sum(one.access_count for one in several)
     if reason := rises(policy, max(told, default=None), accesses):
-        return reason, ""
-    if len(several) > 1 and not asks:
-        return RECURS, ""
+        return True, reason
+    if asks:
+        return False, ASKED
+    if len(several) > 1:
+        return True, RECURS
     if first.value.get("source", Source.USER) != Source.USER:
-        return None, NOT_THE_USERS
-    why_not = not_lasting(first.content)
-    return (LASTS, "") if why_not is None else (None, why_not)
+        return False, NOT_THE_USERS
+    return (False, SUMMED_UP) if summed_up else (True, STATED)
 
 
 def _fact(several: Sequence[Stored]) -> dict[str, Any]:
@@ -232,16 +207,13 @@ def _whose(several: Sequence[Stored]) -> dict[str, Any]:
 
 def _learned(given: object) -> dict[str, Any]:
     """The metadata of what was learned: that it is a fact, if nobody told of which kind it is."""
-    return {"category": "fact", **_metadata(given)}
-
-
-def _metadata(given: object) -> dict[str, Any]:
-    return {**(given if isinstance(given, Mapping) else {}), "promoted_from": WORKING}
+    own = given if isinstance(given, Mapping) else {}
+    return {"category": "fact", **own, "promoted_from": WORKING}
 
 
 def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[Kept]:
     """What happened, in order; in several parts if it is long."""
-    parts = list(_parts([_line(one, stored) for one in home.told()]))
+    parts = list(batches((_line(one, stored) for one in home.notes), len, PART))
     first, last = (f"{home.notes[place].told_at:%Y-%m-%d %H:%M}" for place in (0, -1))
     for number, lines in enumerate(parts, 1):
         head = f"Session {home.session}, {first} to {last} UTC"
@@ -255,35 +227,22 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
             "memory_type": "episodic",
             "occurred_at": home.notes[0].told_at.isoformat(),
             **{name: one for name, one in _shared(home.notes).items() if name == "tags"},
-            "metadata": _metadata(None),
+            "metadata": {"promoted_from": WORKING},
         }
         key = _key(home, "digest", number)
         yield Kept(home.namespace, key, value, awaits_review=home.awaits(home.notes))
 
 
-def _line(one: ToldNote, stored: set[str]) -> str:
+def _line(one: Stored, stored: set[str]) -> str:
     """A note in the digest: in short if it is stored for itself, else in its own words."""
     content = _shortened(one.content) if one.content in stored else one.content
     who = f"{one.speaker}: " if one.speaker else ""
-    return f"- {one.at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"
+    return f"- {one.told_at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"
 
 
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= SHORT else f"{line[: SHORT - 1].rsplit(' ', 1)[0]}…"
-
-
-def _parts(lines: Iterable[str]) -> Iterator[list[str]]:
-    part: list[str] = []
-    size = 0
-    for line in lines:
-        if part and size + len(line) > PART:
-            yield part
-            part, size = [], 0
-        part.append(line)
-        size += len(line)
-    if part:
-        yield part
 
 
 def _key(home: Home, kind: str, which: str | int) -> str:

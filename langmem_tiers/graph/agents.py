@@ -1,16 +1,12 @@
-"""What the middlewares share: LangChain's agents, which are an extra, and a run's memory."""
+"""What is used of LangChain's agents, which are an extra: who lacks it is told so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from langchain_core.runnables.config import ensure_config
-
 from langmem_tiers.core.errors import MissingExtraError
-from langmem_tiers.graph.context import Remembered
-from langmem_tiers.graph.driven import CALLER, Caller
-from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.recall.fence import with_recalled
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -33,21 +29,14 @@ __all__ = [
     "ModelRequest",
     "ModelResponse",
     "PrivateStateAttr",
+    "shown",
 ]
+
+
+def shown(request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
+    """The request, with a text at the end of its system message; nothing is added to none."""
+    return request.override(system_message=with_recalled(request.system_message, text))
+
 
 ModelHandler: TypeAlias = Callable[[ModelRequest[Any]], Any]
 """Calls the model: it returns its answer, or where the call is awaited what is awaited for it."""
-
-
-class Remembering:
-    """A middleware with a memory; `both` makes the two hooks that LangChain knows of one flow."""
-
-    _whose: Remembered
-
-    @property
-    def runner(self) -> Caller:
-        """What drives its hooks: where the agent stands."""
-        return CALLER
-
-    def _memory(self, runtime: Any) -> MemoryCoordinator:
-        return self._whose.memory(runtime, ensure_config())

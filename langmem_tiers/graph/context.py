@@ -9,9 +9,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.graph.driven import CALLER
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.store.store import TieredStore
 
@@ -75,11 +77,21 @@ class Remembered:
         labels = {**session, **_labels(given), **named}
         if "tenant" not in labels:
             raise InvalidInputError(
-                f"whose memory is it? {_without_tenant(given)}: run the graph with "
+                "whose memory is it? The run's context names no tenant: run the graph with "
                 "context=MemoryContext(tenant=…), or name a tenant here: "
                 "context=MemoryContext(tenant='{user_id}') takes it from config['configurable']"
             )
         return MemoryContext(**labels)
+
+
+class Remembering:
+    """What has a memory, and methods that `both` makes, driven where an agent stands."""
+
+    runner = CALLER
+    _whose: Remembered
+
+    def _memory(self, runtime: Any) -> MemoryCoordinator:
+        return self._whose.memory(runtime, ensure_config())
 
 
 def thread_of(config: RunnableConfig) -> str | None:
@@ -165,11 +177,3 @@ def _labels(given: Any) -> dict[str, str]:
     """The labels of a run's context: a MemoryContext, a mapping, or an object that has some."""
     label = given.get if isinstance(given, Mapping) else partial(getattr, given)
     return {name: one for name in _SCOPE if (one := label(name, None)) is not None}
-
-
-def _without_tenant(given: Any) -> str:
-    if given is None:
-        return "The run has no context"
-    if isinstance(given, Mapping):
-        return "The context has no 'tenant'"
-    return f"The context is of type {type(given).__name__} and has no tenant"

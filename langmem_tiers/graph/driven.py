@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -12,6 +12,7 @@ from langmem_tiers.postgres.steps import Steps
 
 P = ParamSpec("P")
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class _Asking:
@@ -46,12 +47,18 @@ class Caller:
 CALLER = Caller()
 
 
-def asked(
-    call: Callable[P, Any], acall: Callable[P, Awaitable[T]], *given: P.args, **options: P.kwargs
-) -> Flow[T]:
-    """What a verb, or whatever has two forms, answers: by that of them that the flow is driven."""
-    answer = yield Ask(partial(call, *given, **options), partial(acall, *given, **options))
+def asked(verb: Callable[P, T], *given: P.args, **options: P.kwargs) -> Flow[T]:
+    """What an object's verb answers: it, or its twin with an `a` before its name is called."""
+    method: Any = verb
+    twin = getattr(method.__self__, f"a{method.__name__}")
+    answer = yield Ask(partial(verb, *given, **options), partial(twin, *given, **options))
     return cast("T", answer)
+
+
+def handed_over(handler: Callable[[U], Any], request: U) -> Flow[Any]:
+    """What a handler answers, one that blocks or one that is awaited, as its caller wants it."""
+    call = partial(handler, request)
+    return (yield Ask(call, call))
 
 
 def ways(made: Callable[P, Flow[T]]) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:

@@ -154,8 +154,7 @@ def create_user_prompt_node(
         graph = builder.compile(store=store)
         ```
     """
-    if prompt is not None:
-        checked_of_state(prompt, "prompt")
+    checked_of_state(prompt=prompt)
     options = checked_options(before_tools, intends, expire_days)
     careful = careful_of(on_error, "tell")
 
@@ -189,7 +188,7 @@ def create_completed_task_node(
     Raises:
         InvalidInputError: for an option that cannot be.
     """
-    checked_of_state(tasks, "tasks")
+    checked_of_state(tasks=tasks)
     careful = careful_of(on_error, "tell")
 
     def capture(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
@@ -219,7 +218,7 @@ def create_session_end_node(
         ended: Whether the session has ended: a key of the state, or a function of the state. Until
             the key is written the session goes on; a state that does not know it is refused.
         events: Significant events, each with a `description` and a `type`: a key of the state, or a
-            function of it. If not given, they are those that the session's notes tell of.
+            function of it.
         concepts: What was learned, each with a `description` and a `category`, likewise.
         model: A chat model that sums up what happened, and what was learned; rules do if not given.
         on_error: `raise`, or `tell`: what went wrong is written to the log and to
@@ -232,9 +231,7 @@ def create_session_end_node(
         InvalidInputError: when it runs, if no session is named.
         ModelError: when it runs, if the model gave nothing usable; the notes are as they were.
     """
-    for what, given in {"ended": ended, "events": events, "concepts": concepts}.items():
-        if given is not None:
-            checked_of_state(given, what)
+    checked_of_state(ended=ended, events=events, concepts=concepts)
     if model is not None:
         checked_model(model)
     careful = careful_of(on_error, "tell")
@@ -291,8 +288,7 @@ def submitted(
 
 
 def _submitted(hooks: MemoryHooks, text: str, message_id: str | None) -> Flow[dict[str, Any]]:
-    submit, asubmit = hooks.on_user_prompt_submit, hooks.aon_user_prompt_submit
-    done = yield from asked(submit, asubmit, text, message_id=message_id)
+    done = yield from asked(hooks.on_user_prompt_submit, text, message_id=message_id)
     return {
         "working": _facts(done.working),
         "intended": None if done.intended is None else _facts(done.intended),
@@ -322,8 +318,8 @@ def _noted(
     for one in fresh:
         done = {"steps": steps_of(one["content"], messages_of(state)), **one}
         key = hooks.key(str(said_last(state)[1]), str(one.get("id") or one["content"]), "todo")
-        complete, acomplete = hooks.on_todo_write_complete, hooks.aon_todo_write_complete
-        if (result := (yield from asked(complete, acomplete, done, key=key))) is not None:
+        result = yield from asked(hooks.on_todo_write_complete, done, key=key)
+        if result is not None:
             stored.append(_facts(result))
     told = {"seen": {"began": dict(seeing.began), "noted": list(seeing.noted)}}
     return {**told, "stored": stored} if stored else told
@@ -352,7 +348,7 @@ def _stopped(
     memory: MemoryCoordinator, told: dict[str, Any], model: BaseChatModel | None
 ) -> Flow[dict[str, Any]]:
     hooks = MemoryHooks(memory)
-    stop = yield from asked(hooks.on_session_stop, hooks.aon_session_stop, told, model=model)
+    stop = yield from asked(hooks.on_session_stop, told, model=model)
     report = asdict(stop.report).items()
     return {
         **{name: list(one) if isinstance(one, tuple) else one for name, one in report},

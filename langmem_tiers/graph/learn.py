@@ -29,7 +29,7 @@ from langmem_tiers.remember.new import share
 
 Attempts = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
 """What failed, of a graph's state."""
-Judge = str | Callable[[Any], bool | None]
+Success = str | Callable[[Any], bool | None]
 """A key of the state, or a function of the state: whether the run succeeded; None is not known."""
 
 Found = str | Callable[[Any], Mapping[str, Any]]
@@ -78,14 +78,14 @@ def create_reflexion_node(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
         failed = _failed(state, config, attempts)
-        learned = yield from asked(memory.reflect, memory.areflect, failed, model=model)
+        learned = yield from asked(memory.reflect, failed, model=model)
         return {"reflexions": [one.key for one in learned]}
 
     return node(name, reflect, Remembered(context, coordinator))
 
 
 def create_outcome_node(
-    success: Judge,
+    success: Success,
     *,
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
@@ -104,13 +104,13 @@ def create_outcome_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    checked_of_state(success, "success")
+    checked_of_state(["success"], success=success)
 
     def credit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if (judged := judged_of(state, success)) is None:
             return {"credited": 0}
         credited: Any = {"success": judged, "run_id": _run(state)}
-        report = yield from asked(memory.record_outcome, memory.arecord_outcome, **credited)
+        report = yield from asked(memory.record_outcome, **credited)
         return {"credited": report.credited}
 
     return node(name, credit, Remembered(context, coordinator))
@@ -142,8 +142,8 @@ def create_promotion_node(
         checked_model(model)
 
     def promote(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> Flow[dict[str, Any]]:
-        demoted = yield from asked(memory.demote, memory.ademote, policy=policy)
-        promoted = yield from asked(memory.promote, memory.apromote, policy=policy, model=model)
+        demoted = yield from asked(memory.demote, policy=policy)
+        promoted = yield from asked(memory.promote, policy=policy, model=model)
         return _moved(demoted, promoted)
 
     return node(name, promote, Remembered(context, coordinator))
@@ -153,7 +153,7 @@ def create_evolution_node(
     *,
     interaction: Found,
     success_metrics: Found,
-    judged: Judge | None = None,
+    judged: Success | None = None,
     threshold: float = WORTH_REMEMBERING,
     extract_entities: Entities | None = None,
     context: Scope | None = None,
@@ -177,10 +177,8 @@ def create_evolution_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    checked_of_state(interaction, "interaction")
-    checked_of_state(success_metrics, "success_metrics")
-    if judged is not None:
-        checked_of_state(judged, "judged")
+    told = {"interaction": interaction, "success_metrics": success_metrics}
+    checked_of_state(told, **told, judged=judged)
     share(threshold, "threshold")
     checked_blocking(extract_entities, "extract_entities")
 
@@ -189,14 +187,14 @@ def create_evolution_node(
             return _evolved(_NOT_JUDGED)
         happened, metrics = of_state(state, interaction), of_state(state, success_metrics)
         options: Any = {"threshold": threshold, "extract_entities": extract_entities}
-        result = yield from asked(memory.evolve, memory.aevolve, happened, metrics, **options)
+        result = yield from asked(memory.evolve, happened, metrics, **options)
         return _evolved(result)
 
     return node(name, evolve, Remembered(context, coordinator))
 
 
 def create_skill_node(
-    success: Judge,
+    success: Success,
     *,
     min_support: int = MIN_SUPPORT,
     context: Scope | None = None,
@@ -218,15 +216,13 @@ def create_skill_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    checked_of_state(success, "success")
+    checked_of_state(["success"], success=success)
     skill_candidates((), min_support=min_support)  # refuses a number that cannot be
 
     def learn(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if (trace := _trace(state, success)) is None:
             return {"skills": []}
-        found = yield from asked(
-            memory.learn_skills, memory.alearn_skills, trace, min_support=min_support
-        )
+        found = yield from asked(memory.learn_skills, trace, min_support=min_support)
         return {"skills": [one.key for one in found if one.stored]}
 
     return node(name, learn, Remembered(context, coordinator))
@@ -251,7 +247,7 @@ def _failed(state: Any, config: RunnableConfig, attempts: Attempts | None) -> li
     return [of_node, *failed]
 
 
-def judged_of(state: Any, success: Judge) -> bool | None:
+def judged_of(state: Any, success: Success) -> bool | None:
     """Whether a run succeeded, as its state says; None if that is not known.
 
     Raises:
@@ -287,7 +283,7 @@ def _moved(demotions: list[Demotion], promotions: list[Promotion]) -> dict[str, 
     }
 
 
-def _trace(state: Any, success: Judge) -> Trace | None:
+def _trace(state: Any, success: Success) -> Trace | None:
     """What this run called; None if nothing, or if it is not known how it ended."""
     judged = judged_of(state, success)
     calls = [

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from traceback import walk_tb
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
@@ -178,15 +176,17 @@ def _readable(read: Callable[[str], Any], name: str) -> bool:
     return True
 
 
-def checked_of_state(given: object, what: str) -> None:
-    """Refuse what is neither a key of the state nor a function of it.
+def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None:
+    """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
 
     Raises:
         InvalidTypeError: for anything else, and for a function that must be awaited.
     """
-    if not isinstance(given, str) and not callable(given):
-        raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
-    checked_blocking(given, what)
+    for what, given in several.items():
+        left_out = given is None and what not in needed
+        if not left_out and not isinstance(given, str) and not callable(given):
+            raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
+        checked_blocking(given, what)
 
 
 def last_question(messages: Sequence[Any]) -> HumanMessage | None:
@@ -201,17 +201,16 @@ def text_of(message: BaseMessage | None) -> str:
 
 
 class Careful(NamedTuple):
-    """How errors of memory are dealt with: the run goes on after some, and fails by all others.
-
-    It always fails by a defect of this package.
-    """
+    """How errors of memory are dealt with: the run goes on after some, and fails by all others."""
 
     spares: tuple[type[Exception], ...]
     fails: tuple[type[Exception], ...]
     """Those of them that it fails by all the same."""
 
     @contextmanager
-    def __call__(self, during: str, runtime: Any, told: dict[str, str]) -> Iterator[None]:
+    def __call__(
+        self, during: str, runtime: Any, told: dict[str, str] | None = None
+    ) -> Iterator[None]:
         """Do something; where it fails and the run goes on, that is told under its name.
 
         It is `told`, written to the log, and to a stream of mode `custom` if there is a runtime.
@@ -221,10 +220,9 @@ class Careful(NamedTuple):
         except self.fails:
             raise
         except self.spares as error:
-            if _is_defect(error):
-                raise
             kind, text = type(error).__name__, "the run goes on without its memory (%s): %s"
-            told[during] = f"{kind}: {error}"
+            if told is not None:
+                told[during] = f"{kind}: {error}"
             _log.warning(text, during, error, exc_info=not isinstance(error, TieredMemoryError))
             if runtime is not None:
                 runtime.stream_writer({"memory": "failed", "during": during, "error": kind})
@@ -237,13 +235,11 @@ class Careful(NamedTuple):
         return {"error": told[name]}
 
 
-_GOING_ON: Final = {
-    # An agent is built anew for what does not mend itself.
-    "continue": Careful((DatabaseError,), (NotSetUpError, MigrationError)),
-    # A model's client can raise anything. Not told are mistakes of who built the graph, and what is
-    # no error at all.
-    "tell": Careful((Exception,), (ConfigurationError, GraphBubbleUp)),
-}
+# An agent is built anew for what does not mend itself.
+GOING_ON: Final = Careful((DatabaseError,), (NotSetUpError, MigrationError))
+# A model's client can raise anything. Not told are mistakes of who built the graph, and what is no
+# error at all.
+_TELLING: Final = Careful((Exception,), (ConfigurationError, GraphBubbleUp))
 
 
 def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
@@ -254,7 +250,9 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
     """
     if on_error not in {goes_on, "raise"}:
         raise InvalidInputError(f"on_error is {goes_on!r} or 'raise', not {short(on_error, 40)}")
-    return Careful((), ()) if on_error == "raise" else _GOING_ON[goes_on]
+    if on_error == "raise":
+        return Careful((), ())
+    return GOING_ON if goes_on == "continue" else _TELLING
 
 
 def errors_of(state: Any, told: Mapping[str, str], known: object) -> dict[str, Any]:
@@ -262,16 +260,3 @@ def errors_of(state: Any, told: Mapping[str, str], known: object) -> dict[str, A
     before: Mapping[str, str] = of_state(state, "memory_errors", None) or {}
     errors = {**(before if known else {}), **told}
     return {} if errors == before else {"memory_errors": errors}
-
-
-def _is_defect(error: Exception) -> bool:
-    """Whether code of this package raised it, itself or through Python's own, and not on purpose.
-
-    What a model's client or any other code raises is none, nor is what the machine refuses.
-    """
-    if isinstance(error, TieredMemoryError | OSError):
-        return False
-    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
-    packages = [name.partition(".")[0] for name in modules]
-    raised_by = [one for one in packages if one not in sys.stdlib_module_names]
-    return raised_by[-1:] == ["langmem_tiers"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
@@ -22,6 +21,7 @@ from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.messages import about_to_run, messages_of
 from langmem_tiers.graph.node import (
+    GOING_ON,
     OfState,
     check_keys,
     checked_blocking,
@@ -32,6 +32,7 @@ from langmem_tiers.graph.node import (
     text_of,
     this_run,
 )
+from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled
@@ -40,7 +41,6 @@ from langmem_tiers.remind.intentions import (
     Intention,
     Predicates,
     Reminder,
-    checked_limit,
     checked_predicates,
     checked_seconds,
     facts,
@@ -49,7 +49,6 @@ from langmem_tiers.remind.intentions import (
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
 _FENCE = re.compile(r"<(?=\s*+(?:/\s*+)?reminders?\b)", re.IGNORECASE)
-_log = logging.getLogger(__name__)
 
 
 def create_reminder_node(
@@ -146,8 +145,7 @@ class Asking:
 
     def __post_init__(self) -> None:
         """Refuse what could only fail in a run."""
-        if self.query is not None:
-            checked_of_state(self.query, "query")
+        checked_of_state(query=self.query)
         for named, predicate in checked_predicates(self.predicates).items():
             checked_blocking(predicate, f"the predicate {named!r}")
         checked_limit(self.limit)
@@ -177,7 +175,6 @@ def remind(
     yield from _delivered(memory, [one for one in before if _is_newer(answer, one.get("after"))])
     raised = yield from asked(
         memory.remind,
-        memory.aremind,
         asking.question(state),
         tool=about_to_run(messages_of(state)) or None,
         state=None if asking.predicates is None else state,
@@ -210,11 +207,8 @@ def _acknowledge(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Fl
 
 def _delivered(memory: MemoryCoordinator, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
     """Say that a model has seen what it was told: no answer is lost where that is refused."""
-    try:
-        tokens = [one["token"] for one in told]
-        yield from asked(memory.acknowledge, memory.aacknowledge, *tokens)
-    except DatabaseError as error:
-        _log.warning("what the model was reminded of is raised again: %s", error)
+    with GOING_ON("acknowledge", None):
+        yield from asked(memory.acknowledge, *[one["token"] for one in told])
 
 
 def _last_answer(state: Any) -> str | int:
@@ -237,7 +231,7 @@ def _beside(
     if not number:
         return []
     keys = {(one.namespace, one.key) for one in raised}
-    listed = yield from asked(memory.intentions, memory.aintentions)
+    listed = yield from asked(memory.intentions)
     return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -10,15 +9,16 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import ToolMessage
 
-from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
-from langmem_tiers.graph.context import Remembered, Scope, tiered
-from langmem_tiers.graph.driven import CALLER, Caller, asked
+from langmem_tiers.graph.context import Remembered, Remembering, Scope, tiered
+from langmem_tiers.graph.driven import CALLER, asked, handed_over
 from langmem_tiers.graph.extra import Command, ToolCallRequest
 from langmem_tiers.graph.messages import HELD, answered_in, approach_of, messages_of, tool_of
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
+    GOING_ON,
     checked_lessons,
     of_state,
     text_of,
@@ -37,19 +37,9 @@ Handler: TypeAlias = Callable[[ToolCallRequest], Any]
 """Runs a call: it returns its answer, or where the call is awaited what is awaited for it."""
 SECONDS = "langmem_tiers_seconds"
 """Where a tool's answer says how long it took, among its `additional_kwargs`."""
-_log = logging.getLogger(__name__)
 
 
-class _Around:
-    """Something around a tool call, whose two methods are of one flow."""
-
-    @property
-    def runner(self) -> Caller:
-        """What drives it: where the tool is called."""
-        return CALLER
-
-
-class ToolClock(_Around):
+class ToolClock:
     """Times the calls of a `ToolNode`, by the store's clock, for the node that tracks them.
 
     A `ToolNode` is given its two methods, one for `invoke` and one for `ainvoke`.
@@ -66,10 +56,12 @@ class ToolClock(_Around):
         ```
     """
 
+    runner = CALLER
+
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, and note how long it took."""
         began = _now(request)
-        answer: Answer = yield from asked(handler, handler, request)
+        answer: Answer = yield from handed_over(handler, request)
         if not isinstance(answer, ToolMessage):
             return answer
         seconds = max(0.0, (_now(request) - began).total_seconds())
@@ -89,7 +81,7 @@ def _now(request: ToolCallRequest) -> datetime:
     return tiered(request.runtime.store).flows.now
 
 
-class ToolLessons(_Around):
+class ToolLessons(Remembering):
     """Puts lessons before the calls of a `ToolNode` that failed before, and beside their errors.
 
     A `ToolNode` is given its two methods, not the object itself: one for `invoke` and one for
@@ -155,7 +147,7 @@ class ToolLessons(_Around):
             same = {"tools": call["name"], "approach": approach_of(call)}
             if known := (yield from self._found(request, **same)):
                 return _held(request, BEFORE_THE_CALL.format(lessons=recalled_text((), known)))
-        answer: Answer = yield from asked(handler, handler, request)
+        answer: Answer = yield from handed_over(handler, request)
         if not (self._with_errors and isinstance(answer, ToolMessage) and answer.status == "error"):
             return answer
         failure = signature(text_of(answer), tool=tool_of(request.tool_call))
@@ -165,15 +157,12 @@ class ToolLessons(_Around):
 
     def _found(self, request: ToolCallRequest, **concern: Any) -> Flow[Sequence[Recollection]]:
         """Lessons stand beside a call: where Postgres refuses them, it runs all the same."""
-        memory = self._whose.memory(request.runtime, request.runtime.config)
-        run = self._run(request)
+        memory, run = self._memory(request.runtime), self._run(request)
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
-        try:
-            return (yield from asked(memory.get_lessons, memory.aget_lessons, **concern))
-        except DatabaseError as error:
-            _log.warning("a tool call runs without its lessons: %s", error)
-            return ()
+        with GOING_ON("lessons of a tool call", request.runtime):
+            return (yield from asked(memory.get_lessons, **concern))
+        return ()
 
 
 def _may_be_held(request: ToolCallRequest) -> bool:
@@ -213,7 +202,7 @@ def _taught(error: ToolMessage, found: Sequence[Recollection]) -> ToolMessage:
     return error.model_copy(update={"content": [block, *error.content]})
 
 
-class ToolReminders(_Around):
+class ToolReminders(Remembering):
     """Raises what is intended before a tool runs: the call is answered with it, once, and not run.
 
     The model then thinks again: the same call after that runs, as each reminder is raised at most
@@ -252,21 +241,19 @@ class ToolReminders(_Around):
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless there is a reminder for before it."""
-        return held_once(
-            request, handler, lambda: self._whose.memory(request.runtime, request.runtime.config)
-        )
+        return held_once(request, handler, self._memory)
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
 
 def held_once(
-    request: ToolCallRequest, handler: Handler, memory: Callable[[], MemoryCoordinator]
+    request: ToolCallRequest, handler: Handler, memory: Callable[[Any], MemoryCoordinator]
 ) -> Flow[Answer]:
     """Run a tool call, unless there is a reminder for before it, with which it is answered."""
     shown = not getattr(request.tool, "return_direct", False)
-    if shown and (raised := (yield from _raised(memory(), request))):
+    if shown and (raised := (yield from _raised(memory(request.runtime), request))):
         return _held(request, REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised)))
-    answer: Answer = yield from asked(handler, handler, request)
+    answer: Answer = yield from handed_over(handler, request)
     return answer
 
 
@@ -274,9 +261,6 @@ def _raised(memory: MemoryCoordinator, request: ToolCallRequest) -> Flow[Sequenc
     """Reminders stand beside a call: where Postgres refuses them, it runs all the same."""
     call: Any = request.tool_call
     run = str(uuid5(NAMESPACE_OID, f"{this_run().id} {call['id']}"))
-    about: Any = {"tool": call, "kinds": ["tool"], "run_id": run}
-    try:
-        return (yield from asked(memory.remind, memory.aremind, **about))
-    except DatabaseError as error:
-        _log.warning("a tool call runs without its reminders: %s", error)
-        return ()
+    with GOING_ON("reminders of a tool call", request.runtime):
+        return (yield from asked(memory.remind, tool=call, kinds=["tool"], run_id=run))
+    return ()

@@ -31,7 +31,7 @@ from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
-from langmem_tiers.graph.learn import Judge, judged_of
+from langmem_tiers.graph.learn import Success, judged_of
 from langmem_tiers.graph.messages import calls_in, messages_of, this_turn
 from langmem_tiers.graph.node import (
     OfState,
@@ -86,9 +86,7 @@ class _Turns(NamedTuple):
     @classmethod
     def of(cls, options: TurnOptions, **of_states: OfState | None) -> _Turns:
         """Of the options that a node was given, and of what it reads from a state."""
-        for what, given in of_states.items():
-            if given is not None:
-                checked_of_state(given, what)
+        checked_of_state(**of_states)
         if unknown := options.keys() - TurnOptions.__annotations__.keys():
             raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
         rules = {name: options.get(name) for name in ("budget", "settings")}
@@ -109,7 +107,7 @@ class _Turns(NamedTuple):
 def on_store(memory: MemoryCoordinator, flow: Flow[T]) -> Flow[T]:
     """What a flow of a turn returns, which the store runs."""
     store = memory.tiered_store
-    return asked(store.run, store.arun, flow)
+    return asked(store.run, flow)
 
 
 def create_assemble_node(
@@ -193,7 +191,7 @@ def create_tool_tracking_node(
 
 def create_commit_node(
     *,
-    success: Judge | None = None,
+    success: Success | None = None,
     memorize: OfState | None = None,
     router: Router | None = None,
     name: str = "commit",

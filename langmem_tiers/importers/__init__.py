@@ -6,23 +6,23 @@ or one `BadRecord` that says where it stands and what is wrong with it.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from langmem_tiers.core.errors import ImportFileError
+from langmem_tiers.core.errors import ImportFileError, InvalidInputError
 from langmem_tiers.importers import chatgpt, chats, jsonl, locomo
 from langmem_tiers.importers.records import (
     BadRecord,
     Format,
-    Read,
     Record,
+    RecordMaker,
+    Said,
     check_tenant,
     label,
-    read_each,
-    settle,
 )
-from langmem_tiers.importers.source import check_file, units
+from langmem_tiers.importers.source import Element, check_file, elements
 
 __all__ = ["BadRecord", "Format", "Record", "count_records", "detect_format", "read_records"]
 
@@ -38,17 +38,19 @@ _SUPPORTED = (
 
 class _Reader(NamedTuple):
     recognises: Callable[[object], bool]
-    reads: Callable[[str, str | None], Read]
+    said_in: Callable[[Element, str, str | None], Iterator[Said]]
     """Takes the file's name as a label, and the tenant that is given."""
 
 
 # In the order they are tried: the most particular shape first.
 _READERS = {
-    Format.LOCOMO: _Reader(locomo.recognises, locomo.locomo),
-    Format.CHATGPT: _Reader(chatgpt.recognises, chatgpt.chatgpt),
-    Format.LANGCHAIN: _Reader(chats.recognises_langchain, chats.langchain),
-    Format.OPENAI: _Reader(chats.recognises_openai, chats.openai),
-    Format.JSONL: _Reader(jsonl.recognises, jsonl.jsonl),
+    Format.LOCOMO: _Reader(locomo.recognises, locomo.said_in),
+    Format.CHATGPT: _Reader(chatgpt.recognises, chatgpt.said_in),
+    Format.LANGCHAIN: _Reader(
+        chats.recognises_langchain, partial(chats.said_in, chats.message_facts)
+    ),
+    Format.OPENAI: _Reader(chats.recognises_openai, partial(chats.said_in, chats.openai_facts)),
+    Format.JSONL: _Reader(jsonl.recognises, jsonl.said_in),
 }
 
 
@@ -101,16 +103,23 @@ def count_records(path: Path, *, format: Format | None = None) -> int:  # noqa: 
 
 def _records(path: Path, form: Format, tenant: str | None) -> Iterator[Record | BadRecord]:
     stem = label(path.stem.encode(errors="replace").decode())
-    read = _READERS[form].reads(stem, tenant)
-    return settle(read_each(units(path), read), stem=stem, tenant=tenant)
+    maker = RecordMaker(form, stem=stem, tenant=tenant)
+    for element in elements(path):
+        if isinstance(element, BadRecord):
+            yield element
+            continue
+        try:
+            yield from map(maker.make, _READERS[form].said_in(element, stem, tenant))
+        except InvalidInputError as error:
+            yield BadRecord(line=element.where(()), reason=str(error))
 
 
 def _detect(path: Path) -> Format:
-    for unit in islice(units(path), _SAMPLE):
-        if isinstance(unit, BadRecord):
+    for element in islice(elements(path), _SAMPLE):
+        if isinstance(element, BadRecord):
             continue
         for form, reader in _READERS.items():
-            if reader.recognises(unit.value):
+            if reader.recognises(element.value):
                 return form
     raise ImportFileError(
         f"{path} is in no format that can be imported; supported are {_SUPPORTED}"

@@ -5,19 +5,10 @@ from functools import partial
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.importers.records import (
-    Draft,
-    Drafts,
-    Format,
-    Place,
-    Read,
-    Unit,
-    attempt,
-    drafted,
-)
-from langmem_tiers.importers.text import content_text, joined
+from langmem_tiers.importers.records import Said
+from langmem_tiers.importers.source import Element
+from langmem_tiers.importers.text import content_text, first_text, joined
 
-_IDENTIFIERS = ("conversation_id", "id")
 _TEXT_FIELDS = ("text", "result", "content", "user_profile", "user_instructions")
 _SETTINGS = "model_editable_context"
 
@@ -27,16 +18,22 @@ def recognises(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
 
-def chatgpt(stem: str, _tenant: str | None) -> Read:
-    """One draft a message on the way from the root to `current_node`.
+def said_in(element: Element, stem: str, _tenant: str | None) -> Iterator[Said]:
+    """Every message on the way from the root to `current_node`.
 
     What the user edited away or regenerated lies on other branches and is not read.
     """
-
-    def read(number: int, unit: Unit) -> Drafts:
-        return _conversation(unit, _path(unit.value), f"{stem}-{number}")
-
-    return read
+    around, path = element.value, _path(element.value)
+    session = first_text(around, "conversation_id", "id") or f"{stem}-{element.number}"
+    for node in path:
+        message = around["mapping"][node].get("message")
+        if message is not None and not _is_placeholder(message):
+            yield Said(
+                facts=partial(_facts, message, session, around.get("title")),
+                where=partial(element.where, ("mapping", node)),
+                session=session,
+                date=around.get("create_time"),
+            )
 
 
 def _path(conversation: object) -> list[str]:
@@ -57,24 +54,6 @@ def _path(conversation: object) -> list[str]:
     return list(reversed(path))
 
 
-def _conversation(unit: Unit, path: list[str], name: str) -> Drafts:
-    around = unit.value
-    found = (around.get(field) for field in _IDENTIFIERS)
-    session = next((each for each in found if isinstance(each, str) and each.strip()), name)
-    draft = partial(_draft, title=around.get("title"))
-    for turn, (node, message) in enumerate(_messages(around["mapping"], path), start=1):
-        where = partial(unit.where, ("mapping", node))
-        place = Place(where=where, session=session, turn=turn, date=around.get("create_time"))
-        yield attempt(place, message, draft)
-
-
-def _messages(mapping: dict[str, Any], path: list[str]) -> Iterator[tuple[str, object]]:
-    for node in path:
-        message = mapping[node].get("message")
-        if message is not None and not _is_placeholder(message):
-            yield node, message
-
-
 def _is_placeholder(message: object) -> bool:
     """Tell whether the app itself put the message there, and it says nothing."""
     if not isinstance(message, dict) or not isinstance(message.get("content"), dict):
@@ -87,32 +66,24 @@ def _is_placeholder(message: object) -> bool:
     return (hidden or system) and content.get("parts") in ([], [""], None) and not _other(content)
 
 
-def _draft(message: object, place: Place, title: object) -> Draft:
+def _facts(message: object, session: str, title: object) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise InvalidInputError("this message is not an object")
-    author = message.get("author")
+    author, content = message.get("author"), message.get("content")
     if not isinstance(author, dict) or not isinstance(author.get("role"), str):
         raise InvalidInputError("this message has no author with a `role`")
-    facts = {
-        "content": _content(message.get("content")),
+    if not isinstance(content, dict):
+        raise InvalidInputError("this message has no `content` object")
+    own = first_text(message, "id")
+    return {
+        "content": joined(content_text(content.get("parts")), _other(content)),
         "speaker": author["role"],
         "occurred_at": message.get("create_time"),
         "name": author.get("name"),
         "title": title,
+        # a conversation that was copied keeps its messages' ids
+        "key": own and f"{session}:{own}",
     }
-    return drafted(place, Format.CHATGPT, facts, key=_key(message, str(place.session)))
-
-
-def _key(message: dict[str, Any], session: str) -> str | None:
-    """A message's own id, behind its conversation's: a conversation that was copied keeps both."""
-    found = message.get("id")
-    return f"{session}:{found}" if isinstance(found, str) and found.strip() else None
-
-
-def _content(content: object) -> str:
-    if not isinstance(content, dict):
-        raise InvalidInputError("this message has no `content` object")
-    return joined(content_text(content.get("parts")), _other(content))
 
 
 def _other(content: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Lists of chat messages, OpenAI's and LangChain's: one list is one conversation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,26 +14,15 @@ from langchain_core.messages import (
 from pydantic import ValidationError
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.importers.records import (
-    Draft,
-    Drafts,
-    Format,
-    Place,
-    Read,
-    Unit,
-    attempt,
-    drafted,
-)
-from langmem_tiers.importers.text import calls_text, content_text, joined
+from langmem_tiers.importers.records import Said
+from langmem_tiers.importers.source import Element
+from langmem_tiers.importers.text import calls_text, content_text, first_text, joined
 
 _DATES = ("occurred_at", "timestamp", "created_at", "created", "create_time", "date")
 _SESSIONS = ("session", "session_id", "thread_id", "conversation_id", "id")
 _ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 _SPEAKERS = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _TYPES = frozenset({*_SPEAKERS, "chat", "function"})
-
-_Facts = Callable[[object], dict[str, Any]]
-"""Content, speaker, name, id and date of one message."""
 
 
 def recognises_openai(value: object) -> bool:
@@ -62,53 +51,29 @@ def _first(value: object) -> object:
     return (found[0] if found else None) if isinstance(found, list) else found
 
 
-def openai(stem: str, _tenant: str | None) -> Read:
-    """Messages of OpenAI; the speaker is their role."""
-    return _reader(stem, Format.OPENAI, _openai_facts)
-
-
-def langchain(stem: str, _tenant: str | None) -> Read:
-    """Messages of LangChain; the speaker is user, assistant, system or tool."""
-    return _reader(stem, Format.LANGCHAIN, message_facts)
-
-
-def _reader(stem: str, form: Format, facts: _Facts) -> Read:
-    """One draft a message.
+def said_in(
+    facts: Callable[[object], Mapping[str, Any]], element: Element, stem: str, _tenant: str | None
+) -> Iterator[Said]:
+    """Every message, as `facts` reads it.
 
     Messages that stand alone make up one session, named after the file; each list is one of
     its own, named by the identifier beside it or by the file and its number.
     """
-    alone = 0
-
-    def draft(message: object, place: Place) -> Draft:
-        return drafted(place, form, facts(message))
-
-    def read(number: int, unit: Unit) -> Drafts:
-        nonlocal alone
-        value = unit.value
-        if isinstance(value, list) or (isinstance(value, dict) and "messages" in value):
-            yield from _conversation(unit, f"{stem}-{number}", draft)
-            return
-        alone += 1
-        place = Place(where=partial(unit.where, ()), session=stem, turn=alone)
-        yield attempt(place, value, draft)
-
-    return read
-
-
-def _conversation(unit: Unit, name: str, draft: Callable[[object, Place], Draft]) -> Drafts:
-    around = unit.value if isinstance(unit.value, dict) else {}
-    messages = around.get("messages", unit.value)
+    value = element.value
+    around = value if isinstance(value, dict) and "messages" in value else {}
+    messages = around.get("messages", value)
+    if not around and not isinstance(value, list):
+        yield Said(facts=partial(facts, value), where=partial(element.where, ()), session=stem)
+        return
     if not isinstance(messages, list) or not messages:
         raise InvalidInputError("this conversation is not a list of messages, or has none")
-    named = (around.get(field) for field in _SESSIONS)
-    session = next((found for found in named if isinstance(found, str) and found.strip()), name)
     for index, message in enumerate(messages):
-        path = ("messages", index) if around else (index,)
-        place = Place(
-            where=partial(unit.where, path), session=session, turn=index + 1, date=_date(around)
+        yield Said(
+            facts=partial(facts, message),
+            where=partial(element.where, ("messages", index) if around else (index,)),
+            session=first_text(around, *_SESSIONS) or f"{stem}-{element.number}",
+            date=_date(around),
         )
-        yield attempt(place, message, draft)
 
 
 def _date(fields: Mapping[str, Any]) -> object:
@@ -116,14 +81,18 @@ def _date(fields: Mapping[str, Any]) -> object:
     return next((fields[one] for one in _DATES if fields.get(one) not in (None, "")), None)
 
 
-def _openai_facts(message: object) -> dict[str, Any]:
+def openai_facts(message: object) -> dict[str, Any]:
+    """What one message of OpenAI says; the speaker is its role."""
     if not isinstance(message, dict):
         raise InvalidInputError("this message is not an object with `role` and `content`")
     role = message.get("role")
     if not isinstance(role, str) or not role.strip():
         raise InvalidInputError("this message has no `role`")
+    content, single, refusal = (message.get(f) for f in ("content", "function_call", "refusal"))
+    calls = message.get("tool_calls") or ([single] if single else None)
+    texts = [content_text(content), refusal if isinstance(refusal, str) else ""]
     return {
-        "content": _openai_content(message),
+        "content": joined(*texts, calls_text(calls, content)),
         "speaker": "tool" if role == "function" else role,
         "occurred_at": _date(message),
         "name": message.get("name"),
@@ -131,16 +100,8 @@ def _openai_facts(message: object) -> dict[str, Any]:
     }
 
 
-def _openai_content(message: dict[str, Any]) -> str:
-    content, single = message.get("content"), message.get("function_call")
-    calls = message.get("tool_calls") or ([single] if single else None)
-    refusal = message.get("refusal")
-    said = content_text(content)
-    return joined(said, refusal if isinstance(refusal, str) else "", calls_text(calls, content))
-
-
 def message_facts(raw: object) -> dict[str, Any]:
-    """Content, speaker, name and id of one message.
+    """Content, speaker, name and id of one message of LangChain; the speaker is its role.
 
     Raises:
         InvalidInputError: if it is no message of LangChain's.

@@ -1,25 +1,15 @@
 """JSON Lines: one object a line, with `content` or `text`."""
 
-from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.importers.records import (
-    Draft,
-    Drafts,
-    Format,
-    Place,
-    Read,
-    Unit,
-    attempt,
-    drafted,
-)
+from langmem_tiers.importers.records import Said
+from langmem_tiers.importers.source import Element
 from langmem_tiers.remember.new import normalised_tags, share
-
-_Turns = Counter[tuple[str | None, str]]
 
 
 def recognises(value: object) -> bool:
@@ -29,32 +19,34 @@ def recognises(value: object) -> bool:
     )
 
 
-def jsonl(_stem: str, _tenant: str | None) -> Read:
-    """One draft an object; what the format does not name is kept under `metadata`."""
-    draft = partial(_draft, turns=Counter())
-
-    def read(_number: int, unit: Unit) -> Drafts:
-        place = Place(where=partial(unit.where, ()), session=None, turn=None)
-        yield attempt(place, unit.value, draft)
-
-    return read
+def said_in(element: Element, _stem: str, _tenant: str | None) -> Iterator[Said]:
+    """The object; what the format does not name is kept under `metadata`."""
+    yield Said(facts=partial(_facts, element.value), where=partial(element.where, ()))
 
 
-def _draft(raw: object, place: Place, turns: _Turns) -> Draft:
+def _facts(raw: object) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise InvalidInputError("this is not a JSON object with `content` or `text`")
     rest = dict(raw)
-    content = _take(rest, "content", "text")
+    content, speaker = _take(rest, "content", "text"), _take(rest, "speaker")
     if not isinstance(content, str):
         raise InvalidInputError("there is no `content` or `text` that is text")
-    tenant = _name(rest, "tenant")
-    project = _name(rest, "project_id") or None
+    if speaker is not None and not isinstance(speaker, str):
+        raise InvalidInputError("`speaker` is not text")
     session = _name(rest, "session_id", "session") or None
-    key = _key(rest, session)
-    facts = {"content": content} | _facts(rest) | _labels(rest)
-    told = Place(where=place.where, session=session, turn=_turn(rest, tenant, session, turns))
-    facts["metadata"] = _metadata(rest)
-    return drafted(told, Format.JSONL, facts, project=project, tenant=tenant, key=key)
+    facts = {
+        "content": content,
+        "speaker": speaker or None,
+        "occurred_at": _take(rest, "occurred_at", "timestamp", "date"),
+        "tenant": _name(rest, "tenant"),
+        "project": _name(rest, "project_id") or None,
+        "session_id": session,
+        "key": _key(rest, session),
+        **_labels(rest),
+    }
+    if type(rest.get("turn")) is int:
+        facts["turn"] = rest.pop("turn")
+    return {**facts, "metadata": _metadata(rest)}
 
 
 def _take(rest: dict[str, Any], *fields: str) -> object:
@@ -83,16 +75,6 @@ def _key(rest: dict[str, Any], session: str | None) -> str | None:
     return f"{session}:{found}" if key is None and found is not None and session else found
 
 
-def _facts(rest: dict[str, Any]) -> dict[str, Any]:
-    speaker = _take(rest, "speaker")
-    if speaker is not None and not isinstance(speaker, str):
-        raise InvalidInputError("`speaker` is not text")
-    return {
-        "speaker": speaker or None,
-        "occurred_at": _take(rest, "occurred_at", "timestamp", "date"),
-    }
-
-
 def _labels(rest: dict[str, Any]) -> dict[str, Any]:
     """What the memory is and where it belongs, as `store` checks it."""
     named, tier, tags = _name(rest, "memory_type"), _take(rest, "tier"), _take(rest, "tags")
@@ -106,20 +88,6 @@ def _labels(rest: dict[str, Any]) -> dict[str, Any]:
         "tags": None if tags is None else normalised_tags(tags) or None,
         "importance": share(_take(rest, "importance"), "importance"),
     }
-
-
-def _turn(
-    rest: dict[str, Any], tenant: str | None, session: str | None, turns: _Turns
-) -> int | None:
-    """Take the record's own turn, else its place among those of its session."""
-    own = rest.get("turn")
-    if isinstance(own, int) and not isinstance(own, bool):
-        del rest["turn"]
-        return own
-    if session is None:
-        return None
-    turns[tenant, session] += 1
-    return turns[tenant, session]
 
 
 def _metadata(rest: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,11 +1,14 @@
-"""Records: what can be stored, under which tenant, project and key, and the steps to it."""
+"""Records: what can be stored, under which tenant, project and key, and how one is made."""
+
+from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import UUID, uuid5
 
 from langmem_tiers.core.errors import InvalidInputError
@@ -53,90 +56,75 @@ class BadRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where something was said: its line, its session and turn, and the date beside it."""
+class Said:
+    """Where a file says something: on which line, in which session, and the date beside it."""
 
+    facts: Callable[[], Mapping[str, Any]]
+    """Reads what is said: `content`, and what else a record's value holds; also `tenant`,
+    `project` and `key` where the format has them. Raises `InvalidInputError` for what is no such
+    thing."""
     where: Callable[[], int]
-    session: str | None
-    turn: int | None
+    session: str | None = None
     date: object = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A record as its format tells it; tenant and key are settled later."""
+class RecordMaker:
+    """Makes the records of one file: tenants are settled, keys are unique, turns are counted."""
 
-    value: dict[str, Any]
-    where: Callable[[], int]
-    project: str | None = None
-    tenant: str | None = None
-    key: str | None = None
+    def __init__(self, form: Format, *, stem: str, tenant: str | None) -> None:
+        """Where no tenant is given, it is the file's own, or its `stem`."""
+        self._form, self._stem, self._tenant = form, stem, tenant
+        self._turns = Counter[tuple[str, str]]()
+        self._repeats = Counter[UUID]()
+        self._taken = set[UUID]()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
-    """One top-level JSON value of a file; `where` finds the line of a value inside it.
-
-    The path given to `where` is the member names and array indexes that lead to that value.
-    """
-
-    value: Any
-    where: Callable[[tuple[str | int, ...]], int]
-
-
-Units: TypeAlias = Iterator[Unit | BadRecord]
-Drafts: TypeAlias = Iterator[Draft | BadRecord]
-Read: TypeAlias = Callable[[int, Unit], Drafts]
-"""Reads one value of a file, with its number from 1."""
-
-
-def read_each(units: Units, read: Read) -> Drafts:
-    """What is read of each value; one that is nothing of its format is a bad record."""
-    for number, unit in enumerate(units, start=1):
-        if isinstance(unit, BadRecord):
-            yield unit
-            continue
+    def make(self, said: Said) -> Record | BadRecord:
+        """The record of what is said, or what is wrong with it."""
         try:
-            yield from read(number, unit)
+            return self._record(said)
         except InvalidInputError as error:
-            yield BadRecord(line=unit.where(()), reason=str(error))
+            return BadRecord(line=said.where(), reason=str(error))
 
+    def _record(self, said: Said) -> Record:
+        facts = dict(said.facts())
+        own, project, key = (facts.pop(name, None) for name in ("tenant", "project", "key"))
+        check_tenant(own)
+        tenant = self._tenant or own or tenant_label(self._stem)
+        date = said.date if facts.get("occurred_at") is None else facts["occurred_at"]
+        facts["occurred_at"] = None if date is None else utc_date(date)
+        facts = {"session_id": said.session, "source": self._form.value, **facts}
+        value = {name: fact for name, fact in facts.items() if fact is not None}
+        if not value["content"].strip():
+            raise InvalidInputError("the content is blank; a memory needs some text")
+        check_storable([tenant, project, key, value])
+        key = self._key(tenant, project, key, value)
+        if session := value.get("session_id"):
+            self._turns[tenant, session] += "turn" not in value
+            value.setdefault("turn", self._turns[tenant, session])
+        return Record(tenant=tenant, project=project, key=key, value=value)
 
-def attempt(place: Place, raw: object, build: Callable[[Any, Place], Draft]) -> Draft | BadRecord:
-    """Build a draft from raw JSON; what cannot be stored becomes a `BadRecord`."""
-    try:
-        check_storable(raw)
-        return build(raw, place)
-    except InvalidInputError as error:
-        return BadRecord(line=place.where(), reason=str(error))
+    def _key(
+        self, tenant: str, project: str | None, key: str | None, value: Mapping[str, Any]
+    ) -> str:
+        """The key that is given, or one made of what is said, in which session.
 
-
-def drafted(place: Place, form: Format, facts: Mapping[str, Any], **named: Any) -> Draft:
-    """The draft of what was said there: the facts that are known, and when it was."""
-    date = place.date if facts.get("occurred_at") is None else facts["occurred_at"]
-    told = {
-        **facts,
-        "occurred_at": None if date is None else utc_date(date),
-        "session_id": place.session,
-        "turn": place.turn,
-        "source": form.value,
-    }
-    value = {name: fact for name, fact in told.items() if fact is not None}
-    return Draft(value=value, where=place.where, **named)
-
-
-def settle(drafts: Drafts, *, stem: str, tenant: str | None) -> Iterator[Record | BadRecord]:
-    """Give each draft its tenant and key; a key used twice is a bad record."""
-    keys = _Keys()
-    for draft in drafts:
-        if isinstance(draft, BadRecord):
-            yield draft
-            continue
-        try:
-            check_tenant(draft.tenant)
-            yield _record(draft, keys, tenant or draft.tenant or tenant_label(stem))
-        except InvalidInputError as error:
-            yield BadRecord(line=draft.where(), reason=str(error))
+        What is said again there is numbered.
+        """
+        within = None if value.get("tier") == Tier.LONG_TERM else project
+        if key is None:
+            base = _digest({name: fact for name, fact in value.items() if name != "turn"})
+            counted = _digest(tenant, within, str(base))
+            self._repeats[counted] += 1
+            times = self._repeats[counted]
+            key = str(base if times == 1 else uuid5(base, str(times)))
+        digest = _digest(tenant, within, key)
+        if digest in self._taken:
+            raise InvalidInputError(
+                f"the key {key!r} was used before for this tenant and project; "
+                "give each record a key of its own, or none"
+            )
+        self._taken.add(digest)
+        return key
 
 
 def check_tenant(tenant: str | None) -> None:
@@ -186,42 +174,6 @@ def _check_scalar(value: object) -> None:
         value.encode()
     except UnicodeEncodeError as error:
         raise InvalidInputError("the text holds half a surrogate pair; remove it") from error
-
-
-def _record(draft: Draft, keys: "_Keys", tenant: str) -> Record:
-    if not draft.value["content"].strip():
-        raise InvalidInputError("the content is blank; a memory needs some text")
-    check_storable([tenant, draft.project, draft.key, draft.value])
-    shared = draft.value.get("tier") == Tier.LONG_TERM
-    within = None if shared else draft.project
-    key = keys.generate(tenant, within, draft.value) if draft.key is None else draft.key
-    keys.take(tenant, within, key)
-    return Record(tenant=tenant, project=draft.project, key=key, value=draft.value)
-
-
-class _Keys:
-    """Keys that are unique in one file, and the same each time it is read."""
-
-    def __init__(self) -> None:
-        self._repeats: dict[UUID, int] = {}
-        self._taken: set[UUID] = set()
-
-    def generate(self, tenant: str, project: str | None, value: Mapping[str, Any]) -> str:
-        """Hash what is said, in which session; what is said again there is numbered."""
-        said = {name: fact for name, fact in value.items() if name != "turn"}
-        base = _digest(said)
-        counted = _digest(tenant, project, str(base))
-        self._repeats[counted] = times = self._repeats.get(counted, 0) + 1
-        return str(base if times == 1 else uuid5(base, str(times)))
-
-    def take(self, tenant: str, project: str | None, key: str) -> None:
-        digest = _digest(tenant, project, key)
-        if digest in self._taken:
-            raise InvalidInputError(
-                f"the key {key!r} was used before for this tenant and project; "
-                "give each record a key of its own, or none"
-            )
-        self._taken.add(digest)
 
 
 def _digest(*parts: object) -> UUID:

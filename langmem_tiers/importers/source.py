@@ -5,20 +5,34 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError
-from langmem_tiers.importers.records import BadRecord, Unit, Units
+from langmem_tiers.importers.records import BadRecord
 
 _SAMPLE = 100
 _BOM = b"\xef\xbb\xbf"
 _SPACE = " \t\r\n"
 _NOT_JSON = "this is not JSON: "
 _BLANK = re.compile(r"[ \t\r\n]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Element:
+    """One top-level JSON value of a file; `where` finds the line of a value inside it.
+
+    The path given to `where` is the member names and array indexes that lead to that value.
+    """
+
+    value: Any
+    where: Callable[[tuple[str | int, ...]], int]
+    number: int
+    """Its place in the file, from 1."""
 
 
 def check_file(path: Path) -> None:
@@ -44,27 +58,23 @@ def nonblank_lines(path: Path) -> Iterator[tuple[int, str]]:
     return ((number, line.rstrip(_SPACE)) for number, line in lines if line.strip(_SPACE))
 
 
-def units(path: Path) -> Units:
+def elements(path: Path) -> Iterator[Element | BadRecord]:
     """Yield the records of a JSON Lines file, or the elements of a JSON document."""
     if _is_document(path):
-        return _document(path).units()
-    return _line_units(path)
+        return _Document(path.read_bytes().removeprefix(_BOM).decode()).elements()
+    return _line_elements(path)
 
 
-def _document(path: Path) -> Document:
-    return Document(path.read_bytes().removeprefix(_BOM).decode())
-
-
-def _line_units(path: Path) -> Units:
-    for number, line in nonblank_lines(path):
+def _line_elements(path: Path) -> Iterator[Element | BadRecord]:
+    for number, (line, text) in enumerate(nonblank_lines(path), start=1):
         try:
-            yield Unit(value=decode(line), where=partial(_same_line, number))
+            yield Element(value=decode(text), where=partial(_same_line, line), number=number)
         except InvalidInputError as error:
-            yield BadRecord(line=number, reason=str(error))
+            yield BadRecord(line=line, reason=str(error))
 
 
-def _same_line(number: int, _path: tuple[str | int, ...]) -> int:
-    return number
+def _same_line(line: int, _path: tuple[str | int, ...]) -> int:
+    return line
 
 
 def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -90,9 +100,7 @@ def _is_document(path: Path) -> bool:
         return first.startswith("[")
     if _parses(first, list, dict):
         return False
-    if first.startswith("[") and _document(path).opens():
-        return True
-    return not any(line.startswith("{") and _parses(line, dict) for line in lines)
+    return first.startswith("[") or not any(_parses(one, dict) for one in lines if one[0] == "{")
 
 
 def _parses(line: str, *kinds: type) -> bool:
@@ -144,7 +152,7 @@ def _skip(text: str, offset: int) -> int:
     return found.end() if found else offset
 
 
-class Document:
+class _Document:
     """The text of a JSON document, usually an array."""
 
     def __init__(self, text: str) -> None:
@@ -155,19 +163,14 @@ class Document:
     def _newlines(self) -> list[int]:
         return [found.start() for found in re.finditer("\n", self._text)]
 
-    def opens(self) -> bool:
-        """Tell whether the text starts as a JSON array of objects or lists does."""
-        first = next(self.units(), None)
-        return first is None or (isinstance(first, Unit) and isinstance(first.value, dict | list))
-
-    def units(self) -> Units:
+    def elements(self) -> Iterator[Element | BadRecord]:
         """Yield the elements of the array, or the one value that is no array.
 
         After an element that is not JSON nothing more can be told apart: it is the last.
         """
         try:
-            for offset, value in self._top():
-                yield Unit(value=value, where=partial(self._line_of, offset))
+            for number, (offset, value) in enumerate(self._top(), start=1):
+                yield Element(value=value, where=partial(self._line_of, offset), number=number)
         except _BrokenAtError as error:
             yield BadRecord(line=self._line(error.offset), reason=str(error))
 
@@ -190,14 +193,13 @@ class Document:
         text, closing = self._text, "]" if self._text[start] == "[" else "}"
         offset, index = _skip(text, start + 1), 0
         while not text.startswith(closing, offset):
-            name, offset = self._name(offset) if closing == "}" else (index, offset)
+            name: str | int = index
+            if closing == "}":
+                name, end = self._decode(offset)
+                offset = _skip(text, _skip(text, end) + 1)
             value, end = self._decode(offset)
             yield name, offset, value, end
             offset, index = self._next(end, closing), index + 1
-
-    def _name(self, offset: int) -> tuple[str, int]:
-        name, end = self._decode(offset)
-        return name, _skip(self._text, _skip(self._text, end) + 1)
 
     def _decode(self, offset: int) -> tuple[Any, int]:
         try:
@@ -220,10 +222,7 @@ class Document:
 
     def _line_of(self, offset: int, path: tuple[str | int, ...]) -> int:
         for step in path:
-            offset = self._offsets(offset)[step]
+            if offset not in self._children:
+                self._children[offset] = {name: at for name, at, *_ in self._members(offset)}
+            offset = self._children[offset][step]
         return self._line(offset)
-
-    def _offsets(self, start: int) -> dict[str | int, int]:
-        if start not in self._children:
-            self._children[start] = {name: at for name, at, *_ in self._members(start)}
-        return self._children[start]

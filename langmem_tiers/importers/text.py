@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,16 +14,8 @@ _CALL_KINDS = ("tool_use", "tool_call", "function_call", "server_tool_use")
 _MEDIA = ("image", "audio", "video", "file")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_TEXT = re.compile(r"\d{9,10}(\.\d+)?")
-_SPOKEN = re.compile(
-    r"(?:(?P<hour>\d{1,2}):(?P<minute>\d{2})\s*(?P<half>[ap])m\s+on\s+)?"
-    r"(?P<day>\d{1,2})\s+(?P<month>[a-z]+),?\s+(?P<year>\d{4})",
-    re.IGNORECASE | re.ASCII,
-)
-# Month names are spelled out because strptime's depend on the machine's locale.
-_MONTHS = (
-    "january", "february", "march", "april", "may", "june",
-    "july", "august", "september", "october", "november", "december",
-)  # fmt: skip
+_SPOKEN = ("%I:%M %p on %d %B %Y", "%d %B %Y")
+"""Read with the names of months that the process's locale has; English unless it set one."""
 
 
 def content_text(content: object) -> str:
@@ -51,6 +44,12 @@ def calls_text(calls: object, content: object) -> str:
     if not isinstance(found, list):
         raise InvalidInputError("the tool calls are not a list")
     return _lines(_call_text(call) for call in found)
+
+
+def first_text(fields: Mapping[str, Any], *names: str) -> str | None:
+    """The first of these fields that is text, and not blank."""
+    found = (fields.get(name) for name in names)
+    return next((one for one in found if isinstance(one, str) and one.strip()), None)
 
 
 def joined(*texts: str) -> str:
@@ -120,23 +119,15 @@ def _moment(written: object) -> datetime:
     text = written.strip()
     if _EPOCH_TEXT.fullmatch(text):
         return _EPOCH + timedelta(seconds=float(text))
-    moment = _spoken(text) or datetime.fromisoformat(text.upper())
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError:
+        moment = _spoken(text.replace(",", ""))
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _spoken(text: str) -> datetime | None:
-    found = _SPOKEN.fullmatch(text)
-    if found is None:
-        return None
-    month = _MONTHS.index(found["month"].lower()) + 1
-    year, day, minute = int(found["year"]), int(found["day"]), int(found["minute"] or 0)
-    return datetime(year, month, day, _hour(found), minute, tzinfo=UTC)
-
-
-def _hour(found: re.Match[str]) -> int:
-    if found["hour"] is None:
-        return 0
-    hour = int(found["hour"])
-    if hour not in range(1, 13):
-        raise InvalidInputError("a twelve-hour clock has no such hour")
-    return hour % 12 + (12 if found["half"].lower() == "p" else 0)
+def _spoken(text: str) -> datetime:
+    for form in _SPOKEN:
+        with suppress(ValueError):
+            return datetime.strptime(text, form).replace(tzinfo=UTC)
+    raise ValueError

@@ -14,14 +14,14 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Moment, Recollection, Source, Tier
-from langmem_tiers.core.namespaces import Scope, encode
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
 from langmem_tiers.recall.dedupe import words
-from langmem_tiers.recall.recall import bounds, visibility
+from langmem_tiers.recall.recall import Reach, visibility
 from langmem_tiers.remember.new import NewMemory, checked_text, label, normalised_tags
 from langmem_tiers.store.write import LOCK, lock_call
 
@@ -209,9 +209,9 @@ SUCCESS = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concern:
-    """What lessons are wanted for. `scopes` are the prefixes to look under, one a tier."""
+    """What lessons are wanted for."""
 
-    scopes: Mapping[Tier, Scope]
+    reach: Reach
     failures: Sequence[Signature] = ()
     """One without a tool may be of any; so may a lesson without one."""
     tools: Sequence[str] = ()
@@ -231,11 +231,11 @@ def lessons(concern: Concern, moment: Moment) -> Flow[tuple[list[Recollection], 
     """
     if not concern.limit or not (concern.failures or concern.tools):
         return [], []
-    tenant = next(iter(concern.scopes.values())).tenant
+    tenant = concern.reach.tenant
     signed = [str(same) for one in concern.failures for same in (one, replace(one, tool=None))]
     in_tools = yield from _in_tools(concern.failures, tenant)
     params = {
-        **bounds(concern.scopes),
+        **concern.reach.bounds,
         "tenant": tenant,
         "signatures": [*dict.fromkeys((*signed, *in_tools))],
         "tools": list(concern.tools),

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Unpack, cast
+from functools import partial
+from typing import Any, Unpack
 
 from langmem_tiers.core.config import DEFAULT, Bounds
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.core.namespaces import scope, utf8_bytes
-from langmem_tiers.core.options import RecallOptions
+from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
-from langmem_tiers.recall.ranking import PROFILES, profile_of
-from langmem_tiers.recall.recall import Inquiry
+from langmem_tiers.recall.ranking import profile_of
+from langmem_tiers.recall.recall import Inquiry, reach
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
 
-_MAX_LIMIT = 1000
+MAX_LIMIT = 1000
+"""Memories, or what else there are many of, that one call answers at most."""
 _ROUTED = "memory_type"
 """What may be None and means something: it is left to what the content says."""
 _OF_THE_GATE = frozenset(("echoes", "trust", "held", "threshold", "awaits_review"))
@@ -37,9 +38,6 @@ _OTHERS_WORDS = {
     **dict.fromkeys(("tenant", "project_id", "session_id"), "context"),
 }
 """What others call our options, where that looks nothing like them."""
-DEFAULT_PROFILE = "calibrated"
-"""The specified formula, `aurora`, costs 0.18 recall@10 on conversations; this one has the
-same terms and costs next to nothing (docs/recall.md)."""
 
 
 class Asking:
@@ -62,10 +60,26 @@ class Asking:
         """
         self._types = types
         self._vector = vector
-        self._limit = limit
-        self._cutoff = cutoff
+        self._defaults = {"limit": limit, "cutoff": cutoff}
         self._reviews = reviews
         self._bounds = bounds
+        self._checks: Mapping[str, Callable[[Any], object]] = {
+            "tiers": _tiers,
+            "memory_types": self._memory_types,
+            "tags": normalised_tags,
+            "agent_id": partial(label, what="agent_id"),
+            "limit": checked_limit,
+            "max_tokens": checked_tokens,
+            **{name: partial(parsed_moment, what=name) for name in ("since", "as_of", "known_at")},
+            "min_importance": partial(share, what="min_importance"),
+            "filter": partial(compile_filter, bounds=bounds),
+            "deduplicate": partial(_flag, what="deduplicate"),
+            "similarity_threshold": _threshold,
+            "profile": profile_of,
+            "cutoff": partial(_flag, what="cutoff"),
+            "review": self._review,
+        }
+        """What checks each of RecallOptions, where it is given."""
 
     def ask(
         self,
@@ -78,43 +92,24 @@ class Asking:
         **options: Unpack[RecallOptions],
     ) -> Inquiry:
         """Check the arguments of `get_context`, which says what they mean."""
-        known = RecallOptions.__annotations__
-        if unknown := options.keys() - known.keys():
-            raise InvalidTypeError(no_option(min(unknown), [*known]))
+        if unknown := options.keys() - self._checks.keys():
+            raise InvalidTypeError(no_option(min(unknown), [*self._checks]))
         where = context
         if project_id is not None:
             where = replace(where, project_id=project_id)
         if session_id is not None:
             where = replace(where, session_id=session_id)
-        asked = cast("Mapping[str, Any]", options).get
-        limit, cutoff, profile = asked("limit"), asked("cutoff"), asked("profile")
-        threshold = share(asked("similarity_threshold", 0.85), "similarity_threshold")
-        if threshold is None:
-            raise InvalidTypeError("similarity_threshold is a number from 0 to 1")
-        moments: dict[str, datetime | None] = dict.fromkeys(("since", "as_of", "known_at"))
-        for name in moments:
-            if (moment := asked(name)) is not None:
-                moments[name] = parsed_moment(moment, name)
+        asked: dict[str, Any] = dict(self._defaults)
+        for name, given in options.items():
+            if given is not None or name in RECALL_DEFAULTS:
+                asked[name] = self._checks[name](given)
         return Inquiry(
             query=self._query(query),
-            embedding=self._packed(embedding),
-            scopes={tier: scope(where.namespace(tier)) for tier in _tiers(asked("tiers"))},
-            limit=self._limit if limit is None else checked_limit(limit),
-            memory_types=self._memory_types(asked("memory_types")),
-            tags=normalised_tags(asked("tags", ())),
-            agent_id=label(asked("agent_id"), "agent_id"),
+            embedding=None if embedding is None else self._packed(embedding),
+            reach=reach(where, asked.pop("tiers", TIERS)),
+            conditions=asked.pop("filter", ()),
             project_id=where.project_id,
-            since=moments["since"],
-            as_of=moments["as_of"],
-            known_at=moments["known_at"],
-            min_importance=share(asked("min_importance"), "min_importance"),
-            conditions=compile_filter(asked("filter"), self._bounds),
-            max_tokens=checked_tokens(asked("max_tokens")),
-            deduplicate=_flag(asked("deduplicate", False), "deduplicate"),  # noqa: FBT003 - a default
-            similarity_threshold=threshold,
-            profile=profile_of(PROFILES[DEFAULT_PROFILE] if profile is None else profile),
-            cutoff=self._cutoff if cutoff is None else _flag(cutoff, "cutoff"),
-            review=self._review(asked("review")),
+            **asked,
         )
 
     def asks(self, queries: Sequence[str], context: MemoryContext, **options: Any) -> list[Inquiry]:
@@ -133,9 +128,7 @@ class Asking:
         utf8_bytes(query, "query")
         return query
 
-    def _packed(self, embedding: Sequence[float] | None) -> PackedVector | None:
-        if embedding is None:
-            return None
+    def _packed(self, embedding: Sequence[float]) -> PackedVector:
         if self._vector is None:
             raise InvalidInputError("this store searches by words alone: give the text instead")
         try:
@@ -149,9 +142,7 @@ class Asking:
             raise InvalidInputError("the embedding is zero, and so near to nothing: give the text")
         return packed
 
-    def _review(self, name: object) -> str | None:
-        if name is None:
-            return None
+    def _review(self, name: object) -> str:
         if not isinstance(name, str) or name not in REVIEWS:
             raise InvalidInputError(f"review is one of {', '.join(REVIEWS)}, not {short(name, 40)}")
         if name not in self._reviews:
@@ -161,9 +152,7 @@ class Asking:
             )
         return name
 
-    def _memory_types(self, names: Sequence[str] | None) -> list[str] | None:
-        if names is None:
-            return None
+    def _memory_types(self, names: Sequence[str]) -> list[str]:
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
         return [self._types.get(name).name for name in names]
@@ -177,9 +166,7 @@ def no_option(name: str, known: Sequence[str]) -> str:
     return f"there is no option {name!r}: {hint}"
 
 
-def _tiers(names: Sequence[Tier | str] | None) -> Sequence[Tier]:
-    if names is None:
-        return TIERS
+def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise InvalidTypeError(f"tiers is a list of names, not {short(names)}")
     chosen = tuple(to_tier(name) for name in names)
@@ -192,8 +179,8 @@ def checked_limit(limit: object) -> int:
     """How many memories at most: 0 to 1,000."""
     if isinstance(limit, bool) or not isinstance(limit, int):
         raise InvalidTypeError(f"limit is a whole number, not {type(limit).__name__}")
-    if not 0 <= limit <= _MAX_LIMIT:
-        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {_MAX_LIMIT:,}")
+    if not 0 <= limit <= MAX_LIMIT:
+        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {MAX_LIMIT:,}")
     return limit
 
 
@@ -206,6 +193,13 @@ def checked_tokens(tokens: object) -> int | None:
     if tokens < 0:
         raise InvalidInputError(f"max_tokens is {tokens}: use 0 or more, or None for no budget")
     return tokens
+
+
+def _threshold(given: object) -> float:
+    threshold = share(given, "similarity_threshold")
+    if threshold is None:
+        raise InvalidTypeError("similarity_threshold is a number from 0 to 1")
+    return threshold
 
 
 def _flag(given: object, what: str) -> bool:

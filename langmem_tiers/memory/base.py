@@ -13,8 +13,6 @@ from typing import Any, Final, Literal
 
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import HumanMessage
-from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
@@ -26,7 +24,7 @@ from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.recall.matching import Weights, read_weights, shipped
-from langmem_tiers.recall.recall import Reader
+from langmem_tiers.recall.recall import Reader, approximate_tokens
 from langmem_tiers.recall.rerank import Reranker, reranker_of
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.gating import Gate, checked_detectors
@@ -70,7 +68,8 @@ class Memory:
             ConfigurationError: if the store has no index, the weights are none, or there is no
                 model to review what is stored.
         """
-        self.tiered_store = self.runner = _checked_store(store)
+        self.tiered_store = _checked_store(store)
+        self.runner = store.runner
         _check(context, MemoryContext, "context")
         _check(types, MemoryTypes | None, "types")
         _check(settings, CoordinatorSettings | None, "settings")
@@ -156,11 +155,6 @@ class Memory:
     def register_type(self, memory_type: MemoryType, *, replace: bool = False) -> None:
         """Add a memory type of one's own to this coordinator's registry."""
         self.types.register(memory_type, replace=replace)
-
-
-def approximate_tokens(text: str) -> int:
-    """Tokens of a text as a message of its own, by LangChain's approximate counter."""
-    return count_tokens_approximately([HumanMessage(text)])
 
 
 def _checked_store(store: object) -> TieredStore:

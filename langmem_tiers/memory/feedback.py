@@ -10,7 +10,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,31 +22,16 @@ from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.learn.outcome import (
     OutcomeReport,
     Run,
-    Showing,
     noted,
     settle,
 )
 from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.recalling import showing
 from langmem_tiers.postgres.flow import Ask, Flow, then, unit
-from langmem_tiers.recall.recall import Inquiry
-from langmem_tiers.remember.new import label, share
+from langmem_tiers.remember.new import label
 
 if TYPE_CHECKING:
     from langsmith.schemas import Feedback
-
-
-def recalled_for(
-    memory: Memory, asks: Sequence[Inquiry], shown_to: Showing | None
-) -> Flow[list[list[Recollection]]]:
-    """Recall for several questions at once, and note what the run is shown."""
-    if shown_to is None:
-        return (yield from memory.flows.recall(asks))
-    answers = yield from memory.flows.recall(asks, shown_to.hides)
-    everything = [one for found in answers for one in found]
-    asked = asks[0].project_id if asks else None  # the options of a batch are one question's
-    project, now = memory.context.project_id or asked, memory.tiered_store.flows.now
-    yield from noted(everything, memory.context.root, project, shown_to, now)
-    return [[one for one in found if not shown_to.hides(one)] for found in answers]
 
 
 def expose(
@@ -111,23 +95,6 @@ def record_outcome(
         )
     now = memory.tiered_store.flows.now
     return settle(run or str(uuid4()), memory.context, success=success, now=now, shown=shown)
-
-
-def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
-    """For which run memories are recalled, checked.
-
-    Raises:
-        InvalidInputError: for a hold-out without a run, or beyond 0…1.
-    """
-    held = share(holdout, "holdout") or 0.0
-    named, root = run_id if isinstance(run_id, Run) else (run_id, None)
-    if (run := label(named, "run_id")) is not None:
-        return Showing(Run(run, label(root, "the root of a run")), held)
-    if held:
-        raise InvalidInputError(
-            "a hold-out needs a run_id: what it is compared by is what came of the run"
-        )
-    return None
 
 
 def listed(given: Any) -> list[Any]:

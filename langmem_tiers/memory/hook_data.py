@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.consolidate.session_rules import happened
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source, StoreResult
 from langmem_tiers.core.reading import normalised
-from langmem_tiers.memory.consolidating import SessionNote
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder
 from langmem_tiers.remind.prompted import Intended
@@ -72,26 +70,6 @@ class SessionStop:
             sum(one.stored for one in some) for some in (self.events, self.concepts)
         )
         return f"kept: {events} as events, {concepts} as concepts\n{self.report}"
-
-
-def events_of(notes: Iterable[SessionNote]) -> list[dict[str, Any]]:
-    """The notes that tell of something that happened, once each."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in notes:
-        if one.state is None and happened(one.content):
-            found.setdefault(
-                one.content,
-                {
-                    "content": one.content,
-                    "metadata": {"decision_type": "event", "promoted_from": "working"},
-                    "occurred_at": one.at,
-                    "speaker": one.value.get("speaker"),
-                    "source": one.value.get("source", Source.USER),
-                    # What is trusted less hands that on.
-                    "derived_from": (one.key,) if "trust" in one.value else (),
-                },
-            )
-    return list(found.values())
 
 
 def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, Any]]:
@@ -158,15 +136,9 @@ def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 def given(trigger: Trigger) -> dict[str, Any]:
     """A trigger as the argument of `intend` that it is."""
-    match trigger:
-        case At():
-            return {"at": trigger.moment}
-        case When():
-            return {"cue": trigger}
-        case BeforeTool():
-            return {"before_tool": trigger}
-        case If():
-            return {"when": trigger}
+    if isinstance(trigger, At):
+        return {"at": trigger.moment}
+    return {{When: "cue", BeforeTool: "before_tool", If: "when"}[type(trigger)]: trigger}
 
 
 def alike(found: Intended, listed: Iterable[Intention]) -> Intention | None:

@@ -15,7 +15,7 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Source, StoreResult
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import reminding
-from langmem_tiers.memory.consolidating import consolidate_session, session_notes
+from langmem_tiers.memory.consolidating import consolidate_session
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import (
     EXPIRE_DAYS,
@@ -26,21 +26,19 @@ from langmem_tiers.memory.hook_data import (
     alike,
     checked_data,
     checked_options,
-    events_of,
     given,
     told_of,
 )
 from langmem_tiers.memory.recalling import get
 from langmem_tiers.memory.remembering import store_many
 from langmem_tiers.memory.short_term import close_task, get_active_tasks
-from langmem_tiers.postgres.flow import Flow, both, unit
+from langmem_tiers.postgres.flow import Flow, Runs, both, unit
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.state.state import Task, checked_id
 from langmem_tiers.state.tasks import COMPLETED, workflow_of
-from langmem_tiers.store.store import TieredStore
 
 
 def on_session_start(
@@ -202,8 +200,8 @@ def on_session_stop(
 
     Args:
         session_data: `session_id`, else that of these hooks; `events`, each with a
-            `description` and a `type`, else those that its notes tell of; `concepts`, each with
-            a `description` and a `category`, beside those that its notes state.
+            `description` and a `type`; `concepts`, each with a `description` and a `category`,
+            beside those that its notes state.
         model: A chat model that sums the session up; see `consolidate_session`.
 
     Raises:
@@ -213,9 +211,7 @@ def on_session_stop(
     """
     data = checked_data(session_data)
     session = label(data.get("session_id"), "session_id") or hooks.session_id
-    notes = yield from unit(session_notes(hooks.memory, session))
-    told = data.get("events")
-    events = events_of(notes) if told is None else told_of(told, "event")
+    events = told_of(data.get("events") or (), "event")
     concepts = told_of(data.get("concepts") or (), "concept")
     its = MemoryHooks(hooks.memory, session_id=session)
     kept = [
@@ -303,7 +299,7 @@ class MemoryHooks:
         return replace(self.memory.context, session_id=self.session_id)
 
     @property
-    def runner(self) -> TieredStore:
+    def runner(self) -> Runs:
         """What runs its flows."""
         return self.memory.runner
 

@@ -6,15 +6,22 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Unpack
 
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
-from langmem_tiers.learn.outcome import LearningStats, Run, uplift_of
+from langmem_tiers.learn.outcome import (
+    LearningStats,
+    Run,
+    Showing,
+    noted,
+    uplift_of,
+)
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.feedback import recalled_for, showing
 from langmem_tiers.memory.flows import meant
 from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.recall.candidates import recollection
-from langmem_tiers.recall.recall import find
+from langmem_tiers.recall.recall import Inquiry, find
+from langmem_tiers.remember.new import label, share
 from langmem_tiers.store.ops import to_tier
 
 
@@ -54,8 +61,7 @@ def get_context(
     """
     whose = {"project_id": project_id, "session_id": session_id}
     ask = memory.asking.ask(query, memory.context, embedding=embedding, **whose, **options)
-    flow = recalled_for(memory, [ask], showing(run_id, holdout))
-    return then(flow, lambda found: Recollections(found[0]))
+    return then(_recalled(memory, [ask], showing(run_id, holdout)), lambda found: found[0])
 
 
 def get_context_batch(
@@ -69,8 +75,40 @@ def get_context_batch(
 ) -> Flow[list[Recollections]]:
     """Recall for many queries in one round trip, two with a `run_id`; see `get_context`."""
     asks = memory.asking.asks(queries, memory.context, **options)
-    flow = recalled_for(memory, asks, showing(run_id, holdout))
-    return then(flow, lambda found: [Recollections(one) for one in found])
+    return _recalled(memory, asks, showing(run_id, holdout))
+
+
+def _recalled(
+    memory: Memory, asks: Sequence[Inquiry], shown_to: Showing | None
+) -> Flow[list[Recollections]]:
+    """Recall for several questions at once, and note what the run is shown."""
+    answers = yield from memory.flows.recall(asks, shown_to.hides if shown_to else None)
+    if shown_to is not None:
+        everything = [one for found in answers for one in found]
+        asked = asks[0].project_id if asks else None  # the options of a batch are one question's
+        project, now = memory.context.project_id or asked, memory.tiered_store.flows.now
+        yield from noted(everything, memory.context.root, project, shown_to, now)
+        answers = [[one for one in found if not shown_to.hides(one)] for found in answers]
+    return [Recollections(found) for found in answers]
+
+
+def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
+    """For which run memories are recalled, checked.
+
+    Raises:
+        InvalidInputError: for a hold-out without a run, or beyond 0…1.
+    """
+    if run_id is None and not holdout:
+        return None
+    held = share(holdout, "holdout") or 0.0
+    named, root = run_id if isinstance(run_id, Run) else (run_id, None)
+    if (run := label(named, "run_id")) is not None:
+        return Showing(Run(run, label(root, "the root of a run")), held)
+    if held:
+        raise InvalidInputError(
+            "a hold-out needs a run_id: what it is compared by is what came of the run"
+        )
+    return None
 
 
 def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Recollection | None]:

@@ -31,6 +31,8 @@ _DAYS_AFTER = 10.0
 _DAYS_BEFORE = 4.0
 """People tell what happened in the days after it, and seldom announce it long before."""
 _LEAST_COSINE = 0.1
+_EXPONENT = 700.0
+"""About as large as a float's exponent may be."""
 _KIND = range(4, 9)
 """Features, from "named" to "date", that fit a kind of question: they order candidates and say
 nothing of the level."""
@@ -104,25 +106,24 @@ FEATURES = (
 
 
 class Weighed(NamedTuple):
-    """A candidate's match, and its features behind it."""
+    """How well a candidate answers: a calibrated chance that it is evidence, in 0…1, and why."""
 
+    candidate: Candidate
     match: float
-    features: tuple[float, ...]
-
-    def shares(self, weights: Weights) -> Mapping[str, float]:
-        """What each feature adds to the score, those that add nothing left out."""
-        factors = weights.features
-        shares = zip(FEATURES, self.features, strict=True)
-        return {name: factors[name] * value for name, value in shares if value}
+    evidence: Mapping[str, float]
+    """What each feature adds to the score, those that add nothing left out."""
 
 
 def judge(
-    candidates: Sequence[Candidate], question: Question, searched: Searched, weights: Weights
+    candidates: Sequence[Candidate],
+    question: Question,
+    searched: Searched,
+    weights: Weights,
+    most: int | None = None,
 ) -> list[Weighed]:
-    """Judge all candidates of one question.
+    """Judge all candidates of one question; the best of them, or all, by their match.
 
-    `match` is a calibrated chance that the memory is evidence, in 0…1: it keeps the order of the
-    score, which is the weighted sum of the features.
+    The match keeps the order of the score, which is the weighted sum of the features.
     """
     if not candidates:
         return []
@@ -130,12 +131,18 @@ def judge(
     factors = [weights.features[name] for name in FEATURES]
     scores = [sum(map(mul, one, factors)) for one in measured]
     columns = list(zip(*measured, strict=True))
-    kind = sum(max(columns[i]) * factors[i] for i in _KIND)
-    best = max(scores)
-    return [
-        Weighed(_match(score, best, kind, weights.match), one)
-        for score, one in zip(scores, measured, strict=True)
-    ]
+    kind, top = sum(max(columns[i]) * factors[i] for i in _KIND), max(scores)
+    fitted, chances = weights.match, []
+    for score in scores:
+        speaks = fitted["level"] * (score - kind) + fitted["gap"] * (score - top) + fitted["bias"]
+        chances.append(1 / (1 + math.exp(-max(speaks, -_EXPONENT))))
+    best = sorted(range(len(chances)), key=chances.__getitem__, reverse=True)[:most]
+    found = []
+    for place in best:
+        parts = zip(FEATURES, factors, measured[place], strict=True)
+        shares = {name: factor * value for name, factor, value in parts if value}
+        found.append(Weighed(candidates[place], chances[place], shares))
+    return found
 
 
 def features(one: Candidate, question: Question, searched: Searched) -> tuple[float, ...]:
@@ -144,6 +151,7 @@ def features(one: Candidate, question: Question, searched: Searched) -> tuple[fl
     talk = (1 / (1 + (one.words_around or 0) / _HALF_WINDOW)) / reach if one.answered else 0.0
     speaker = one.speaker or ""
     content = content_of(one.value)
+    asking = content.count("?")
     by_role = question.first_person or question.about_assistant
     role = str(one.value.get("role") or speaker).lower() if by_role else ""
     return (
@@ -151,13 +159,13 @@ def features(one: Candidate, question: Question, searched: Searched) -> tuple[fl
         (one.around or 0.0) * talk,
         (one.before or 0.0) * talk,
         (one.cosine or 0.0) / max(searched.best_cosine, _LEAST_COSINE),
-        float(question.names_speaker(speaker)),
+        float(not question.words.isdisjoint(name_words(speaker))),
         float(question.first_person and not question.about_assistant and role in USER_ROLES),
         float(question.about_assistant and role in ASSISTANT_ROLES),
         float(question.wants_time and tells_time(content)),
         _closeness(one, question) if question.times else 0.0,
         math.log1p(one.words) - math.log1p(searched.mean_words),
-        0.0 - _share_of_questions(content) if "?" in content else 0.0,
+        -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
     )
 
 
@@ -165,9 +173,9 @@ def answerable(question: Question, searched: Searched, weights: Weights) -> bool
     """Whether the scope can know anything about it; else the best answer is none.
 
     Names that occur nowhere, words that occur nowhere and nothing near by meaning speak against
-    it, all the more in a large searched. A request or a statement names new things all the time and
-    is not judged. Who asks of themselves or names nobody gives little to
-    recognise, so the floor is lower.
+    it, all the more where much was searched. A request or a statement names new things all the time
+    and is not judged. Who asks of themselves or names nobody gives little to recognise, so the
+    floor is lower.
     """
     if not question.asks:
         return True
@@ -195,15 +203,6 @@ def tells_time(text: str) -> bool:
     return not words.isdisjoint(_IN_PHRASES) and bool(_TIME_PHRASE.search(text))
 
 
-def _match(score: float, best: float, kind: float, fitted: Mapping[str, float]) -> float:
-    evidence = fitted["level"] * (score - kind) + fitted["gap"] * (score - best) + fitted["bias"]
-    return 1 / (1 + math.exp(-evidence)) if evidence > -700 else 0.0  # noqa: PLR2004 - exp's range
-
-
-def _share_of_questions(text: str) -> float:
-    return min(1.0, text.count("?") / max(1, len(_SENTENCE_END.findall(text))))
-
-
 def _closeness(one: Candidate, question: Question) -> float:
     """1 in the time the question names, falling off slowly after it and fast before it."""
     if one.occurred_at is None:
@@ -211,4 +210,4 @@ def _closeness(one: Candidate, question: Question) -> float:
     gap = days_from(question.times, one.occurred_at.date())
     if gap is None:
         return 0.0
-    return math.exp(-gap / _DAYS_AFTER) if gap >= 0 else math.exp(gap / _DAYS_BEFORE)
+    return math.exp(-gap / _DAYS_AFTER if gap >= 0 else gap / _DAYS_BEFORE)

@@ -97,10 +97,6 @@ class Question:
     names: frozenset[str]
     """Capitalised words inside its sentences, in lower case."""
 
-    def names_speaker(self, speaker: str) -> bool:
-        """Whether it names this speaker, by any part of the name."""
-        return not self.words.isdisjoint(name_words(speaker))
-
 
 def read_question(text: str, now: datetime) -> Question:
     """Read a question asked at that moment."""

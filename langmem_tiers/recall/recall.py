@@ -6,11 +6,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
+from langchain_core.messages import HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
 from langmem_tiers.core.config import EF_SEARCH
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Tier
-from langmem_tiers.core.namespaces import Scope, check_key
+from langmem_tiers.core.namespaces import Scope, check_key, scope
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
@@ -38,12 +43,31 @@ QUERY_CHARACTERS = 4000
 """How much of a query is sought by its words; the time grows with their square."""
 
 
+class Reach(NamedTuple):
+    """Where a recall looks: under the prefix that a context has in each of these tiers."""
+
+    tenant: str
+    tiers: frozenset[Tier]
+    bounds: Mapping[str, str]
+    """The parameters that say so; a tier that is not asked has no room between its bounds."""
+
+
+@lru_cache(maxsize=1024)
+def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Reach:
+    """Where a recall in that context looks."""
+    bounds: dict[str, str] = {}
+    for tier in TIERS:
+        prefix = scope(context.namespace(tier)) if tier in tiers else Scope(None, "", "")
+        bounds |= {f"{tier}_low": prefix.low, f"{tier}_high": prefix.high}
+    return Reach(context.root, frozenset(tiers), bounds)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """One question to memory, checked. `scopes` are the prefixes to look under, one a tier."""
+    """One question to memory, checked."""
 
     query: str
-    scopes: Mapping[Tier, Scope]
+    reach: Reach
     limit: int
     embedding: PackedVector | None = None
     """A ready vector of the query."""
@@ -99,6 +123,11 @@ class Reader:
     """Those that order again where an inquiry names them, after the `reranker`."""
 
 
+def approximate_tokens(text: str) -> int:
+    """Tokens of a text as a message of its own, by LangChain's approximate counter."""
+    return count_tokens_approximately([HumanMessage(text)])
+
+
 class _Sought(NamedTuple):
     """A question as it was read, and its vector."""
 
@@ -128,17 +157,19 @@ def recall(
         for ask in asks
     ]
     rows = yield from _rows(sought, reader, store, moment)
-    ranked: list[tuple[list[Candidate], list[Recollection]]] = [
-        _ranked(one, some, reader, moment, store.distance)
-        for one, some in zip(sought, rows, strict=True)
-    ]
-    best = yield from _ordered_again(asks, [memories for _, memories in ranked], reader)
+    found, ranked = [], []
+    for one, some in zip(sought, rows, strict=True):
+        candidates, memories = _ranked(one, some, reader, moment, store.distance)
+        found.append({row.place: row for row in candidates})
+        ranked.append(memories)
+    best = yield from _ordered_again(asks, ranked, reader)
     answers = [_cut(memories, ask, reader) for ask, memories in zip(asks, best, strict=True)]
-    read = []
-    for answer, (found, _) in zip(answers, ranked, strict=True):
-        places = {(each.namespace, each.key) for each in answer}
-        read += [row for row in found if row.place in places and not (hidden and hidden(row))]
-    yield from store.mark(read, moment)
+    read = [
+        by_place[each.namespace, each.key]
+        for answer, by_place in zip(answers, found, strict=True)
+        for each in answer
+    ]
+    yield from store.mark([row for row in read if not (hidden and hidden(row))], moment)
     return answers
 
 
@@ -166,7 +197,7 @@ def _rows(
         settings = []  # they hold for this round trip alone
         if reader.timeout_ms is not None:
             settings.append(Call("limit_time", {"milliseconds": str(reader.timeout_ms)}))
-        if not {call.name for call in calls}.isdisjoint(_BY_HNSW):
+        if any(call.name.startswith("recall_ann") for call in calls):
             settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
         found = yield Query((*settings, *calls), commit=True)
         for place, some in zip(wanted, found[len(settings) :], strict=True):
@@ -174,17 +205,13 @@ def _rows(
     return rows
 
 
-_BY_HNSW = ("recall_ann", "recall_ann_filtered")
-
-
 def _call(one: _Sought, store: StoreFlows, moment: Moment) -> Call:
-    ask, options = one.ask, store.options
-    by_hnsw = not set(store.ann_tiers).isdisjoint(ask.scopes) and not ask.narrowed
+    ask, index = one.ask, store.options.index
+    by_hnsw = not ask.reach.tiers.isdisjoint(store.ann_tiers) and not ask.narrowed
     name = "recall_newest" if ask.blank else "recall_ann" if by_hnsw else "recall"
     params = {
-        **bounds(ask.scopes),
-        **(filter_params(ask.conditions) if ask.conditions else {}),
-        "tenant": next(iter(ask.scopes.values())).tenant,
+        **ask.reach.bounds,
+        "tenant": ask.reach.tenant,
         "alive_at": moment.alive_at,
         **visibility(moment.now, ask.as_of, ask.known_at),
         "memory_types": None if ask.memory_types is None else list(ask.memory_types),
@@ -193,9 +220,9 @@ def _call(one: _Sought, store: StoreFlows, moment: Moment) -> Call:
         "since": ask.since,
         "min_importance": ask.min_importance,
         "pool": ask.pool,
-        "exact_limit": options.exact_limit,
+        "exact_limit": store.options.exact_limit,
         "text": ask.query[:QUERY_CHARACTERS],
-        "language": options.index.language if options.index else "simple",
+        "language": index.language if index else "simple",
         "query": one.vector,
         "roles": sorted(ROLES),
         "names": sorted(one.question.names),
@@ -203,17 +230,9 @@ def _call(one: _Sought, store: StoreFlows, moment: Moment) -> Call:
         "marks": MARKS,
         "facts": FACTS,
     }
-    return Call(f"{name}_filtered" if ask.conditions else name, params)
-
-
-def bounds(scopes: Mapping[Tier, Scope]) -> dict[str, str]:
-    """Where to look in each tier; a tier that is not asked has no room between its bounds."""
-    found = {}
-    for tier in TIERS:
-        scope = scopes.get(tier)
-        found[f"{tier}_low"] = scope.low if scope else ""
-        found[f"{tier}_high"] = scope.high if scope else ""
-    return found
+    if not ask.conditions:
+        return Call(name, params)
+    return Call(f"{name}_filtered", {**params, **filter_params(ask.conditions)})
 
 
 def visibility(
@@ -225,7 +244,7 @@ def visibility(
 
 def _ranked(
     one: _Sought, rows: Sequence[Row], reader: Reader, moment: Moment, distance: Distance
-) -> tuple[list[Candidate], list[Recollection]]:
+) -> tuple[Sequence[Candidate], list[Recollection]]:
     """What was found, and the memories among it in order; none that cannot be meant."""
     ask = one.ask
     if ask.blank:
@@ -233,17 +252,14 @@ def _ranked(
         return newest, [recollection(row, 0.0, {}) for row in newest]
     found, searched = read_rows(rows, distance)
     if ask.cutoff and not answerable(one.question, searched, reader.weights):
-        return [], []
-    weighed = judge(found, one.question, searched, reader.weights)
-    pairs = sorted(zip(found, weighed, strict=True), key=lambda pair: -pair[1].match)
-    scored_by = {kind.name: kind for kind in reader.types if kind.score is not None}
+        return (), []
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
+    scored_by = {kind.name: kind for kind in reader.types if kind.score is not None}
     reorders = scored_by or ask.profile is not PROFILES["match"]
-    memories = [
-        recollection(row, each.match, each.shares(reader.weights))
-        for row, each in pairs[: ask.pool if reorders else ranks]
-    ]
+    most = ask.pool if reorders else ranks
+    weighed = judge(found, one.question, searched, reader.weights, most)
+    memories = [recollection(row, match, evidence) for row, match, evidence in weighed]
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
@@ -271,25 +287,23 @@ def _ordered_again(
 
 
 def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[Recollection]:
-    """Cut to what was asked for: no repeats, not too many, within the budget."""
+    """Cut to what was asked for: no repeats, not too many, within the budget.
+
+    Into a budget go the most useful by score; of what somebody else ordered, as much as fits.
+    """
     if ask.deduplicate:
         ranked = deduplicate(ranked, ask.similarity_threshold)
-    kept = list(ranked[: ask.limit])
-    if ask.max_tokens is not None:
-        kept = _affordable(kept, ask, ask.max_tokens, reader)
-    return [replace(each, token_count=reader.count_tokens(each.content)) for each in kept]
-
-
-def _affordable(
-    kept: Sequence[Recollection], ask: Inquiry, budget: int, reader: Reader
-) -> list[Recollection]:
-    """What fits into the budget: the most useful by score, else as much as fits in this order."""
+    kept = [
+        replace(one, token_count=reader.count_tokens(one.content)) for one in ranked[: ask.limit]
+    ]
+    budget = ask.max_tokens
+    if budget is None:
+        return kept
     if not (ask.blank or reader.reranker or ask.review):
         return choose(kept, budget, reader.count_tokens, query=ask.query).chosen
-    chosen = []
+    affordable = []
     for one in kept:
-        cost = reader.count_tokens(one.content)
-        if cost <= budget:
-            budget -= cost
-            chosen.append(one)
-    return chosen
+        if one.token_count <= budget:
+            budget -= one.token_count
+            affordable.append(one)
+    return affordable

@@ -35,11 +35,11 @@ from langmem_tiers.store.read import (
     Read,
     Reading,
     Search,
-    embed_queries,
-    extend_rows,
+    embed_texts,
+    extend,
     lookup,
+    refreshed,
 )
-from langmem_tiers.store.read import extend as extend_lives
 from langmem_tiers.store.read import read as read_all
 from langmem_tiers.store.write import Writing, carry_out, embed, last_writes, lock_writes
 from langmem_tiers.store.write import merged as merged_writings
@@ -73,6 +73,8 @@ class StoreFlows:
     ) -> None:
         """Hold the options; `ttl` is asked at each call, as users may change the mapping."""
         self.options = options
+        vector = options.index.vector if options.index else None
+        self.distance = vector.distance if vector else Distance.COSINE
         self._clock = clock
         self._ttl = ttl
         self.ann_tiers: Sequence[Tier] = ()
@@ -135,10 +137,7 @@ class StoreFlows:
         found, reading = Found(*rows[0]), self._reading(tier)
         if not reading.sees(found):
             return None
-        if found.ttl_minutes is not None:
-            extending = extend_lives([asked], [found], reading.moment, self.options)
-            yield from self._extend_aside(extending)
-        self._accesses.add((found,), reading.moment.now)
+        yield from self.mark((found,), reading.moment, (found,) if asked.refresh else ())
         return ops.to_item(found)
 
     def read(
@@ -148,25 +147,19 @@ class StoreFlows:
         if not reads:
             return []
         self.begin_to_flush()
-        vectors: Mapping[int, PackedVector | None] = {}
-        if any(isinstance(one, Search) for one in reads):
+        vectors: Mapping[str, PackedVector | None] = {}
+        if searches := [one for one in reads if isinstance(one, Search)]:
             yield from self.refresh_state()
-            vectors = yield from embed_queries(reads, self.options)
+            vectors = yield from embed_texts([one.text or "" for one in searches], self.options)
         if lock is not None:
             yield Query((lock,))
         reading = self._reading(tier)
-        answers = yield from read_all(
-            reads, vectors, reading=reading, ann_tiers=self.ann_tiers, commit=lock is None
-        )
-        return answers
+        return (yield from read_all(reads, vectors, reading=reading, commit=lock is None))
 
     def note(self, reads: Sequence[Read], answers: Sequence[Any]) -> Flow[None]:
-        """What a read leaves behind, once it has succeeded: a count, and a longer life."""
-        moment = self.moment()
+        """What a read leaves behind, once it has succeeded."""
         got = [answer for answer in answers if isinstance(answer, Found)]
-        if got:
-            self._accesses.add(got, moment.now)
-        yield from self._extend_aside(extend_lives(reads, answers, moment, self.options))
+        yield from self.mark(got, self.moment(), refreshed(reads, answers))
 
     def _result(self, answer: Any) -> Result:
         if isinstance(answer, Found):
@@ -177,7 +170,7 @@ class StoreFlows:
 
     def _reading(self, tier: Tier | None) -> Reading:
         tiers = TIERS if tier is None else (tier,)
-        return Reading(options=self.options, moment=self.moment(), tiers=tiers)
+        return Reading(self.options, self.moment(), tiers, self.ann_tiers)
 
     def moment(self) -> Moment:
         """When a call happens, and what it is to see."""
@@ -202,15 +195,6 @@ class StoreFlows:
             self._accesses.give_back(taken)
             raise
         self._accesses.wrote()
-
-    def _extend_aside(self, extending: Flow[None]) -> Flow[None]:
-        """Begin lives again beside a call whose answer is known; it stands if Postgres refuses."""
-        try:
-            yield from extending
-        except DatabaseError as error:
-            if not self._told_of_lives:
-                _log.warning("reads go on, but do not extend the life of what they read: %s", error)
-            self._told_of_lives = True
 
     def flush_aside(self) -> Flow[None]:
         """Write them before they are read, which they are though Postgres refuses to write."""
@@ -248,11 +232,27 @@ class StoreFlows:
         (rows,) = yield Query((Call("type_stats", params),), commit=True)
         return list(rows)
 
-    def mark(self, found: Sequence[Mortal], moment: Moment) -> Flow[None]:
-        """Count what was read, and begin its life again."""
-        if found:
-            self._accesses.add(found, moment.now)
-            yield from self._extend_aside(extend_rows(found, moment, self.options))
+    def mark(
+        self,
+        read: Sequence[Mortal],
+        moment: Moment,
+        refreshed: Sequence[Mortal] | None = None,
+    ) -> Flow[None]:
+        """Count what was read, and begin its life again, or that of the `refreshed`.
+
+        The answer of the call is known by then, and stands if Postgres refuses.
+        """
+        if read:
+            self._accesses.add(read, moment.now)
+        lives = read if refreshed is None else refreshed
+        mortal = [one for one in lives if one.ttl_minutes is not None]
+        try:
+            if mortal:
+                yield from extend(mortal, moment, self.options)
+        except DatabaseError as error:
+            if not self._told_of_lives:
+                _log.warning("reads go on, but do not extend the life of what they read: %s", error)
+            self._told_of_lives = True
 
     @property
     def now(self) -> datetime:
@@ -328,12 +328,6 @@ class StoreFlows:
         removed = yield from self.sweep()
         yield from self.optimize()
         return removed
-
-    @property
-    def distance(self) -> Distance:
-        """How far apart vectors are: the index's measure."""
-        index = self.options.index
-        return index.vector.distance if index and index.vector else Distance.COSINE
 
 
 def _puts(todo: Sequence[Op]) -> Iterable[tuple[int, PutOp]]:

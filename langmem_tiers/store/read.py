@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol
 
 from langmem_tiers.core.config import EF_SEARCH, StoreOptions
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, Scope
 from langmem_tiers.core.vectors import PackedVector, pack_all
-from langmem_tiers.postgres.flow import Call, Embed, Flow, Lookup, Query, Row
+from langmem_tiers.postgres.flow import Call, Embed, Flow, Lookup, Query, Row, apart
 from langmem_tiers.store.filters import Condition, filter_params
 
 _SLIDE_AFTER = 0.1
@@ -46,16 +47,13 @@ class Reading(NamedTuple):
     options: StoreOptions
     moment: Moment
     tiers: Sequence[Tier] = TIERS
+    ann_tiers: Sequence[Tier] = ()
+    """Those that have an HNSW index."""
 
     def sees(self, found: Found) -> bool:
         """Whether a row read by key is in these tiers and not expired."""
         alive = found.expires_at is None or found.expires_at > self.moment.alive_at
         return alive and found.tier in self.tiers
-
-    @property
-    def several_vectors(self) -> bool:
-        """Whether memories are likely to have more than one vector."""
-        return self.options.index is not None and self.options.index.several
 
     @property
     def common(self) -> dict[str, Any]:
@@ -100,17 +98,8 @@ class ListNamespaces:
 Read = Get | Search | ListNamespaces
 
 
-def embed_queries(
-    reads: Sequence[Read], options: StoreOptions
-) -> Flow[dict[int, PackedVector | None]]:
-    """A vector for each search that has a query, embedding each distinct text once."""
-    asked = {i: one.text for i, one in enumerate(reads) if isinstance(one, Search) and one.text}
-    by_text = yield from embed_texts(asked.values(), options)
-    return {i: by_text[text] for i, text in asked.items() if text in by_text}
-
-
 def embed_texts(
-    texts: Iterable[str], options: StoreOptions
+    texts: Iterable[str], options: StoreOptions, purpose: Literal["documents", "query"] = "query"
 ) -> Flow[dict[str, PackedVector | None]]:
     """A vector for each distinct text that is not blank; none without an embedding model."""
     if options.index is None or options.index.vector is None:
@@ -118,34 +107,33 @@ def embed_texts(
     distinct = tuple(dict.fromkeys(text for text in texts if text.strip()))
     if not distinct:
         return {}
-    vectors = yield Embed(distinct, "query")
-    return dict(zip(distinct, pack_all(vectors, len(distinct), options.index.vector), strict=True))
+    vectors = yield Embed(distinct, purpose)
+    pack = partial(pack_all, vectors, len(distinct), options.index.vector)
+    packed = yield from apart(pack, len(distinct) * options.index.vector.dims)
+    return dict(zip(distinct, packed, strict=True))
 
 
 def read(
     reads: Sequence[Read],
-    vectors: Mapping[int, PackedVector | None],
+    vectors: Mapping[str, PackedVector | None],
     *,
     reading: Reading,
-    ann_tiers: Sequence[Tier],
     commit: bool,
 ) -> Flow[list[Any]]:
     """Answer reads in order: Found or None, lists of Found, lists of label lists.
 
-    `vectors` are those of the searches that have a query. Without `commit` the transaction
-    stays open, for the writes of the same batch.
+    It takes one round trip unless a page comes back short. `vectors` are those of the queries.
+    Without `commit` the transaction stays open, for the writes of the same batch.
     """
     gets = [one for one in reads if isinstance(one, Get)]
-    if len(gets) == len(reads):
-        (rows,) = yield Query((_get_call(gets),), commit=commit)
-        answers = _got(reads, rows, reading)
-    else:
-        asked = {
-            i: _call(one, vectors.get(i), reading, ann_tiers)
-            for i, one in enumerate(reads)
-            if not isinstance(one, Get)
-        }
-        answers = yield from _read_all(reads, gets, asked, reading, commit=commit)
+    others = {
+        i: _call(one, vectors, reading) for i, one in enumerate(reads) if not isinstance(one, Get)
+    }
+    calls = [Lookup.call(list(dict.fromkeys(map(lookup, gets))))] if gets else []
+    rows = yield from _query([*calls, *others.values()], commit=commit)
+    answers = _got(reads, rows.pop(0) if gets else (), reading)
+    for (i, call), answer in zip(others.items(), rows, strict=True):
+        answers[i] = yield from _complete(reads[i], call, answer, reading.tiers, commit=commit)
     return answers
 
 
@@ -179,48 +167,21 @@ def _is_due(found: Mortal, moment: Moment) -> bool:
     return moment.now + life - found.expires_at > life * _SLIDE_AFTER
 
 
-def extend(
-    reads: Sequence[Read], answers: Sequence[Any], moment: Moment, options: StoreOptions
-) -> Flow[None]:
+def extend(read: Iterable[Mortal], moment: Moment, options: StoreOptions) -> Flow[None]:
     """Begin the lives of what was just read again, in a transaction of its own.
 
-    Losing this in a crash is accepted: its commit is not waited for.
+    With a note of a session, all of that session's. Losing this in a crash is accepted: its commit
+    is not waited for.
     """
-    return extend_rows(_due(reads, answers), moment, options)
-
-
-def extend_rows(read: Sequence[Mortal], moment: Moment, options: StoreOptions) -> Flow[None]:
-    """The same for rows of any statement; with a note of a session, all of that session's."""
-    known = {
-        (row.tenant, row.id): row
-        for row in read
-        if row.ttl_minutes is not None and _is_due(row, moment)
-    }
-    if due := [known[place] for place in sorted(known)]:
+    known = {(row.tenant, row.id): row for row in read if _is_due(row, moment)}
+    if due := sorted(known):
         params = {
-            "tenants": [found.tenant for found in due],
-            "ids": [found.id for found in due],
+            "tenants": [tenant for tenant, _ in due],
+            "ids": [number for _, number in due],
             "minutes": options.session_ttl,
             "now": moment.now,
         }
         yield Query((Call("extend", params),), commit=True)
-
-
-def _read_all(
-    reads: Sequence[Read],
-    gets: Sequence[Get],
-    asked: Mapping[int, Call],
-    reading: Reading,
-    *,
-    commit: bool,
-) -> Flow[list[Any]]:
-    """Answer reads of any kind, in one round trip unless a page comes back short."""
-    calls = [*([_get_call(gets)] if gets else []), *asked.values()]
-    rows = yield from _query(calls, commit=commit)
-    answers = _got(reads, rows.pop(0), reading) if gets else [None] * len(reads)
-    for (i, call), answer in zip(asked.items(), rows, strict=True):
-        answers[i] = yield from _complete(reads[i], call, answer, reading.tiers, commit=commit)
-    return answers
 
 
 def _query(calls: Sequence[Call], *, commit: bool) -> Flow[list[list[Row]]]:
@@ -246,11 +207,6 @@ def lookup(one: Get) -> Lookup:
     return Lookup(*one.place, one.key)
 
 
-def _get_call(gets: Sequence[Get]) -> Call:
-    """All gets in one statement."""
-    return Lookup.call(list(dict.fromkeys(map(lookup, gets))))
-
-
 def _got(reads: Sequence[Read], rows: Sequence[Row], reading: Reading) -> list[Any]:
     """The answer of each get; None for other reads and for what is not visible."""
     found = {(row[0], row[1], row[2]): Found(*row) for row in rows}
@@ -265,19 +221,18 @@ def _got(reads: Sequence[Read], rows: Sequence[Row], reading: Reading) -> list[A
 
 def _call(
     one: Search | ListNamespaces,
-    vector: PackedVector | None,
+    vectors: Mapping[str, PackedVector | None],
     reading: Reading,
-    ann_tiers: Sequence[Tier],
 ) -> Call:
     if isinstance(one, ListNamespaces):
         return _namespaces_call(one, reading)
-    name = "search_newest"
+    name, vector = "search_newest", vectors.get(one.text or "")
     if vector is not None:
         few = one.limit + one.offset <= EF_SEARCH // 2
         name = "search_exact"
-        if few and any(tier in ann_tiers for tier in reading.tiers):
+        if few and any(tier in reading.ann_tiers for tier in reading.tiers):
             name = "search_ann"
-        elif not one.offset and not reading.several_vectors:
+        elif not one.offset and not (reading.options.index and reading.options.index.several):
             name = "search_single"
     return Call(statement_name(name, one, reading.tiers), search_params(one, vector, reading))
 
@@ -314,7 +269,8 @@ def _complete(
     if not isinstance(one, Search):
         return [row[0] for row in rows]
     short = call.name.startswith("search_ann") and len(rows) < one.limit
-    if short or (call.name.startswith("search_single") and _repeats(rows)):
+    single = call.name.startswith("search_single")
+    if short or (single and len({row[_ID] for row in rows}) < len(rows)):
         again = call._replace(name=statement_name("search_exact", one, tiers))
         (rows,) = yield Query((again,), commit=commit)
     if not call.name.startswith("search_newest") and len(rows) < one.limit:
@@ -324,10 +280,6 @@ def _complete(
         )
         rows = rows + more
     return [Found(*row) for row in rows]
-
-
-def _repeats(rows: Sequence[Row]) -> bool:
-    return len({row[_ID] for row in rows}) < len(rows)
 
 
 def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
@@ -343,10 +295,10 @@ def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
     return Call(f"list_namespaces_{'everywhere' if one.tenant is None else 'tenant'}", params)
 
 
-def _due(reads: Sequence[Read], answers: Sequence[Any]) -> list[Found]:
-    """What was just read, where a read is to extend it."""
-    due: list[Found] = []
+def refreshed(reads: Sequence[Read], answers: Sequence[Any]) -> list[Found]:
+    """What was just read, where a read is to extend its life."""
+    found: list[Found] = []
     for one, answer in zip(reads, answers, strict=True):
         if answer and not isinstance(one, ListNamespaces) and one.refresh:
-            due += answer if isinstance(one, Search) else (answer,)
-    return due
+            found += answer if isinstance(one, Search) else (answer,)
+    return found

@@ -26,7 +26,7 @@ from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.postgres.embedded import EmbeddedPostgres
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.postgres.target import Host, Target
 from langmem_tiers.store.flows import StoreFlows
@@ -115,8 +115,8 @@ class TieredStore(SweepingStore):
         self.ttl_config = ttl
         self._flows = StoreFlows(self.options, clock=clock or _utc_now, ttl=lambda: self.ttl_config)
         target = Target.of(self.options, conn_string, _embeddings(index), pool_config or {})
-        self._runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
-        self._flows.aside = self._runner.briefly
+        self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
+        self._flows.aside = self.runner.briefly
 
     def __repr__(self) -> str:
         """Its tiers, and how it is searched; never how it connects."""
@@ -179,7 +179,7 @@ class TieredStore(SweepingStore):
 
     def __enter__(self) -> Self:
         """Connect, or raise DatabaseUnavailableError at once."""
-        self._runner.open()
+        self.runner.open()
         return self
 
     def __exit__(
@@ -193,7 +193,7 @@ class TieredStore(SweepingStore):
 
     async def __aenter__(self) -> Self:
         """Connect on the running loop, or raise DatabaseUnavailableError at once."""
-        await self._runner.aopen()
+        await self.runner.aopen()
         return self
 
     async def __aexit__(
@@ -207,24 +207,24 @@ class TieredStore(SweepingStore):
 
     def close(self) -> None:
         """Stop the sweeper, close every connection, and let go of an embedded server."""
-        self._runner.refuse_own_loop()
+        self.runner.refuse_own_loop()
         self.stop_ttl_sweeper()
         try:
-            if self._runner.is_open:
-                self._runner.run(self._flows.flush_last())
+            if self.runner.is_open:
+                self.runner.run(self._flows.flush_last())
         finally:
-            self._runner.close()
+            self.runner.close()
 
     async def aclose(self) -> None:
         """Stop the sweeper, close every connection, and let go of an embedded server."""
         await self.astop_ttl_sweeper()
         try:
-            if self._runner.is_open:
-                await self._runner.arun(self._flows.flush_last())
+            if self.runner.is_open:
+                await self.runner.arun(self._flows.flush_last())
         finally:
-            await self._runner.aclose()
+            await self.runner.aclose()
 
-    def setup(self) -> None:
+    def _setup(self) -> Flow[None]:
         """Create or migrate the schema; safe to call any number of times, from anywhere.
 
         Raises:
@@ -232,11 +232,9 @@ class TieredStore(SweepingStore):
             DimensionMismatchError: if it holds vectors of another size or type.
             ConfigurationError: if it holds words of another `language`.
         """
-        self._runner.run(self._flows.set_up())
+        return self._flows.set_up()
 
-    async def asetup(self) -> None:
-        """Create or migrate the schema; see `setup`."""
-        await self._runner.arun(self._flows.set_up())
+    setup, asetup = both(_setup)
 
     # LangGraph's contract: everything else of BaseStore is written on these two
 
@@ -248,11 +246,11 @@ class TieredStore(SweepingStore):
             TooLargeError: for one, or a batch, beyond the store's bounds; none was.
             QueryTimeoutError: if a statement took too long; nothing was written.
         """
-        return self._runner.run(self._flows.batch(ops, None))
+        return self.runner.run(self._flows.batch(ops, None))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in one transaction; see `batch`."""
-        return await self._runner.arun(self._flows.batch(ops, None))
+        return await self.runner.arun(self._flows.batch(ops, None))
 
     # Tiers
 
@@ -265,20 +263,18 @@ class TieredStore(SweepingStore):
             ```
         """
         return TierView(
-            to_tier(name), flows=self._flows, runner=self._runner, ttl=lambda: self.ttl_config
+            to_tier(name), flows=self._flows, runner=self.runner, ttl=lambda: self.ttl_config
         )
 
-    def move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> bool:
+    def _move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> Flow[bool]:
         """Move a memory to another tier; it keeps its identity and takes the tier's TTL.
 
         Returns:
             False if there is no such memory, or it is in that tier already.
         """
-        return self._runner.run(self._flows.move(namespace, key, tier))
+        return self._flows.move(namespace, key, tier)
 
-    async def amove(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> bool:
-        """Move a memory to another tier; see `move`."""
-        return await self._runner.arun(self._flows.move(namespace, key, tier))
+    move, amove = both(_move)
 
     # What stands on a store, as a MemoryCoordinator does
 
@@ -289,20 +285,20 @@ class TieredStore(SweepingStore):
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow on this store's database, blocking."""
-        return self._runner.run(flow)
+        return self.runner.run(flow)
 
     async def arun(self, flow: Flow[T]) -> T:
         """Run a flow on this store's database, awaiting."""
-        return await self._runner.arun(flow)
+        return await self.runner.arun(flow)
 
     def aside(self, flow: Flow[T]) -> Future[T]:
         """Begin a flow that nobody waits for, in a copy of the caller's context."""
-        return self._runner.aside(flow)
+        return self.runner.aside(flow)
 
     @property
     def on_own_loop(self) -> bool:
         """Whether a blocking call would block the loop that the store was opened on."""
-        return self._runner.on_own_loop
+        return self.runner.on_own_loop
 
     @property
     def target(self) -> Target:
@@ -311,46 +307,38 @@ class TieredStore(SweepingStore):
         Raises:
             ConfigurationError: if the store is closed: an embedded server has no address then.
         """
-        return self._runner.target
+        return self.runner.target
 
-    def stats(self, tenant: str | None = None) -> list[TierStats]:
+    def _stats(self, tenant: str | None = None) -> Flow[list[TierStats]]:
         """What each tier holds, for one tenant or for all (sizes are always of all).
 
         What has expired is not counted, unless `ttl` has `omit_expired` False.
         """
-        return self._runner.run(self._flows.stats(tenant))
+        return self._flows.stats(tenant)
 
-    async def astats(self, tenant: str | None = None) -> list[TierStats]:
-        """What each tier holds; see `stats`."""
-        return await self._runner.arun(self._flows.stats(tenant))
+    stats, astats = both(_stats)
 
-    def sizes(self) -> list[RelationSize]:
+    def _sizes(self) -> Flow[list[RelationSize]]:
         """Every table and index of the store with its size on disk, largest first."""
-        return self._runner.run(self._flows.sizes())
+        return self._flows.sizes()
 
-    async def asizes(self) -> list[RelationSize]:
-        """Every table and index of the store with its size on disk, largest first."""
-        return await self._runner.arun(self._flows.sizes())
+    sizes, asizes = both(_sizes)
 
-    def optimize(self) -> tuple[Tier, ...]:
+    def _optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, and build the HNSW index of each tier that has outgrown exact search.
 
         Answers the tiers whose index was built. Until then searches are exact, and slower the
         larger the tenant. Writers are not blocked. The sweeper does this by itself.
         """
-        return self._runner.run(self._flows.optimize())
+        return self._flows.optimize()
 
-    async def aoptimize(self) -> tuple[Tier, ...]:
-        """Build HNSW indexes where they pay; see `optimize`."""
-        return await self._runner.arun(self._flows.optimize())
+    optimize, aoptimize = both(_optimize)
 
-    def sweep_ttl(self) -> int:
+    def _sweep_ttl(self) -> Flow[int]:
         """Remove expired memories, in small batches; how many."""
-        return self._runner.run(self._flows.sweep())
+        return self._flows.sweep()
 
-    async def asweep_ttl(self) -> int:
-        """Remove expired memories, in small batches; how many."""
-        return await self._runner.arun(self._flows.sweep())
+    sweep_ttl, asweep_ttl = both(_sweep_ttl)
 
 
 def local_index(**overrides: Any) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class ThreadSweeper(threading.Thread):
 class SweepingStore(BaseStore):
     """What a store has for starting and stopping its sweeper: one thread and one task at most."""
 
-    _runner: Runner
+    runner: Runner
     _flows: StoreFlows
     ttl_config: TTLConfig | None
     _sweeper: ThreadSweeper | None = None
@@ -72,9 +72,9 @@ class SweepingStore(BaseStore):
         """
         if self._sweeper is None or not self._sweeper.is_alive():
             seconds = self._sweep_seconds(sweep_interval_minutes)
-            if not self._runner.on_own_loop:
-                self._runner.run(self._flows.check_set_up())
-            self._sweeper = ThreadSweeper(lambda: self._runner.run(self._flows.tend()), seconds)
+            if not self.runner.on_own_loop:
+                self.runner.run(self._flows.check_set_up())
+            self._sweeper = ThreadSweeper(lambda: self.runner.run(self._flows.tend()), seconds)
             self._sweeper.start()
         return self._sweeper.future
 
@@ -85,7 +85,7 @@ class SweepingStore(BaseStore):
             asyncio.InvalidStateError: on the loop that the store was opened on, where it would
                 wait for a sweep that waits for the loop: await `astop_ttl_sweeper` there.
         """
-        self._runner.refuse_own_loop()
+        self.runner.refuse_own_loop()
         return self._sweeper is None or self._sweeper.stop(timeout)
 
     async def astart_ttl_sweeper(
@@ -94,7 +94,7 @@ class SweepingStore(BaseStore):
         """Sweep every few minutes on this loop; see `start_ttl_sweeper`."""
         if self._sweeping is None or self._sweeping.done():
             seconds = self._sweep_seconds(sweep_interval_minutes)
-            await self._runner.arun(self._flows.check_set_up())
+            await self.runner.arun(self._flows.check_set_up())
             if self._sweeping is None or self._sweeping.done():  # nobody else came first meanwhile
                 self._sweeping = asyncio.create_task(self._sweep_on(seconds))
         return self._sweeping
@@ -112,7 +112,7 @@ class SweepingStore(BaseStore):
         while True:
             await asyncio.sleep(seconds)
             try:
-                await self._runner.arun(self._flows.tend())
+                await self.runner.arun(self._flows.tend())
             except TieredMemoryError:
                 _log.exception(_FAILED, seconds)
 

@@ -6,16 +6,16 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from langmem_tiers.core.config import StoreOptions, lexical_text
 from langmem_tiers.core.errors import TierConflictError
-from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Tier
+from langmem_tiers.core.memory import THRESHOLD, TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode, elsewhere
 from langmem_tiers.core.values import NOTHING_TOLD, Told
-from langmem_tiers.core.vectors import PackedVector, PackedVectors, pack_all
-from langmem_tiers.postgres.flow import Call, Embed, Flow, Query, apart
+from langmem_tiers.core.vectors import PackedVector, PackedVectors
+from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.store.read import embed_texts
 
 LOCK_BUCKETS = 1024
 """Advisory locks that writers share; one lock a key would exhaust Postgres' lock table."""
@@ -88,9 +88,11 @@ class Write:
     """Whether it is such a note: its type belongs into short_term."""
 
     @property
-    def state(self) -> str | None:
-        """The state that it is stored in: `quarantined`, or None for what is current."""
-        return None if self.held is None else QUARANTINED
+    def words(self) -> str:
+        """What it is found by in the lexical leg."""
+        if self.lexical is not None:
+            return self.lexical
+        return "\n".join([text for _, text in self.texts])
 
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:
@@ -145,29 +147,31 @@ def carry_out(
     """
     writes, vectors, moment = writing
     puts = [one for one in writes if one.value is not None]
-    calls = (
-        *before,
-        *_deletions([one for one in writes if one.value is None], tier, moment.now),
-        *(delete_expired_calls(puts, moment.now) if moment.omit_expired else ()),
-        *put_calls(puts, vectors, options, moment.now, tier),
-        *after,
-        *_renewal_calls(puts, options, moment.now),
-    )
-    if tier is None or not puts:
-        yield Query((*lock, *calls), commit=True)
-        return
-    *_, conflicts = yield Query((*lock, _conflicts_call(puts, tier, moment)))
-    if conflicts:
-        raise _conflict(conflicts[0], tier)
-    yield Query(calls, commit=True)
+    calls = list(before)
+    if len(puts) < len(writes):
+        calls += _deletions(writes, [tier] if tier else TIERS, moment.now)
+    if moment.omit_expired:
+        calls += delete_expired_calls(puts, moment.now)
+    calls += (*put_calls(puts, vectors, options, moment.now, tier), *after)
+    if options.session_ttl is not None:
+        calls += _renewal_calls(puts, options.session_ttl, moment.now)
+    if tier is not None and puts:
+        wanted = {**keys_of(puts), "tier": tier.value, "alive_at": moment.alive_at}
+        *_, conflicts = yield Query((*lock, Call("conflicts", wanted)))
+        if conflicts:
+            raise _conflict(conflicts[0], tier)
+        lock = ()
+    yield Query((*lock, *calls), commit=True)
 
 
-def _deletions(writes: Sequence[Write], tier: Tier | None, now: datetime) -> Iterator[Call]:
+def _deletions(writes: Sequence[Write], tiers: Sequence[Tier], now: datetime) -> Iterator[Call]:
     """The calls that remove memories, those that take along the same kind of others together."""
-    tiers = [tier] if tier else TIERS
-    for twins, reach in sorted({(one.twins, one.reach) for one in writes}):
-        alike = [one for one in writes if (one.twins, one.reach) == (twins, reach)]
-        yield from delete_calls(alike, tiers, now, twins, reach)
+    alike: dict[tuple[Twins, tuple[str, ...]], list[Write]] = {}
+    for one in writes:
+        if one.value is None:
+            alike.setdefault((one.twins, one.reach), []).append(one)
+    for (twins, reach), several in sorted(alike.items()):
+        yield from delete_calls(several, tiers, now, twins, reach)
 
 
 def move(
@@ -209,16 +213,8 @@ def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Ca
 def embed(
     writes: Sequence[Write], options: StoreOptions
 ) -> Flow[Mapping[str, PackedVector | None]]:
-    """A vector for each distinct text that has one; blank texts have none."""
-    if options.index is None or options.index.vector is None:
-        return {}
-    distinct = tuple(dict.fromkeys(text for one in writes for _, text in one.texts if text.strip()))
-    if not distinct:
-        return {}
-    vectors = yield Embed(distinct, "documents")
-    pack = partial(pack_all, vectors, len(distinct), options.index.vector)
-    packed = yield from apart(pack, len(distinct) * options.index.vector.dims)
-    return dict(zip(distinct, packed, strict=True))
+    """A vector for each distinct text that is not blank."""
+    return embed_texts([text for one in writes for _, text in one.texts], options, "documents")
 
 
 def keys_of(writes: Sequence[Write]) -> dict[str, list[str]]:
@@ -245,7 +241,7 @@ def put_calls(
             {
                 **keys_of(chunk),
                 "values": [one.value for one in chunk],
-                "texts": [lexical_text(_words(one)) for one in chunk],
+                "texts": [lexical_text(one.words) for one in chunk],
                 "ttls": [one.ttl for one in chunk],
                 "sessions": [one.told.session for one in chunk],
                 "turns": [one.told.turn for one in chunk],
@@ -266,32 +262,25 @@ def put_calls(
             },
         )
         yield Call("delete_vectors", keys_of(chunk))
-        rows = [(one, field, vectors.get(text)) for one in chunk for field, text in one.texts]
-        embedded = [(one, field, vector) for one, field, vector in rows if vector is not None]
+        embedded, fields, packed = list[Write](), list[str](), PackedVectors()
+        for one in chunk:
+            for field, text in one.texts:
+                if (vector := vectors.get(text)) is not None:
+                    embedded.append(one)
+                    fields.append(field)
+                    packed.append(vector)
         if embedded:
-            yield _vectors_call(embedded)
+            names = keys_of(embedded)
+            yield Call("put_vectors", {**names, "fields": fields, "embeddings": packed})
 
 
-def _renewal_calls(puts: Sequence[Write], options: StoreOptions, now: datetime) -> Iterator[Call]:
+def _renewal_calls(puts: Sequence[Write], minutes: float, now: datetime) -> Iterator[Call]:
     """The call that begins the lives of what these sessions noted again."""
     written = {(*one.notes, one.told.session) for one in puts if one.notes is not None}
-    if written and options.session_ttl is not None:
-        tenants, namespaces, sessions = zip(*sorted(written), strict=True)
-        names = {"tenants": [*tenants], "namespaces": [*namespaces], "sessions": [*sessions]}
-        yield Call("renew_sessions", {**names, "minutes": options.session_ttl, "now": now})
-
-
-def _words(one: Write) -> str:
-    return "\n".join(text for _, text in one.texts) if one.lexical is None else one.lexical
-
-
-def _vectors_call(rows: Sequence[tuple[Write, str, PackedVector]]) -> Call:
-    params: dict[str, Any] = {
-        **keys_of([one for one, _, _ in rows]),
-        "fields": [field for _, field, _ in rows],
-        "embeddings": PackedVectors(vector for _, _, vector in rows),
-    }
-    return Call("put_vectors", params)
+    if written:
+        tenants, namespaces, sessions = map(list, zip(*sorted(written), strict=True))
+        names = {"tenants": tenants, "namespaces": namespaces, "sessions": sessions}
+        yield Call("renew_sessions", {**names, "minutes": minutes, "now": now})
 
 
 def delete_calls(
@@ -303,24 +292,15 @@ def delete_calls(
 ) -> Iterator[Call]:
     """The call that removes memories."""
     if writes:
-        wanted = {"twins": twins, "now": now, **elsewhere(reach)}
-        yield Call("delete", {**keys_of(writes), **_of_tiers(tiers), **wanted})
+        wanted = {"tiers": [*map(str, tiers)], "twins": twins, "now": now}
+        yield Call("delete", {**keys_of(writes), **wanted, **elsewhere(reach)})
 
 
 def delete_expired_calls(puts: Sequence[Write], expired_by: datetime) -> Iterator[Call]:
     """The call that removes those of them that are dead: no put revives them."""
     if puts:
-        yield Call(
-            "delete_expired", {**keys_of(puts), **_of_tiers(TIERS), "expired_by": expired_by}
-        )
-
-
-def _of_tiers(tiers: Sequence[Tier]) -> dict[str, list[str]]:
-    return {"tiers": [tier.value for tier in tiers]}
-
-
-def _conflicts_call(puts: Sequence[Write], tier: Tier, moment: Moment) -> Call:
-    return Call("conflicts", {**keys_of(puts), "tier": tier.value, "alive_at": moment.alive_at})
+        wanted = {"tiers": [*map(str, TIERS)], "expired_by": expired_by}
+        yield Call("delete_expired", {**keys_of(puts), **wanted})
 
 
 def _conflict(row: tuple[Any, ...], tier: Tier) -> TierConflictError:

@@ -57,7 +57,7 @@ SHOWN = {
         "09:00:05  committed",
         "[high] at 2026-03-03T17:00:00+00:00",
         "kept: 1 as events, 0 as concepts",
-        "{'decision_type': 'event', 'promoted_from': 'working'}",
+        "{'decision_type': 'decision'}",
         "[LOW] Clean up the old branches later, no rush",
         "Ben asks: []",
         "Anna asks: [MEDIUM] When Anna mentions the budget",

@@ -166,8 +166,7 @@ async def test_tools_run_without_the_database_and_a_stream_tells_it(
     assert [one.type for one in messages] == ["human", "ai", "tool", "ai"]
     assert [one.text for one in messages[2:]] == ["cellar: nothing to see", ANSWER]
     told = [one for mode, one in parts if mode == "custom"]
-    assert bool(told) == (kind != "hooks")  # which are told in the state
-    assert all(one["memory"] == "failed" for one in told)
+    assert {one["memory"] for one in told} == {"failed"}
     assert {one["error"] for one in told} <= {"DatabaseUnavailableError", "PoolExhaustedError"}
     assert "recall" not in {one["during"] for one in told}
 

@@ -300,5 +300,5 @@ async def test_what_fails_on_our_side_in_the_middle_of_a_round_trip_commits_noth
         return list(rows)
 
     with pytest.raises(DatabaseError, match="adapt"):
-        await cuttable._runner.arun(half_sendable())
-    assert "half" not in dict(await cuttable._runner.arun(settings()))
+        await cuttable.runner.arun(half_sendable())
+    assert "half" not in dict(await cuttable.runner.arun(settings()))

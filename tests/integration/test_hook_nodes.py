@@ -84,6 +84,7 @@ async def test_a_graph_remembers_from_a_sessions_start_to_its_end_however_it_is_
     async with opened_store(store, opened):
         graph = hooked(
             store,
+            events=lambda _: [{"description": "Anna chose Redis", "type": "decision"}],
             concepts=lambda _: [{"description": "Sessions live in Redis", "category": "storage"}],
             checkpointer=InMemorySaver(),
         )
@@ -106,7 +107,7 @@ async def test_a_graph_remembers_from_a_sessions_start_to_its_end_however_it_is_
     assert before == {"working": 2, "prospective": 1, "procedural": 1}
     assert flow.metadata == {"task_type": "ops", "success": True, "duration_minutes": 20.0}
     assert [one and one.metadata for one in kept] == [
-        {"decision_type": "event", "promoted_from": "working"}, {"category": "storage"},
+        {"decision_type": "decision"}, {"category": "storage"},
     ]  # fmt: skip
     assert "working" not in types(url)
 
@@ -198,19 +199,13 @@ def test_an_error_of_a_hook_is_told_and_no_answer_is_lost_or_it_is_raised(
             assert told["messages"][-1].text in {"Noted: The port is 8443.", "Fine."}
 
 
-def test_an_interrupt_passes_and_a_defect_of_our_own_is_raised(
-    ready: TieredStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_passes() -> None:
     def interrupts() -> Flow[dict[str, Any]]:
         yield from ()
         raise GraphInterrupt
 
     with pytest.raises(GraphInterrupt):
         CALLER.run(careful_of("tell", "tell").hook("hook", interrupts()))
-    monkeypatch.delattr("langmem_tiers.memory.hooks.intended_in")
-    for each in (hooked(ready), agent_with_hooks(ready)):
-        with pytest.raises(NameError, match="intended_in"):
-            each.invoke(said(RENEW), context=CHAT)
 
 
 def test_a_session_whose_start_failed_answers_and_starts_with_the_next_message(

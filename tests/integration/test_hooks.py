@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import psycopg
@@ -148,19 +147,19 @@ async def test_a_session_that_stops_keeps_events_and_concepts_and_clears_its_not
         for number, one in enumerate(said):
             await call("on_user_prompt_submit", one, message_id=str(number))
             clock.advance(minutes=1)
-        stop = await call("on_session_stop")
+        data = {"events": [{"description": said[0], "type": "architecture"}]}
+        stop = await call("on_session_stop", data)
         again = await call("on_session_stop")
         (event,) = [there(await call.memory("get", one.key)) for one in stop.events]
         facts = [there(await call.memory("get", key)) for key in stop.report.semantic]
 
-    assert (event.content, event.memory_type) == (said[0], "episodic")
-    assert event.metadata == {"decision_type": "event", "promoted_from": "working"}
-    assert event.session_id == "chat"
-    assert event.occurred_at == clock.now - timedelta(minutes=4)
-    assert {(one.content, one.metadata["category"]) for one in facts} >= {
-        (said[2], "fact"),
-    }
-    assert all(one.metadata["promoted_from"] == "working" for one in facts)
+    assert (event.content, event.memory_type, event.session_id) == (said[0], "episodic", "chat")
+    assert event.metadata == {"decision_type": "architecture"}
+    assert [one.content for one in facts] == [*said[:3]]
+    assert all(
+        (one.metadata["category"], one.metadata["promoted_from"]) == ("fact", "working")
+        for one in facts
+    )
     assert stop.report.cleared == 4
     assert types(url).get("working") is None
     assert (again.events, again.report.cleared) == ((), 0)
@@ -169,7 +168,9 @@ async def test_a_session_that_stops_keeps_events_and_concepts_and_clears_its_not
 def test_a_session_that_could_not_be_consolidated_stops_the_next_time_with_each_event_once(
     hooks: MemoryHooks, url: str
 ) -> None:
-    hooks.on_user_prompt_submit("We decided to keep sessions in Redis.")
+    told = "We decided to keep sessions in Redis."
+    data = {"events": [{"description": told, "type": "decision"}]}
+    hooks.on_user_prompt_submit(told)
     with psycopg.connect(url) as conn:
         conn.execute(
             "ALTER TABLE memory.memories ADD CONSTRAINT no_digests"
@@ -177,15 +178,15 @@ def test_a_session_that_could_not_be_consolidated_stops_the_next_time_with_each_
         )
     try:
         with pytest.raises(DatabaseError, match="no_digests"):
-            hooks.on_session_stop()
+            hooks.on_session_stop(data)
         assert types(url) == {"working": 1, "episodic": 1}
     finally:
         with psycopg.connect(url) as conn:
             conn.execute("ALTER TABLE memory.memories DROP CONSTRAINT no_digests")
-    stop = hooks.on_session_stop()
+    stop = hooks.on_session_stop(data)
 
     assert [one.stored for one in stop.events] == [True]
-    assert types(url) == {"episodic": 2}  # the event, and the digest
+    assert types(url) == {"episodic": 2, "semantic": 1}  # the event, the digest, and the note
 
 
 def test_what_is_no_session_data_is_refused_and_nothing_is_stored(
@@ -259,19 +260,20 @@ def test_what_a_user_says_in_each_thread_is_evidence_and_the_assistants_echo_is_
     assert kept == [2, 1, 1]
 
 
-def test_what_a_user_states_in_general_is_kept_at_the_sessions_end_and_the_rest_says_why_not(
+def test_what_a_user_states_is_kept_at_the_sessions_end_and_the_rest_says_why_not(
     ready: TieredStore,
 ) -> None:
     told = (
         "I prefer short answers.",
         "I am allergic to peanuts.",
         "We always release on Tuesdays.",
-        "Our staging database is on host db7.",
+        "Unsere Datenbank l\N{LATIN SMALL LETTER A WITH DIAERESIS}uft auf db7.",
+        "Write me a haiku.",
     )
     chat = MemoryContext(tenant="acme", project_id="billing", session_id="chat")
     memory = MemoryCoordinator(ready, context=chat)
     hooks = MemoryHooks(memory)
-    for one in (*told, "Can you help me with that?", "I guess it may rain.", "Write me a haiku."):
+    for one in (*told, "Can you help me with that?"):
         hooks.on_user_prompt_submit(one)
     memory.store("Nova prefers long answers", "working", source="agent")
     stop = hooks.on_session_stop()
@@ -281,7 +283,6 @@ def test_what_a_user_states_in_general_is_kept_at_the_sessions_end_and_the_rest_
     assert stop.report.not_kept == {
         "it asks": 1,
         "it is not the user's": 1,
-        "it states nothing that lasts": 2,
     }
 
 

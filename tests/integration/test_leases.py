@@ -43,7 +43,6 @@ def cycle(store: TieredStore, fence: int | None) -> Cycle:
         tenant="acme",
         cycle="first",
         moment=Moment(store.flows.now),
-        policy=ConsolidationPolicy(),
         options=store.options,
         fence=fence,
     )
@@ -170,7 +169,7 @@ def test_postgres_ends_the_transaction_of_a_holder_that_stands_still(
     store: TieredStore, url: str, limit: str
 ) -> None:
     fence = acquire(store, "one")
-    guard = store._runner.target.statements["guard_lease"]
+    guard = store.runner.target.statements["guard_lease"]
     params = {"tenant": "acme", "fence": fence, "now": store.flows.now}
     with psycopg.connect(url) as conn:
         known = conn.execute("SELECT FROM pg_settings WHERE name = %s", [limit]).fetchall()

@@ -165,7 +165,7 @@ def test_a_plan_made_while_the_tables_were_empty_is_replaced_once_they_are_analy
 
 def analyse(store: TieredStore) -> None:
     """What autovacuum does for a table that has grown: each partition, not their parent."""
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     with psycopg.connect(database.target.conninfo, autocommit=True) as conn:
         for tier in TIERS:

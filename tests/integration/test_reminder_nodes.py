@@ -251,7 +251,7 @@ def test_an_answer_is_not_lost_where_its_reminders_cannot_be_acknowledged(
         with psycopg.connect(url) as conn:
             conn.execute("ALTER TABLE memory.intentions DROP CONSTRAINT no")
     assert state["messages"][-1].text == "Noted."
-    assert "what the model was reminded of is raised again" in caplog.text
+    assert "goes on without its memory (acknowledge)" in caplog.text
     clock.advance(seconds=301)
     assert [one.key for one in memory.remind(lease_seconds=1)] == ["k"]
 

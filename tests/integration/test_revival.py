@@ -143,7 +143,7 @@ def test_a_call_that_was_half_done_is_told_and_the_next_one_goes_through(
 
 
 def own_url(store: TieredStore) -> str:
-    server = store._runner._host.server
+    server = store.runner._host.server
     assert server is not None
     return server.url
 

@@ -20,7 +20,7 @@ from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.consolidate.steps import Cycle, StepApplied
+from langmem_tiers.consolidate.steps import Cycle, StepCounts
 from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,
@@ -60,13 +60,13 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
         found = {key: await call("get", key) for key in (*report.semantic, *report.episodic)}
 
     assert (report.cleared, report.risen) == (6, 0)
-    assert types(url) == {"semantic": 3, "episodic": 1}
+    assert types(url) == {"semantic": 4, "episodic": 1}
     facts = [found[key] for key in report.semantic]
     assert [one.content for one in facts] == [
-        NOTES["claim"], NOTES["weighty"], NOTES["again"],
+        NOTES["claim"], NOTES["weighty"], NOTES["once"], NOTES["again"],
     ]  # fmt: skip
     assert report.reasons == {
-        "the user told a fact, a rule or a preference": 1,
+        "the user stated it": 2,
         "importance >= 0.6": 1,
         "it recurs in the session": 1,
     }
@@ -78,7 +78,7 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
             "category": "fact",
             "promoted_from": "working",
         }
-    assert facts[2].tags == ("may", "again", "still")
+    assert facts[3].tags == ("may", "again", "still")
     assert facts[0].occurred_at == clock.now - timedelta(minutes=6)
     digest = found[report.episodic[0]]
     lines = digest.content.splitlines()
@@ -92,7 +92,7 @@ def test_each_text_that_was_noted_is_found_in_what_is_stored(
 ) -> None:
     huge = "so many words " * 1_400 + "end"
     long = {f"long{n}": f"line {n}\nof a file: {'x' * 3_000} end {n}" for n in range(7)}
-    noted(memory, clock, {**NOTES, **long, "huge": huge})
+    noted(memory, clock, {**NOTES, **long, "huge": huge}, source="agent")
     report = memory.consolidate_session()
 
     stored = texts(url)
@@ -202,7 +202,7 @@ def test_wherever_it_is_broken_off_all_or_nothing_has_happened(
     if at < QUERIES:
         assert tables(url) == before
         memory.consolidate_session()
-    assert types(url) == {"semantic": 3, "episodic": 2}
+    assert types(url) == {"semantic": 4, "episodic": 2}
 
 
 def test_a_note_that_is_made_meanwhile_is_not_lost(
@@ -210,7 +210,7 @@ def test_a_note_that_is_made_meanwhile_is_not_lost(
 ) -> None:
     noted(memory, clock)
     _meanwhile(store, memory, lambda: memory.store("Just in time", "working", key="late"))
-    assert types(url) == {"semantic": 3, "episodic": 1, "working": 1}
+    assert types(url) == {"semantic": 4, "episodic": 1, "working": 1}
 
 
 def test_a_note_that_changes_meanwhile_is_kept_as_it_is_then(
@@ -269,7 +269,7 @@ async def test_two_that_end_a_session_at_once_keep_everything_once(
         *(asyncio.to_thread(memory.consolidate_session) for _ in range(4))
     )
     assert sorted(one.cleared for one in reports) == [0, 0, 0, 6]
-    assert types(url) == {"semantic": 3, "episodic": 1}
+    assert types(url) == {"semantic": 4, "episodic": 1}
 
 
 def test_a_session_must_be_named(store: TieredStore) -> None:
@@ -287,12 +287,11 @@ def test_a_report_prints_what_became_of_the_session(
 ) -> None:
     noted(memory, clock)
     assert str(memory.consolidate_session()).splitlines() == [
-        "session chat: 6 notes cleared, 3 kept, 1 digest, 0 moved to working",
+        "session chat: 6 notes cleared, 4 kept, 1 digest, 0 moved to working",
         "      1  importance >= 0.6",
         "      1  it recurs in the session",
-        "      1  the user told a fact, a rule or a preference",
+        "      2  the user stated it",
         "      1  not kept: it asks",
-        "      1  not kept: it states nothing that lasts",
     ]
 
 
@@ -306,7 +305,6 @@ def cycle(store: TieredStore, *ended: str, name: str = "first", **given: Any) ->
         "tenant": "acme",
         "cycle": name,
         "moment": Moment(store.flows.now),
-        "policy": ConsolidationPolicy(),
         "options": store.options,
         "ended": frozenset(ended or (CHAT,)),
     }
@@ -325,7 +323,7 @@ def _step() -> Any:
     return found
 
 
-DONE: StepApplied = {"done": {"its session ended": 1}, "left": {}, "moves": []}
+DONE: StepCounts = {"done": {"its session ended": 1}, "left": {}, "moves": []}
 
 
 def test_a_cycle_ends_sessions_as_the_verb_does(
@@ -337,7 +335,7 @@ def test_a_cycle_ends_sessions_as_the_verb_does(
     at = cycle(store, CHAT, "nobody.was_here.")
     decisions = proposed(store, at)
     assert store.run(_step().apply(at, decisions)) == DONE
-    assert types(url) == {"semantic": 3, "episodic": 1, "working": 1}
+    assert types(url) == {"semantic": 4, "episodic": 1, "working": 1}
     after = tables(url)
     assert store.run(_step().apply(at, decisions)) == DONE
     assert tables(url) == after
@@ -399,8 +397,8 @@ async def test_a_node_ends_the_session_once_it_has_ended(
 
     assert (await run({"session_ended": False}))["session"] is None
     report = (await run({"session_ended": True}))["session"]
-    assert (report["session_id"], report["cleared"], len(report["semantic"])) == ("chat", 6, 3)
-    assert types(url) == {"semantic": 3, "episodic": 2}  # the digest, and what happened
+    assert (report["session_id"], report["cleared"], len(report["semantic"])) == ("chat", 6, 4)
+    assert types(url) == {"semantic": 4, "episodic": 1}
 
 
 def test_whether_a_session_ended_is_true_or_false(store: TieredStore) -> None:

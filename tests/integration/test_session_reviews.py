@@ -32,8 +32,8 @@ async def test_what_is_kept_of_a_note_that_awaits_a_review_awaits_it_in_its_plac
         async with calling(open_store, url, **WHOSE, **options) as call:
             store = call.memory.tiered_store
             seen = Caller(coordinator(store, **WHOSE), call.mode)
-            await seen("store", CLAIM, "working")
-            await call("store", FIGURE, "working")
+            await seen("store", CLAIM, "working", importance=0.9)
+            await call("store", FIGURE, "working", source="agent")
             assert await call("finish_reviews")
             if ended == "by its verb":
                 await call("consolidate_session")

@@ -126,7 +126,7 @@ async def test_cancelled_callers_leave_the_store_and_its_one_connection_whole(ur
 async def test_a_caller_cancelled_as_it_gives_its_connection_back_does_so(url: str) -> None:
     config = {"min_size": 1, "max_size": 1, "timeout": 2}
     async with TieredStore(url, index=text_index(), pool_config=config) as store:
-        database = store._runner._adatabase
+        database = store.runner._adatabase
         assert database is not None
         async with await psycopg.AsyncConnection.connect(url) as other:
             await other.execute("LOCK TABLE memory.memories")
@@ -165,7 +165,7 @@ async def test_callers_cancelled_twice_give_every_connection_back(url: str) -> N
                         call.cancel()
                 await asyncio.sleep(0)
             await asyncio.gather(*calls, return_exceptions=True)
-        database = store._runner._adatabase
+        database = store.runner._adatabase
         assert database is not None
         await asyncio.gather(*(store.aput(NS, f"{n}", {"n": n}) for n in range(8)))
         stats = database.pool.get_stats()

@@ -44,7 +44,7 @@ class _Recording:
 
 def calls_of(store: TieredStore, use: Callable[[], object]) -> list[Call]:
     """Use the store and answer the statements that it ran."""
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     begin, calls = database.session, list[Call]()
     with pytest.MonkeyPatch.context() as patch:
@@ -72,7 +72,7 @@ def plan(
 
     `settings` are run before, in the same transaction; nothing is kept of what is written.
     """
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     statements = database.target.statements
     with database.pool.connection() as conn, conn.transaction(force_rollback=True):
@@ -98,7 +98,7 @@ def kept_plan(store: TieredStore, call: Call) -> dict[str, Any]:
 
     Only for what reads: a rollback would make the driver forget what it has prepared.
     """
-    database = store._runner._database
+    database = store.runner._database
     assert database is not None
     statement = database.target.statements[call.name]
     with database.pool.connection() as conn:

@@ -19,13 +19,19 @@ NOTES = {
 }
 
 
-def noted(memory: MemoryCoordinator, clock: Clock, notes: dict[str, str] | None = None) -> None:
+def noted(
+    memory: MemoryCoordinator,
+    clock: Clock,
+    notes: dict[str, str] | None = None,
+    source: str = "user",
+) -> None:
     """A session's notes, a minute apart; one of them is important."""
     for key, content in (notes or NOTES).items():
         clock.advance(minutes=1)
         memory.store(
             content,
             "working",
+            source=source,
             key=key,
             tags=["May", key],
             importance=0.9 if key == "weighty" else None,

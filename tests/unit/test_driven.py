@@ -18,31 +18,32 @@ from langmem_tiers.graph.node import check_keys
 from langmem_tiers.postgres.flow import Flow
 
 
-def double(number: int) -> int:
-    return 2 * number
+class Doubling:
+    """Two verbs, in two forms each."""
 
+    def double(self, number: int) -> int:
+        return 2 * number
 
-async def adouble(number: int) -> int:
-    await asyncio.sleep(0)
-    return 2 * number
+    async def adouble(self, number: int) -> int:
+        return await asyncio.to_thread(self.double, number)
+
+    def fail(self) -> int:
+        raise KeyError("gone")
+
+    async def afail(self) -> int:
+        raise KeyError("gone")
 
 
 def quadrupled(number: int) -> Flow[int]:
     """Four times a number."""
-    once = yield from asked(double, adouble, number)
-    return (yield from asked(double, adouble, once))
+    once = yield from asked(Doubling().double, number)
+    return (yield from asked(Doubling().double, once))
 
 
 async def test_an_error_is_raised_where_the_flow_asked() -> None:
-    def fails() -> int:
-        raise KeyError("gone")
-
-    async def afails() -> int:
-        raise KeyError("gone")
-
     def mended() -> Flow[str]:
         try:
-            yield from asked(fails, afails)
+            yield from asked(Doubling().fail)
         except KeyError as error:
             return f"mended: {error}"
         return "never"
@@ -54,14 +55,8 @@ async def test_an_error_is_raised_where_the_flow_asked() -> None:
 
 
 async def test_flows_that_wait_for_their_callers_hold_no_threads() -> None:
-    async def slow() -> int:
-        return await asyncio.to_thread(double, 4)
-
-    def waiting() -> Flow[int]:
-        return (yield from asked(lambda: 8, slow))
-
     async with asyncio.timeout(10):
-        assert await asyncio.gather(*[CALLER.arun(waiting()) for _ in range(200)]) == [8] * 200
+        assert await asyncio.gather(*[CALLER.arun(quadrupled(2)) for _ in range(200)]) == [8] * 200
 
 
 # LangGraph has no public name for these: were they called otherwise, a node could not tell that its

@@ -150,7 +150,7 @@ def test_the_match_is_a_chance_and_keeps_the_order_of_the_score(
     some: list[Candidate], question: str
 ) -> None:
     found = judged(*some, question=question)
-    scores = [math.fsum(one.shares(shipped()).values()) for one in found]
+    scores = [math.fsum(one.evidence.values()) for one in found]
 
     assert all(0 <= one.match <= 1 for one in found)
     for one, score in zip(found, scores, strict=True):
@@ -159,17 +159,14 @@ def test_the_match_is_a_chance_and_keeps_the_order_of_the_score(
 
 
 @given(some=st.lists(candidates, max_size=8), question=questions)
-def test_shares_are_the_features_times_their_weights_and_add_up_to_the_score(
+def test_the_evidence_is_the_features_times_their_weights(
     some: list[Candidate], question: str
 ) -> None:
-    weights = shipped()
+    weights = shipped().features
     for one in judged(*some, question=question):
-        score = sum(
-            weights.features[name] * value
-            for name, value in zip(FEATURES, one.features, strict=True)
-        )
+        found = measured(one.candidate, question)
 
-        assert math.fsum(one.shares(weights).values()) == pytest.approx(score)
+        assert one.evidence == {name: weights[name] * found[name] for name in found if found[name]}
 
 
 def scope_of(*speakers: str, **facts: Any) -> Searched:

@@ -69,9 +69,9 @@ def test_what_a_store_connects_by_prints_in_a_line_without_secrets() -> None:
         index={},
         pool_config={"kwargs": {"password": "hunter2"}},
     )
-    target = vars(store._runner)["_host"].target
+    target = vars(store.runner)["_host"].target
 
     assert repr(target) == "Target(vector_type=None, statement_timeout_ms=60000)"
-    for one in (store._runner, store.options, store.flows, vars(store)):
+    for one in (store.runner, store.options, store.flows, vars(store)):
         assert not any(part in repr(one) for part in PASSWORD)
         assert len(repr(one)) < 2_000

@@ -93,13 +93,6 @@ def test_days_from_days_is_the_distance_to_them(first: date, length: int, when: 
     assert days.first <= when - timedelta(days=gap) <= days.last
 
 
-@given(text=st.text(max_size=80), today=DATES)
-def test_any_text_can_be_asked(text: str, today: date) -> None:
-    now = datetime(today.year, today.month, today.day, tzinfo=UTC)
-
-    assert read_question(text, now) == read_question(text, now)
-
-
 def test_whom_and_what_a_question_is_about_is_told_by_its_words() -> None:
     for text, told in {
         "Where do I keep my bees?": (True, False, False),
@@ -124,9 +117,8 @@ def test_names_are_capitalised_words_inside_a_sentence_without_the_calendar() ->
 def test_a_speaker_is_named_by_any_part_of_the_name_in_any_case() -> None:
     question = asked("what did grad b think of maria?")
 
-    assert question.names_speaker("Grad B")
-    assert question.names_speaker("Maria Lopez")
-    assert not question.names_speaker("Ida")
+    named = [one for one in ("Grad B", "Maria Lopez", "Ida") if question.words & name_words(one)]
+    assert named == ["Grad B", "Maria Lopez"]
     assert name_words("user") == name_words("Assistant") == frozenset()
     assert name_words("The Chair") == {"chair"}
     assert name_words("Al Bo") == frozenset()
