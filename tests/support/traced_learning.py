@@ -142,9 +142,7 @@ async def learning(url: str, clock: Clock) -> None:
         await as_a_trace("blocking", Caller(whose("blocking", store), "batch"), clock)
     async with TieredStore(url, index=index, clock=clock) as store:
         await in_a_graph(store, clock, "ainvoke")
-        await in_a_graph(store, clock, "astream")
         await as_a_trace("awaiting", Caller(whose("awaiting", store), "abatch"), clock)
-        await as_a_trace("handed-over", Caller(whose("handed-over", store), "batch"), clock)
 
 
 async def as_a_trace(name: str, call: Caller, clock: Clock) -> None:
