@@ -33,9 +33,9 @@ from langmem_tiers.graph.node import (
 from langmem_tiers.graph.recall import MemoryState
 from langmem_tiers.graph.remind import LEASE_SECONDS, Asking, remind
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
+from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, PromptSubmit, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS
 from langmem_tiers.state.tasks import Seen, newly_completed
@@ -282,13 +282,13 @@ def submitted(
 ) -> Flow[dict[str, Any]]:
     """Keep a prompt, and tell what became of it. Where nothing was said, nothing is kept."""
     text, message_id = said
-    kept = _submitted(hooks, text, message_id)
+    kept = then(asked(hooks.on_user_prompt_submit, text, message_id=message_id), _became)
     done = (yield from careful.hook(name, kept)) if text.strip() else {}
     return {"hooks": {name: done}}
 
 
-def _submitted(hooks: MemoryHooks, text: str, message_id: str | None) -> Flow[dict[str, Any]]:
-    done = yield from asked(hooks.on_user_prompt_submit, text, message_id=message_id)
+def _became(done: PromptSubmit) -> dict[str, Any]:
+    """What became of a prompt, as JSON."""
     return {
         "working": _facts(done.working),
         "intended": None if done.intended is None else _facts(done.intended),

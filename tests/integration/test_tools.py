@@ -225,7 +225,7 @@ def test_a_tool_without_a_store_or_a_label_says_what_to_do(tiered: TieredStore) 
         )
     model = scripted(calls("search_memory", query="x"), "y")
     bare = create_agent(model, tools=[create_search_memory_tool(PLACE)])
-    with pytest.raises(ConfigurationError, match="compiled without a store"):
+    with pytest.raises(ConfigurationError, match="without a store"):
         bare.invoke({"messages": [HumanMessage("hi")]})
 
 
