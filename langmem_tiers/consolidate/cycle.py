@@ -25,7 +25,7 @@ from langmem_tiers.consolidate.stored import hold, move_all, move_id, read, sele
 from langmem_tiers.consolidate.supersede import Supersede
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
-from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
+from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew
 from langmem_tiers.store.write import Write, delete_expired_calls
 
@@ -149,7 +149,7 @@ def _done_but(decisions: Sequence[Decision], left: set[int], why: str) -> StepAp
 
 def steps(
     policy: ConsolidationPolicy,
-    generaliser: Generaliser = DETERMINISTIC,
+    generaliser: Generaliser | None = None,
     judge: Judge | None = None,
     archive_step: Step | None = None,
     summariser: Summariser | None = None,

@@ -26,7 +26,7 @@ from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.promotable import Guard, Promoting
 from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionPolicy, should_demote
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent
 
 PROVEN = "it has proven itself"
@@ -44,7 +44,7 @@ class Promote(Unnoted):
 
     name = "promote"
 
-    def __init__(self, policy: PromotionPolicy, generaliser: Generaliser) -> None:
+    def __init__(self, policy: PromotionPolicy, generaliser: Generaliser | None) -> None:
         """Hold what it is judged by, and what says it for everybody."""
         self._policy = policy
         self._generaliser = generaliser
@@ -103,7 +103,7 @@ class Promote(Unnoted):
             with suppress(InvalidInputError):
                 yield from promote.promote_one(sources[0], how)
 
-    def _how(self, cycle: Cycle, generaliser: Generaliser) -> Promoting:
+    def _how(self, cycle: Cycle, generaliser: Generaliser | None) -> Promoting:
         return Promoting(
             cycle.tenant,
             self._policy,
@@ -134,7 +134,11 @@ class Demote(Unnoted):
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
         found = yield from rollback.promoted(cycle.tenant, self._policy, after, limit)
-        judged = [(one, rollback.judged(one, self._policy)) for one in found if one.id in set(ids)]
+        judged = [
+            (one, should_demote(one.successes, one.failures, self._policy))
+            for one in found
+            if one.id in set(ids)
+        ]
         decisions = [
             decision(one, TURNED, detail={"reasons": list(map(str, verdict.reasons))})
             for one, verdict in judged

@@ -14,9 +14,15 @@ from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.learn import traces
-from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
-from langmem_tiers.learn.traces import stored_values
+from langmem_tiers.learn.skills import (
+    MIN_SUPPORT,
+    Trace,
+    is_news,
+    proposed_skills,
+    read_traces,
+    recent_traces,
+    stored_values,
+)
 from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, anew
 from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
@@ -74,7 +80,7 @@ class _Wanted:
 
     def looks(self, context: MemoryContext, moment: Moment) -> list[Call]:
         """What is read then: how the turn ended, the project's traces, and the goals."""
-        seen = [] if self.seen is None else [traces.recent(context, moment)]
+        seen = [] if self.seen is None else [recent_traces(context, moment)]
         goals = reading_goals(Whose.of(context), list(self.steps), moment.now)
         return [ended_call(context, self.turn), *seen, *goals]
 
@@ -85,7 +91,7 @@ class _Wanted:
             InvalidInputError: if a goal is not set.
         """
         ended, *others = answers
-        if ended or (self.seen is not None and traces.read_traces(others[0]) != self.seen):
+        if ended or (self.seen is not None and read_traces(others[0]) != self.seen):
             return False
         before = others[len(others) - len(self.steps) :]
         self.goals = {
@@ -282,14 +288,14 @@ def _wanted(turn: Turn, record: TurnRecord, *, success: bool | None) -> Flow[_Wa
     if own is None:
         return wanted
     moment = turn.memory.tiered_store.flows.moment()
-    (rows,) = yield Query((traces.recent(context, moment),), commit=True)
-    wanted.seen = traces.read_traces(rows)
+    (rows,) = yield Query((recent_traces(context, moment),), commit=True)
+    wanted.seen = read_traces(rows)
     others = [one for one in wanted.seen if one.run != own.run]
     trace = record.run_memory(own, context)
     current = [own] if trace.held is None else []
-    skills = traces.proposed([*current, *others], context, min_support=MIN_SUPPORT)
+    skills = proposed_skills([*current, *others], context, min_support=MIN_SUPPORT)
     known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
-    news = {key: one for key, one in skills.items() if traces.is_news(one, known.get(key))}
+    news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
     wanted.memories += [trace, *map(turn.memory.gate.trusting, news.values())]
     wanted.skills += news
     return wanted

@@ -18,8 +18,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, FailedAttempt, failure_fields
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.signature import signature
-from langmem_tiers.learn.skills import ToolCall, Trace
-from langmem_tiers.learn.traces import trace_memory
+from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.new import NewMemory, checked_text, share
 from langmem_tiers.state.state import ProgressDelta, stored

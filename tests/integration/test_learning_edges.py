@@ -23,7 +23,6 @@ from langmem_tiers import (
     create_promotion_node,
     create_recall_node,
     create_reflexion_node,
-    create_skill_node,
 )
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.node import checked_blocking
@@ -83,39 +82,16 @@ async def judge(_: Any) -> bool:
     return True
 
 
-class Judging:
-    async def __call__(self, _: Any) -> bool:
-        return True
-
-
-ASYNC: list[Any] = [judge, functools.partial(judge), Judging()]
-
-
-@pytest.mark.parametrize(
-    ("what", "create"),
-    [
-        ("success", create_outcome_node),
-        ("success", create_skill_node),
-        ("attempts", lambda one: create_reflexion_node(attempts=one)),
-        ("interaction", lambda one: create_evolution_node(interaction=one, success_metrics="m")),
-        (
-            "judged",
-            lambda one: create_evolution_node(interaction="i", success_metrics="m", judged=one),
-        ),
-    ],
-    ids=["outcome", "skills", "reflexion", "interaction", "judged"],
-)
-def test_a_function_that_must_be_awaited_is_refused_before_any_run(
-    what: str, create: Callable[[Any], Any]
-) -> None:
-    for given in ASYNC:
+def test_a_function_that_must_be_awaited_is_refused_before_any_run() -> None:
+    creates: dict[str, Callable[[Any], Any]] = {
+        "success": create_outcome_node,
+        "attempts": lambda one: create_reflexion_node(attempts=one),
+        "interaction": lambda one: create_evolution_node(interaction=one, success_metrics="m"),
+    }
+    for (what, create), given in product(creates.items(), (judge, functools.partial(judge))):
         with pytest.raises(InvalidTypeError, match=f"^{what} is an async function.*in a node"):
             create(given)
-    for given in (lambda _: True, functools.partial(lambda _: True), bool):
-        checked_blocking(given, "success")
-
-
-# Where a node runs, and for whom
+    checked_blocking(functools.partial(lambda _: True), "success")
 
 
 # The verbs

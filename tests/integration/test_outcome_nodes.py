@@ -68,17 +68,6 @@ async def test_an_outcome_counts_once_though_its_node_is_retried(
     assert counted == (int(success), int(not success))
 
 
-def test_a_run_that_broke_off_and_went_on_is_credited_once(ready: TieredStore) -> None:
-    key = learned(ready)
-    outcome = fails_once_after(create_outcome_node("worked"))
-    graph = chain(ready, create_recall_node(), outcome, checkpointer=InMemorySaver())
-    with pytest.raises(ConnectionError):
-        graph.invoke({"messages": [asks()], "worked": True}, THREAD, context=ACME)
-    graph.invoke(None, THREAD, context=ACME)
-
-    assert counts(ready, key) == (1, 0)
-
-
 def test_an_outcome_is_credited_after_an_interruption(ready: TieredStore) -> None:
     key = learned(ready)
 

@@ -153,25 +153,13 @@ def test_lessons_are_documents_and_a_failure_is_shown_in_words(done: Done, root:
     assert done.run("store_reflexion", root)["inputs"]["failure"] == run["inputs"]["failures"]
 
 
-def test_no_run_holds_a_vector(done: Done) -> None:
+def test_no_run_holds_a_vector_a_key_or_the_password_of_the_database(done: Done) -> None:
     assert not any(vectors(run) for run in done.runs.by_id.values())
-
-
-def test_no_run_holds_a_key_or_the_password_of_the_database(done: Done) -> None:
     failed = [run for run in done.of_verbs() if "Unavailable" in run.get("error", "")]
 
     assert len(failed) == 1  # where no server answers, which the driver says at length
     assert done.runs.sent
     assert not any(KEY in text or done.password in text for text in done.runs.sent)
-
-
-def test_nothing_is_sent_with_tracing_off(url: str) -> None:
-    runs = Runs()
-    with serving(runs) as endpoint:
-        env = {**traced_to(endpoint), "LANGSMITH_TRACING": "false"}
-        assert run_program(PROGRAM, url, **env) == ""
-
-    assert runs.requests == 0
 
 
 class BrokenError(Exception):
