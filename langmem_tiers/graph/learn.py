@@ -104,7 +104,7 @@ def create_outcome_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    checked_of_state(success=success)
+    checked_of_state(["success"], success=success)
 
     def credit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if (judged := judged_of(state, success)) is None:
@@ -177,7 +177,8 @@ def create_evolution_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    checked_of_state(interaction=interaction, success_metrics=success_metrics, judged=judged)
+    told = {"interaction": interaction, "success_metrics": success_metrics}
+    checked_of_state(told, **told, judged=judged)
     share(threshold, "threshold")
     checked_blocking(extract_entities, "extract_entities")
 
@@ -215,7 +216,7 @@ def create_skill_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    checked_of_state(success=success)
+    checked_of_state(["success"], success=success)
     skill_candidates((), min_support=min_support)  # refuses a number that cannot be
 
     def learn(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:

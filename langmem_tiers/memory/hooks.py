@@ -32,14 +32,13 @@ from langmem_tiers.memory.hook_data import (
 from langmem_tiers.memory.recalling import get
 from langmem_tiers.memory.remembering import store_many
 from langmem_tiers.memory.short_term import close_task, get_active_tasks
-from langmem_tiers.postgres.flow import Flow, both, unit
+from langmem_tiers.postgres.flow import Flow, Runs, both, unit
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.state.state import Task, checked_id
 from langmem_tiers.state.tasks import COMPLETED, workflow_of
-from langmem_tiers.store.store import TieredStore
 
 
 def on_session_start(
@@ -294,7 +293,7 @@ class MemoryHooks:
         return replace(self.memory.context, session_id=self.session_id)
 
     @property
-    def runner(self) -> TieredStore:
+    def runner(self) -> Runs:
         """What runs its flows."""
         return self.memory.runner
 
