@@ -15,11 +15,10 @@ from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
-from langmem_tiers.postgres.flow import Flow, both, then
+from langmem_tiers.postgres.flow import Flow, Runs, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remember.new import share
-from langmem_tiers.store.store import TieredStore
 
 FADE = 0.5
 """What is left of the relevance of a memory that the next context does not call up: our own choice.
@@ -166,7 +165,7 @@ class WorkingMemoryBuffer:
         return self.memory.context
 
     @property
-    def runner(self) -> TieredStore:
+    def runner(self) -> Runs:
         """What runs its flows."""
         return self.memory.runner
 

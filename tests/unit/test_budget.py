@@ -78,21 +78,6 @@ def test_any_covering_function_is_packed_within_the_guarantee(data: st.DataObjec
     assert packing.at_most >= best - 1e-9
 
 
-@settings(derandomize=True)
-@given(candidates(), st.data())
-def test_usefulness_is_monotone_and_submodular(
-    some: list[Recollection], data: st.DataObject
-) -> None:
-    useful = usefulness(some, QUERY)
-    members = st.sets(st.sampled_from(range(len(some)))) if some else st.just(set[int]())
-    small = data.draw(members)
-    large = small | data.draw(members)
-    for one in range(len(some)):
-        less, more = useful.of({*small, one}) - useful.of(small), useful.of({*large, one})
-        assert less >= more - useful.of(large) - 1e-9
-        assert less >= -1e-9
-
-
 @settings(derandomize=True, max_examples=200)
 @given(
     candidates(),
