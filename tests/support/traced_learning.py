@@ -148,9 +148,8 @@ async def learning(url: str, clock: Clock) -> None:
         await as_a_trace("blocking", Caller(whose("blocking", store), "batch"), clock)
         a_cycle(whose("tidy", store))
     async with TieredStore(url, index=index, clock=clock) as store:
-        await in_a_graph(store, clock, "astream")
+        await in_a_graph(store, clock, "ainvoke")
         await as_a_trace("awaiting", Caller(whose("awaiting", store), "abatch"), clock)
-        await as_a_trace("handed-over", Caller(whose("handed-over", store), "batch"), clock)
 
 
 async def as_a_trace(name: str, call: Caller, clock: Clock) -> None:
