@@ -49,6 +49,7 @@ def archive(
 ) -> None:
     """Move what is old, hardly read and unimportant to files, from where restore gets it back."""
     from langmem_tiers.memory.cold_storage import archiving
+    from langmem_tiers.memory.coordinator import MemoryCoordinator
 
     policy = ArchivalPolicy(
         url=to,
@@ -58,12 +59,12 @@ def archive(
         agent_id=agent,
         max_share=max_share,
     )
-    root = MemoryContext(tenant=tenant).root
-    with opened_to_read(url, index=False) as store:
-        report = store.run(archiving(store, root, policy, dry_run=True))
+    with opened_to_read(url, lexical=True) as store:
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
+        report = memory.archive(policy, dry_run=True)
         if not dry_run:
             with rendering.progress(f"Archiving {tenant}", report.memories) as advance:
-                report = store.run(archiving(store, root, policy, advance=advance))
+                report = store.run(archiving(memory, policy, advance=advance))
     if as_json:
         rendering.print_json({"tenant": tenant, **asdict(report)})
         return
@@ -88,16 +89,15 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Bring archived memories back as they were; without an archive, list what there is."""
-    from langmem_tiers.consolidate.restore import archives
-    from langmem_tiers.memory.cold_storage import restoring
+    from langmem_tiers.memory.coordinator import MemoryCoordinator
 
     if everything and (archive is not None or key):
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
     if key and archive is None:
         raise InvalidInputError("name the archive that the key is in; without one, they are listed")
-    context = MemoryContext(tenant=tenant)
-    with opened_to_read(url, index=False) as store:
-        known = store.run(archives(context.root))
+    with opened_to_read(url, lexical=True) as store:
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
+        known = memory.archives()
         if archive is None and not everything:
             _list(tenant, known, as_json=as_json)
             return
@@ -105,7 +105,7 @@ def restore(
         reports: dict[str, RestoreReport] = {}
         with rendering.progress("Restoring", len(names)) as advance:
             for name in names:
-                report = store.run(restoring(store, context, name, key or None))
+                report = memory.restore_archive(name, key or None)
                 reports[name] = report
                 if not as_json:
                     line = f"{rendering.plain(name)}: {report}"

@@ -10,11 +10,11 @@ from typing import Any
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
-    Finding,
+    CycleStep,
+    NearPair,
     Proposal,
-    StepApplied,
-    Unnoted,
+    StepCounts,
+    StepDecision,
     counted,
     decision,
     version,
@@ -39,7 +39,7 @@ TURNED = "later outcomes turned against it"
 HOLDS = "later outcomes have not turned against it"
 
 
-class Promote(Unnoted):
+class Promote(CycleStep):
     """Promotes what has proven itself."""
 
     name = "promote"
@@ -58,8 +58,8 @@ class Promote(Unnoted):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What has, and what it says for everybody; a model is asked for that here."""
         how = self._how(cycle, self._generaliser)
-        decisions: list[Decision] = []
-        findings: list[Finding] = []
+        decisions: list[StepDecision] = []
+        findings: list[NearPair] = []
         kept: list[str] = []
         for source in (yield from promotable.evidence(cycle.tenant, ids)):
             much = extent([source.value, source.near])
@@ -79,7 +79,7 @@ class Promote(Unnoted):
             findings += (_finding(source, one) for one in unlike)
         return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Promote them one by one. One that went along with another is done."""
         moves = {one["id"]: move_id(cycle, self.name, one["id"]) for one in decisions}
         known = yield from _known(cycle, list(moves.values()))
@@ -94,9 +94,9 @@ class Promote(Unnoted):
             fits = one["id"] in along
             (done if fits else left).append(one["reason"] if fits else NOT_NOW)
         written = [one for one in moves.values() if one in known]
-        return StepApplied(done=counted(done), left=counted(left), moves=written)
+        return StepCounts(done=counted(done), left=counted(left), moves=written)
 
-    def _promote(self, cycle: Cycle, one: Decision) -> Flow[None]:
+    def _promote(self, cycle: Cycle, one: StepDecision) -> Flow[None]:
         sources = yield from promotable.evidence(cycle.tenant, [one["id"]])
         if sources and version(sources[0].updated_at) == one["version"]:
             how = self._how(cycle, _saying(**one["detail"]))
@@ -116,7 +116,7 @@ class Promote(Unnoted):
         )
 
 
-class Demote(Unnoted):
+class Demote(CycleStep):
     """Demotes what was promoted and has failed since."""
 
     name = "demote"
@@ -147,10 +147,10 @@ class Demote(Unnoted):
         kept = (HOLDS for _, verdict in judged if not verdict.demote)
         return Proposal(decisions=decisions, kept=counted(kept))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Demote those that are as they were judged."""
 
-        def named(one: Decision) -> str:
+        def named(one: StepDecision) -> str:
             return move_id(cycle, self.name, one["id"])
 
         return move_all(
@@ -188,9 +188,9 @@ def _saying(general: str, names: Sequence[str]) -> Generaliser:
     return Generaliser(call, acall)
 
 
-def _finding(source: promotable.Promotable, one: Mapping[str, Any]) -> Finding:
+def _finding(source: promotable.Promotable, one: Mapping[str, Any]) -> NearPair:
     """That what is near to a memory does not go along with it."""
-    return Finding(
+    return NearPair(
         namespace=source.namespace,
         key=source.key,
         target_namespace=one["namespace"],
