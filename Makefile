@@ -56,13 +56,12 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 # connection is the client's, bad input is refused before anything is sent, and what the conformance
 # kit finds in other stores is theirs: these are tested on one Postgres.
 SURFACES := agents_without_database archive_races conformance_peers consolidation_graph \
-	consolidation_resumed consolidation_subgraph coordinator_bounds cuts damaged_checkpoints \
-	evolution failing_reviewers feedback hook_nodes hooks hooks_over_sessions learning_agents \
-	learning_edges learning_nodes middleware model_reviews nodes odd_input orchestrator \
-	outcome_nodes promotion_models relevance_review reminder_nodes retries retriever review_node \
-	revival session_cycles session_reviews skill_memories store_bad_input store_loops store_sweeper \
-	tool_lessons tool_memories tools tracing tracing_consolidation tracing_learning turn_gate \
-	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
+	consolidation_subgraph coordinator_bounds cuts damaged_checkpoints evolution failing_reviewers \
+	feedback hook_nodes hooks learning_agents learning_edges learning_nodes middleware model_reviews \
+	nodes odd_input orchestrator outcome_nodes promotion_models relevance_review reminder_nodes \
+	retries retriever review_node revival session_reviews skill_memories store_bad_input store_loops \
+	store_sweeper tool_lessons tool_memories tools tracing tracing_consolidation tracing_learning \
+	turn_gate turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
 # It starts servers of versions that it names itself: here it would do the same again.
 OWN_SERVERS := embedded
 
@@ -76,14 +75,9 @@ test-peers: $(PEERS_VENV)/.dev-stamp ## Run the tests that need langchain-postgr
 	@LANGMEM_TIERS_TEST_PG=18 $(PEERS_PYTEST) -m peers $(PEERS_TESTS) $(ARGS)
 
 .PHONY: lint
-lint: $(VENV)/.dev-stamp ## Check style, formatting and what is generated
+lint: $(VENV)/.dev-stamp ## Check style and formatting
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
-	@$(BIN)/python -m scripts.make_sync --check
-
-.PHONY: sync
-sync: $(VENV)/.dev-stamp ## Make the blocking half of modules that are written asynchronously
-	@$(BIN)/python -m scripts.make_sync
 
 .PHONY: types
 types: $(VENV)/.dev-stamp ## Check types, strictly

@@ -2,74 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from langgraph.store.base import BaseStore, PutOp
 from langgraph.store.postgres import AsyncPostgresStore, PostgresStore
 
-from benchmarks.corpus import Corpus, Memory, Query
+from benchmarks.corpus import Corpus, Memory
 from benchmarks.databases import Databases, index_of, tiered_store
 from benchmarks.raw import LIMIT, AsyncRawClient, RawClient
 
 OURS, PEER, RAW = "TieredStore", "PostgresStore", "raw SQL"
+GET, PUT, BATCH, SEARCH = VERBS = ("get", "put", "batch of 50 puts", "search")
 CLIENTS = 16
 
 
-class Client(Protocol):
-    """What is measured; `put` takes one memory or many."""
-
-    def get(self, memory: Memory) -> Any: ...
-    def search(self, query: Query) -> Sequence[Any]: ...
-    def put(self, memories: Sequence[Memory]) -> object: ...
+Client = Mapping[str, Callable[[Any], Any]]
+"""What is measured: what each verb does, blocking or awaited; PUT and BATCH take a list."""
 
 
-class AsyncClient(Protocol):
-    """The same, awaited."""
-
-    async def get(self, memory: Memory) -> Any: ...
-    async def search(self, query: Query) -> Sequence[Any]: ...
-    async def put(self, memories: Sequence[Memory]) -> object: ...
-
-
-class StoreClient:
+def verbs_of(store: BaseStore) -> Client:
     """Any LangGraph store from blocking code."""
-
-    def __init__(self, store: BaseStore) -> None:
-        self._store = store
-
-    def get(self, memory: Memory) -> Any:
-        return self._store.get(memory.namespace, memory.key)
-
-    def search(self, query: Query) -> Sequence[Any]:
-        return self._store.search(query.prefix, query=query.text, limit=LIMIT)
-
-    def put(self, memories: Sequence[Memory]) -> object:
-        if len(memories) == 1:
-            one = memories[0]
-            return self._store.put(one.namespace, one.key, one.value)  # type: ignore[func-returns-value]
-        return self._store.batch([PutOp(one.namespace, one.key, one.value) for one in memories])
+    return {
+        GET: lambda one: store.get(one.namespace, one.key),
+        SEARCH: lambda query: store.search(query.prefix, query=query.text, limit=LIMIT),
+        PUT: lambda several: store.put(*_put(several[0])),
+        BATCH: lambda several: store.batch([PutOp(*_put(one)) for one in several]),
+    }
 
 
-class AsyncStoreClient:
+def awaited_verbs_of(store: BaseStore) -> Client:
     """Any LangGraph store on an event loop."""
+    return {
+        GET: lambda one: store.aget(one.namespace, one.key),
+        SEARCH: lambda query: store.asearch(query.prefix, query=query.text, limit=LIMIT),
+        PUT: lambda several: store.aput(*_put(several[0])),
+        BATCH: lambda several: store.abatch([PutOp(*_put(one)) for one in several]),
+    }
 
-    def __init__(self, store: BaseStore) -> None:
-        self._store = store
 
-    async def get(self, memory: Memory) -> Any:
-        return await self._store.aget(memory.namespace, memory.key)
+def _put(one: Memory) -> tuple[tuple[str, ...], str, dict[str, Any]]:
+    return one.namespace, one.key, one.value
 
-    async def search(self, query: Query) -> Sequence[Any]:
-        return await self._store.asearch(query.prefix, query=query.text, limit=LIMIT)
 
-    async def put(self, memories: Sequence[Memory]) -> object:
-        if len(memories) == 1:
-            one = memories[0]
-            return await self._store.aput(one.namespace, one.key, one.value)  # type: ignore[func-returns-value]
-        todo = [PutOp(one.namespace, one.key, one.value) for one in memories]
-        return await self._store.abatch(todo)
+def _raw_verbs(client: RawClient | AsyncRawClient) -> Client:
+    return {GET: client.get, SEARCH: client.search, PUT: client.put, BATCH: client.put}
 
 
 def keys_of(found: Sequence[Any]) -> set[str]:
@@ -85,14 +63,12 @@ def one_client(databases: Databases, corpus: Corpus) -> Iterator[dict[str, Clien
         tiered_store(databases.tiers, corpus) as ours,
         PostgresStore.from_conn_string(databases.peer, index=index_of(corpus)) as peer,
     ):
-        yield {OURS: StoreClient(ours), PEER: StoreClient(peer), RAW: raw}
+        yield {OURS: verbs_of(ours), PEER: verbs_of(peer), RAW: _raw_verbs(raw)}
     raw.close()
 
 
 @asynccontextmanager
-async def tasks(
-    databases: Databases, corpus: Corpus
-) -> AsyncIterator[dict[str, list[AsyncClient]]]:
+async def tasks(databases: Databases, corpus: Corpus) -> AsyncIterator[dict[str, list[Client]]]:
     """Each contender for 16 tasks, with 16 connections."""
     async with AsyncExitStack() as stack:
         pool: Any = {"min_size": CLIENTS, "max_size": CLIENTS}
@@ -104,13 +80,13 @@ async def tasks(
                 databases.peer, index=index_of(corpus), pool_config=pool
             )
         )
-        raw: list[AsyncClient] = []
+        raw: list[Client] = []
         for _ in range(CLIENTS):
             client = await AsyncRawClient.connect(databases.raw, corpus.embeddings)
             stack.push_async_callback(client.close)
-            raw.append(client)
+            raw.append(_raw_verbs(client))
         yield {
-            OURS: [AsyncStoreClient(ours)] * CLIENTS,
-            PEER: [AsyncStoreClient(peer)] * CLIENTS,
+            OURS: [awaited_verbs_of(ours)] * CLIENTS,
+            PEER: [awaited_verbs_of(peer)] * CLIENTS,
             RAW: raw,
         }

@@ -16,14 +16,6 @@ _NONE = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """Milliseconds a call: the median and the 95th percentile, block by block."""
-
-    p50: Timing
-    p95: Timing
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
     """What the calls returned."""
 
@@ -38,7 +30,7 @@ class SizeResult:
     """Everything measured at one number of memories."""
 
     size: int
-    latencies: dict[str, Latency] = field(default_factory=dict)
+    latencies: dict[str, Timing] = field(default_factory=dict)
     found: dict[str, Found] = field(default_factory=dict)
 
     def ratio(self, slower: str, faster: str) -> float | None:
@@ -48,7 +40,7 @@ class SizeResult:
         return self.p50(slower) / self.p50(faster)
 
     def p50(self, name: str) -> float:
-        return self.latencies[name].p50.milliseconds
+        return self.latencies[name].milliseconds
 
 
 @dataclass(slots=True)
@@ -107,7 +99,7 @@ def _speed(results: Results, *, tail: bool) -> Sheet:
     rows = []
     for at in results.sizes:
         measured = [at.latencies.get(name) for name in CONTENDERS]
-        shown = [str(one.p95 if tail else one.p50) if one else _NONE for one in measured]
+        shown = [str(one.p95 if tail else one) if one else _NONE for one in measured]
         rows.append((f"{at.size:,}", *shown))
     title = f"{'p95' if tail else 'p50'}: ms a call, 1 client, median of blocks (quartiles)"
     return Sheet(title, ("memories", *CONTENDERS), rows)

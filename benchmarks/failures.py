@@ -20,14 +20,16 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from benchmarks.data import Record, records
-from benchmarks.failure_families import FAMILIES, HELD_OUT, Failure, Family
-from benchmarks.failure_slots import Slots
+from benchmarks.failure_families import FAMILIES, HELD_OUT, Failure, Family, Slots
+from benchmarks.tables import Report, Sheet
 from langmem_tiers.learn.signature import signature
 
 COUNT: Final = 1_000
 SEED: Final = 20
 
 Key = Callable[[Failure], str]
+Keyed = Mapping[str, Mapping[str, Counter[str]]]
+"""Of each way of keying a failure, how often it gave each key in each family."""
 
 
 class ToolException(Exception):  # noqa: N818 - LangChain's own name
@@ -164,9 +166,6 @@ class Figures(NamedTuple):
     collided: float
     """Of the pairs of families, those whose most frequent keys are the same."""
 
-    def __str__(self) -> str:
-        return f"{self.kept:8.2%} {self.collided:8.2%}"
-
 
 def keyed(families: Iterable[Family], count: int, key: Key) -> dict[str, Counter[str]]:
     """How often each key was given in each family."""
@@ -181,18 +180,31 @@ def figures(counts: Mapping[str, Counter[str]], among: Mapping[str, Counter[str]
     return Figures(kept, sum(modal[a][0] == modal[b][0] for a, b in pairs) / len(pairs))
 
 
+def key_all(count: int) -> Keyed:
+    """What each way of keying a failure makes of every family."""
+    return {name: keyed(FAMILIES, count, key) for name, key in KEYS.items()}
+
+
+def sheet(found: Keyed) -> Sheet:
+    """How well each way keeps families together and apart."""
+    rows = []
+    for name, among in found.items():
+        held = {one: keys for one, keys in among.items() if one in HELD_OUT}
+        tuned = {one: keys for one, keys in among.items() if one not in HELD_OUT}
+        shares = [figures(counts, among) for counts in (among, tuned, held)]
+        rows.append((name, *(f"{share:.2%}" for one in shares for share in one)))
+    columns = [
+        f"{what}, {which}"
+        for which in ("all", "tuned on", "held out")
+        for what in ("kept", "collided")
+    ]
+    return Sheet("Signatures: families of failures, mutated", ("", *columns), rows)
+
+
 def main(arguments: Sequence[str]) -> None:
     count = int(arguments[0]) if arguments else COUNT
-    print(f"{count:,} mutations of each of {len(FAMILIES)} families\n")
-    print(f"{'':26}{'kept':>8} {'collided':>8}")
-    for name, key in KEYS.items():
-        among = keyed(FAMILIES, count, key)
-        print(f"{name:26}{figures(among, among)}")
-        if name == "signature":
-            held_out = {name: keys for name, keys in among.items() if name in HELD_OUT}
-            tuned = {name: keys for name, keys in among.items() if name not in HELD_OUT}
-            print(f"{f'  {len(tuned)} tuned on':26}{figures(tuned, among)}")
-            print(f"{f'  {len(held_out)} held out':26}{figures(held_out, among)}")
+    foot = f"{count:,} mutations of each of {len(FAMILIES)} families, {len(HELD_OUT)} held out"
+    Report([sheet(key_all(count))], [], foot).write(markdown=True, json_file=None)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -13,8 +12,18 @@ from langgraph.store.base import BaseStore
 from langgraph.store.postgres import PostgresStore
 
 from benchmarks.databases import create
-from benchmarks.faulty import Memory, Outcome, State, agent, answers, forgetful, tiered
-from benchmarks.faulty_tools import TASKS, WORLDS, tasks
+from benchmarks.faulty import (
+    TASKS,
+    WORLDS,
+    Memory,
+    Outcome,
+    State,
+    agent,
+    answers,
+    forgetful,
+    tasks,
+    tiered,
+)
 from langmem_tiers import LocalEmbeddings, TieredStore, local_index
 from langmem_tiers.graph.messages import attempts_in
 
@@ -34,8 +43,7 @@ class Run(NamedTuple):
     outcomes: Sequence[Outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
+class Repeats(NamedTuple):
     """Tasks in which a family failed again, and all that could have."""
 
     again: int = 0
@@ -45,15 +53,12 @@ class Repeats:
     chances: int = 0
     """Tasks whose fault fires in a family that had failed in the project before."""
     unsolved: int = 0
-    course: Sequence[int] = field(default=())
-    """How many had failed again after each task."""
 
     @classmethod
     def of(cls, outcomes: Iterable[Outcome]) -> Repeats:
         """Count one run."""
         known: set[tuple[str, str]] = set()
         again = calls = chances = unsolved = 0
-        course = []
         for one in outcomes:
             place = (one.task.project, one.task.family.name)
             if place in known:
@@ -63,28 +68,13 @@ class Repeats:
             if one.failed_calls:
                 known.add(place)
             unsolved += not one.succeeded
-            course.append(again)
-        return cls(again, calls, chances, unsolved, course)
-
-    def __add__(self, other: Repeats) -> Repeats:
-        course = [a + b for a, b in zip(self.course, other.course, strict=True)]
-        return Repeats(
-            self.again + other.again,
-            self.calls + other.calls,
-            self.chances + other.chances,
-            self.unsolved + other.unsolved,
-            course,
-        )
+        return cls(again, calls, chances, unsolved)
 
 
 def total(runs: Iterable[Run], world: str, way: str) -> Repeats:
     """The repeats of one way in one world, over all seeds."""
-    first, *others = [
-        Repeats.of(one.outcomes) for one in runs if (one.world, one.way) == (world, way)
-    ]
-    for other in others:
-        first += other
-    return first
+    counted = [Repeats.of(one.outcomes) for one in runs if (one.world, one.way) == (world, way)]
+    return Repeats(*map(sum, zip(*counted, strict=True)))
 
 
 def measure(

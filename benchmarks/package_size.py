@@ -26,8 +26,6 @@ from benchmarks.package_source import (
     Sized,
     async_functions,
     code_lines,
-    copies_in_classes,
-    copies_side_by_side,
     functions,
     lines_below,
     modules,
@@ -79,7 +77,7 @@ def sizes(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]:
 
 
 def _tangles(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]:
-    """How the modules hang together, and what is written once blocking and once not.
+    """How the modules hang together, and how many functions are awaited.
 
     The layers are those of the contract; import-linter finds what goes up in them.
     """
@@ -90,12 +88,7 @@ def _tangles(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]
     yield "… with those for types and in functions", f"{longest_path(everywhere):,}"
     yield "circles, at run time", _circled(circles(running))
     yield "… with imports for types and in functions", _circled(circles(everywhere))
-    trees = [one.tree for one in read if not one.is_generated]
-    side_by_side = sum(len(copies_side_by_side(one)) for one in trees)
-    yield "async def", f"{sum(map(async_functions, trees)):,}"
-    yield "copies kept by hand, x beside ax", f"{side_by_side:,}"
-    in_classes = sum(len(copies_in_classes(one)) for one in trees)
-    yield "copies kept by hand, X.x and AsyncX.x", f"{in_classes:,}"
+    yield "async def", f"{sum(async_functions(one.tree) for one in read):,}"
 
 
 def _calls() -> Iterator[tuple[str, str]]:

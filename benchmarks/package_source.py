@@ -1,4 +1,4 @@
-"""What a package's sources hold: lines of code, functions, and what is written twice."""
+"""What a package's sources hold: lines of code, and functions."""
 
 from __future__ import annotations
 
@@ -47,11 +47,6 @@ class Module:
     @property
     def is_package(self) -> bool:
         return self.path.name == "__init__.py"
-
-    @property
-    def is_generated(self) -> bool:
-        """Whether `make sync` made it: what it repeats is not kept by hand."""
-        return (ast.get_docstring(self.tree) or "").startswith("Generated from ")
 
 
 def modules(package: Path) -> list[Module]:
@@ -129,58 +124,4 @@ def names_offered(tree: ast.Module) -> int:
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.List)
         and any(isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets)
-    )
-
-
-def copies_side_by_side(tree: ast.Module) -> list[str]:
-    """Names of functions `x` whose `async def ax` stands in the same scope, both with work to do.
-
-    A scope is a module, a class or a function. Work is more than one statement, nested ones
-    counted: a pair of which either does but forward is no copy.
-    """
-    return [
-        name
-        for scope in ast.walk(tree)
-        if isinstance(scope, ast.Module | ast.ClassDef | _Function)
-        for name, blocking in _by_name(scope).items()
-        if _copied(blocking, _by_name(scope).get(twin(name)))
-    ]
-
-
-def copies_in_classes(tree: ast.Module) -> list[str]:
-    """Methods of a class `X` that one `AsyncX` in its file has again, both with work to do."""
-    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    return [
-        f"{name.replace('Async', '')}.{method}"
-        for name, other in classes.items()
-        if "Async" in name and (one := classes.get(name.replace("Async", "")))
-        for method, blocking in _by_name(one).items()
-        if any(_copied(blocking, _by_name(other).get(each)) for each in (method, twin(method)))
-    ]
-
-
-def twin(name: str) -> str:
-    """The asynchronous name: an `a` after the underscores."""
-    bare = name.lstrip("_")
-    return f"{name.removesuffix(bare)}a{bare}"
-
-
-def _by_name(scope: ast.Module | ast.ClassDef | _Function) -> dict[str, _Function]:
-    return {node.name: node for node in scope.body if isinstance(node, _Function)}
-
-
-def _copied(blocking: _Function, other: _Function | None) -> bool:
-    return (
-        isinstance(blocking, ast.FunctionDef)
-        and isinstance(other, ast.AsyncFunctionDef)
-        and min(_statements(blocking), _statements(other)) > 1
-    )
-
-
-def _statements(function: _Function) -> int:
-    """Statements of a body, nested ones counted, docstrings not."""
-    return sum(
-        isinstance(node, ast.stmt) and not (isinstance(node, ast.Expr) and _is_text(node.value))
-        for part in function.body
-        for node in ast.walk(part)
     )

@@ -7,24 +7,14 @@ import gc
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from benchmarks import contenders, databases
-from benchmarks.contenders import CLIENTS, OURS, PEER, AsyncClient, Client, keys_of
-from benchmarks.corpus import Corpus, Memory, Query
+from benchmarks.contenders import BATCH, CLIENTS, GET, OURS, PEER, PUT, SEARCH, Client, keys_of
+from benchmarks.corpus import Corpus, Memory
 from benchmarks.databases import Databases
 from benchmarks.raw import LIMIT
-from benchmarks.store_report import (
-    BATCH,
-    GET,
-    ONE,
-    PUT,
-    SEARCH,
-    TASKS,
-    Comparison,
-    Quality,
-    SizeResult,
-)
+from benchmarks.store_report import ONE, TASKS, Comparison, Quality, SizeResult
 from benchmarks.timing import Effort, Timing, many_tasks, one_client
 
 Progress = Callable[[str], object]
@@ -51,20 +41,12 @@ class Workload:
 
     def next(self, verb: str, count: int) -> list[Any]:
         """So many arguments for that verb."""
-        make = {GET: self._get, SEARCH: self._search, PUT: self._put, BATCH: self._batch}[verb]
-        return [make() for _ in range(count)]
-
-    def _get(self) -> Memory:
-        return next(self._stored)
-
-    def _search(self) -> Query:
-        return next(self._queries)
-
-    def _put(self) -> list[Memory]:
-        return [next(self._fresh)]
-
-    def _batch(self) -> list[Memory]:
-        return list(itertools.islice(self._fresh, BATCH_SIZE))
+        if verb == GET:
+            return list(itertools.islice(self._stored, count))
+        if verb == SEARCH:
+            return list(itertools.islice(self._queries, count))
+        size = BATCH_SIZE if verb == BATCH else 1
+        return [list(itertools.islice(self._fresh, size)) for _ in range(count)]
 
 
 def _fresh(spare: Sequence[Memory]) -> Iterator[Memory]:
@@ -118,12 +100,12 @@ class Measurer:
         asked = corpus.queries[:_RECALL_QUERIES]
         nearest = [corpus.nearest(query, LIMIT) for query in asked]
         for name, client in clients.items():
-            found = [keys_of(client.search(query)) for query in asked]
+            found = [keys_of(client[SEARCH](query)) for query in asked]
             self.result.quality[name] = Quality.of(list(zip(found, nearest, strict=True)))
 
     def _measure_one(self, clients: Mapping[str, Client], verbs: Sequence[str]) -> None:
         for verb in verbs:
-            runs = {name: _bound(client, verb) for name, client in clients.items()}
+            runs = {name: client[verb] for name, client in clients.items()}
             work, effort = self._begin(ONE, verb)
             self._keep(ONE, verb, one_client(runs, work, effort, 6 if verb == BATCH else 30))
 
@@ -131,7 +113,7 @@ class Measurer:
         setup = self._setup
         async with contenders.tasks(setup.databases, setup.corpus) as clients:
             for verb in verbs:
-                runs = {name: _all_bound(several, verb) for name, several in clients.items()}
+                runs = {name: [one[verb] for one in several] for name, several in clients.items()}
                 work, effort = self._begin(TASKS, verb)
                 warm = CLIENTS * (1 if verb == BATCH else 8)
                 self._keep(TASKS, verb, await many_tasks(runs, work, effort, warm))
@@ -142,14 +124,3 @@ class Measurer:
 
     def _keep(self, mode: str, verb: str, timings: Mapping[str, Timing]) -> None:
         self.result.comparisons.append(Comparison(self.result.size, mode, verb, timings))
-
-
-def _bound(client: Client | AsyncClient, verb: str) -> Callable[[Any], Any]:
-    method = {GET: client.get, SEARCH: client.search, PUT: client.put, BATCH: client.put}[verb]
-    return cast("Callable[[Any], Any]", method)
-
-
-def _all_bound(
-    clients: Sequence[Client] | Sequence[AsyncClient], verb: str
-) -> list[Callable[[Any], Any]]:
-    return [_bound(client, verb) for client in clients]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.contenders import OURS, PEER, RAW
+from benchmarks.contenders import BATCH, GET, OURS, PEER, PUT, RAW, SEARCH, VERBS
 from benchmarks.databases import Relation
 from benchmarks.tables import Bar, Report, Sheet, facts, ratio_bar
 from benchmarks.timing import Timing
 
-GET, PUT, BATCH, SEARCH = VERBS = ("get", "put", "batch of 50 puts", "search")
 ONE, TASKS = MODES = ("1 client", "16 tasks")
 MIDDLE, LARGE = 10_000, 100_000
 _MEGABYTE = 1_000_000

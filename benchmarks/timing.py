@@ -13,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -39,37 +40,42 @@ class Timing:
 
     blocks: tuple[float, ...]
     operations: int
+    tails: tuple[float, ...] = ()
+    """What 95 of 100 operations stay below, with one client."""
 
     @property
     def milliseconds(self) -> float:
         return statistics.median(self.blocks)
 
     @property
-    def low(self) -> float:
-        return _quartiles(self.blocks)[0]
-
-    @property
-    def high(self) -> float:
-        return _quartiles(self.blocks)[2]
+    def p95(self) -> Timing:
+        """The same of the tails."""
+        return Timing(self.tails, self.operations)
 
     def __str__(self) -> str:
         """The median and the quartiles."""
-        return f"{self.milliseconds:.3g} ({self.low:.3g}–{self.high:.3g})"
+        several = self.blocks if len(self.blocks) > 1 else 2 * self.blocks
+        low, middle, high = statistics.quantiles(several, n=4, method="inclusive")
+        return f"{middle:.3g} ({low:.3g}–{high:.3g})"
 
 
 def one_client(
-    contenders: Mapping[str, Run[T]], work: Work[T], effort: Effort, warm: int
+    contenders: Mapping[str, Run[T]], work: Work[T], effort: Effort, warm: int, least: int = 4
 ) -> dict[str, Timing]:
-    """Latency with one client."""
-
-    def block(run: Run[T], todo: Sequence[T]) -> float:
-        return statistics.median(_each(run, todo))
-
-    slowest = 0.0
+    """Latency with one client, in blocks of at least so many operations."""
     todo = work(warm)
-    for run in contenders.values():
-        slowest = max(slowest, statistics.median(_each(run, todo)))
-    return _interleave(contenders, work, _block_size(slowest, effort), effort.blocks, block)
+    slowest = max(statistics.median(_each(run, todo)) for run in contenders.values())
+    size = max(least, _block_size(slowest / 1000, effort))
+    times: dict[str, list[list[float]]] = {name: [] for name in contenders}
+    for number in range(effort.blocks):
+        todo = work(size)
+        gc.collect()
+        for name, run in _rotated(contenders, number):
+            times[name].append(_each(run, todo))
+    return {
+        name: Timing(tuple(map(statistics.median, blocks)), size, tuple(map(p95, blocks)))
+        for name, blocks in times.items()
+    }
 
 
 async def many_tasks(
@@ -102,22 +108,6 @@ async def _tasks(runs: Sequence[AsyncRun[T]], todo: Sequence[T]) -> float:
 C = TypeVar("C")
 
 
-def _interleave(
-    contenders: Mapping[str, C],
-    work: Work[T],
-    size: int,
-    count: int,
-    block: Callable[[C, Sequence[T]], float],
-) -> dict[str, Timing]:
-    blocks: dict[str, list[float]] = {name: [] for name in contenders}
-    for number in range(count):
-        todo = work(size)
-        gc.collect()
-        for name, run in _rotated(contenders, number):
-            blocks[name].append(1000 * block(run, todo))
-    return {name: Timing(tuple(values), size) for name, values in blocks.items()}
-
-
 def _rotated(contenders: Mapping[str, C], by: int) -> Iterator[tuple[str, C]]:
     names = list(contenders)
     for i in range(len(names)):
@@ -138,12 +128,7 @@ def p95(times: Sequence[float]) -> float:
 
 
 def _each(run: Run[T], todo: Sequence[T]) -> list[float]:
-    times = []
-    for piece in todo:
-        start = time.perf_counter()
-        run(piece)
-        times.append(time.perf_counter() - start)
-    return times
+    return [milliseconds(partial(run, piece)) for piece in todo]
 
 
 def _block_size(seconds_each: float, effort: Effort) -> int:
@@ -152,9 +137,3 @@ def _block_size(seconds_each: float, effort: Effort) -> int:
 
 def _whole_rounds(size: int, clients: int) -> int:
     return max(1, size // clients) * clients
-
-
-def _quartiles(values: Sequence[float]) -> Sequence[float]:
-    if len(values) < 2:
-        return [values[0]] * 3
-    return statistics.quantiles(values, n=4, method="inclusive")

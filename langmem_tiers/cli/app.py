@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
 
 from langmem_tiers.cli import archive as archive_commands
+from langmem_tiers.cli import rendering
 from langmem_tiers.cli import worker as worker_command
 from langmem_tiers.cli.options import (
-    FLAG,
+    NOT_DONE,
     URL,
     Command,
     Commands,
@@ -49,7 +51,6 @@ def main(
         bool,
         typer.Option(
             "--version",
-            metavar=FLAG,
             callback=_print_version,
             is_eager=True,
             help="Show the version and exit.",
@@ -62,8 +63,6 @@ def main(
 @app.command(cls=Command)
 def setup(*, url: Url = URL, lexical: Lexical = False, as_json: Json = False) -> None:
     """Create or migrate the tables; safe to repeat."""
-    from langmem_tiers.cli import rendering
-
     with opened(url, lexical=lexical) as store:
         store.setup()
         index = store.options.index
@@ -92,16 +91,13 @@ def import_file(
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict", metavar=FLAG, help="Exit with 1 if any record could not be imported."
-        ),
+        typer.Option("--strict", help="Exit with 1 if any record could not be imported."),
     ] = False,
     url: Url = URL,
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
     """Import conversations or memories from a file; repeating it changes nothing."""
-    from langmem_tiers.cli import rendering
     from langmem_tiers.cli.importing import import_records
     from langmem_tiers.importers import count_records, detect_format, read_records
 
@@ -119,9 +115,12 @@ def import_file(
         out.print(rendering.imported_table(imported))
         out.print(f"Memories imported: {imported.memories:,}")
     if imported.bad:
-        _report_bad(len(imported.bad), rendering.bad_record_lines(imported.bad))
-    if imported.bad and strict:
-        raise typer.Exit(1)
+        err, bad = rendering.console(stderr=True), imported.bad
+        err.print(f"{rendering.counted(len(bad), 'record')} could not be imported:", style="red")
+        for line in rendering.bad_record_lines(bad):
+            err.print(f"  {line}", soft_wrap=True)
+        if strict:
+            raise typer.Exit(NOT_DONE)
 
 
 @app.command(cls=Command)
@@ -146,16 +145,14 @@ def search(
     ] = None,
     no_cutoff: Annotated[
         bool,
-        typer.Option(
-            "--no-cutoff", metavar=FLAG, help="Show the nearest even if nothing answers the query."
-        ),
+        typer.Option("--no-cutoff", help="Show the nearest even if nothing answers the query."),
     ] = False,
     url: Url = URL,
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
     """Recall what answers a query, from every tier of one tenant."""
-    from langmem_tiers.cli import rendering, searching
+    from langmem_tiers.cli import searching
 
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
@@ -184,13 +181,12 @@ def stats(
         str | None, typer.Option(metavar="TENANT", help="Count this tenant's memories only.")
     ] = None,
     sizes: Annotated[
-        bool, typer.Option("--sizes", metavar=FLAG, help="List every table and index as well.")
+        bool, typer.Option("--sizes", help="List every table and index as well.")
     ] = False,
     url: Url = URL,
     as_json: Json = False,
 ) -> None:
     """Show what each tier holds, and the space it takes (always of all tenants)."""
-    from langmem_tiers.cli import rendering
     from langmem_tiers.core.context import MemoryContext
 
     root = None if tenant is None else MemoryContext(tenant=tenant).root
@@ -206,7 +202,7 @@ def stats(
     out.print(rendering.stats_table(tiers))
     if sizes:
         out.print(rendering.sizes_table(relations))
-    out.print(f"All tables and indexes take {rendering.size(total)}.")
+    out.print(f"All tables and indexes take {decimal(total)}.")
 
 
 def quarantine(
@@ -224,27 +220,20 @@ def quarantine(
     as_json: Json = False,
 ) -> None:
     """List what the gate holds back, oldest first; release or reject one of it."""
-    from langmem_tiers.cli import rendering
     from langmem_tiers.core.context import MemoryContext
-    from langmem_tiers.memory.asking import checked_limit
-    from langmem_tiers.remember import quarantine as held
-    from langmem_tiers.remember.trust import TrustPolicy
+    from langmem_tiers.memory.coordinator import MemoryCoordinator
 
     if release is not None and reject is not None:
         raise InvalidInputError("--release and --reject: do one of them")
-    key = release or reject
-    if key is not None and reason is None:
+    if (release or reject) and reason is None:
         raise InvalidInputError("say why: --reason 'it is our own guideline'")
-    context = MemoryContext(tenant=tenant)
-    with opened_to_read(url, index=False) as store:
-        moment = store.flows.moment()
-        if key is not None:
-            told = (store.run(held.named(context, key, moment)), str(reason))
-            if release is not None:
-                store.run(held.release(*told, TrustPolicy(), store.options, moment))
-            else:
-                store.run(held.reject(*told, store.options, moment))
-        found = store.run(held.quarantined(context, moment, checked_limit(limit)))
+    with opened_to_read(url, lexical=True) as store:
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
+        if release is not None:
+            memory.release(release, reason=str(reason))
+        elif reject is not None:
+            memory.reject(reject, reason=str(reason))
+        found = memory.list_quarantined(limit=limit)
     if as_json:
         rendering.print_json({"tenant": tenant, "quarantined": [asdict(one) for one in found]})
         return
@@ -260,15 +249,6 @@ def _format(name: str) -> Format:
     if name not in tuple(Format):
         raise InvalidInputError(f"there is no format {name!r}: use one of {', '.join(Format)}")
     return Format(name)
-
-
-def _report_bad(count: int, lines: list[str]) -> None:
-    from langmem_tiers.cli.rendering import console, counted
-
-    err = console(stderr=True)
-    err.print(f"{counted(count, 'record')} could not be imported:", style="red")
-    for line in lines:
-        err.print(f"  {line}", soft_wrap=True)
 
 
 app.command(cls=Command)(archive_commands.archive)

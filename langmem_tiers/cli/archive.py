@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from langmem_tiers.cli.options import FLAG, URL, Json, Url, note, opened_to_read
+from langmem_tiers.cli import rendering
+from langmem_tiers.cli.options import URL, Json, Url, note, opened_to_read
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
-    from langmem_tiers.store.store import TieredStore
 
 _Tenant: TypeAlias = Annotated[str, typer.Option(metavar="TENANT", help="Whose memories.")]
 
@@ -43,14 +42,14 @@ def archive(
         str | None, typer.Option(metavar="AGENT", help="Only what this agent remembered.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar=FLAG, help="Count, and leave all where it is.")
+        bool, typer.Option("--dry-run", help="Count, and leave all where it is.")
     ] = False,
     url: Url = URL,
     as_json: Json = False,
 ) -> None:
     """Move what is old, hardly read and unimportant to files, from where restore gets it back."""
-    from langmem_tiers.cli import rendering
     from langmem_tiers.memory.cold_storage import archiving
+    from langmem_tiers.memory.coordinator import MemoryCoordinator
 
     policy = ArchivalPolicy(
         url=to,
@@ -60,12 +59,12 @@ def archive(
         agent_id=agent,
         max_share=max_share,
     )
-    root = MemoryContext(tenant=tenant).root
-    with opened_to_read(url, index=False) as store:
-        report = store.run(archiving(store, root, policy, dry_run=True))
+    with opened_to_read(url, lexical=True) as store:
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
+        report = memory.archive(policy, dry_run=True)
         if not dry_run:
             with rendering.progress(f"Archiving {tenant}", report.memories) as advance:
-                report = store.run(archiving(store, root, policy, advance=advance))
+                report = store.run(archiving(memory, policy, advance=advance))
     if as_json:
         rendering.print_json({"tenant": tenant, **asdict(report)})
         return
@@ -81,9 +80,7 @@ def restore(
     ] = None,
     *,
     tenant: _Tenant,
-    everything: Annotated[
-        bool, typer.Option("--all", metavar=FLAG, help="Every archive of the tenant.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every archive of the tenant.")] = False,
     key: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY", help="Only the memory of this key; can be given again."),
@@ -92,26 +89,28 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Bring archived memories back as they were; without an archive, list what there is."""
-    from langmem_tiers.cli import rendering
-    from langmem_tiers.consolidate.restore import archives
+    from langmem_tiers.memory.coordinator import MemoryCoordinator
 
     if everything and (archive is not None or key):
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
     if key and archive is None:
         raise InvalidInputError("name the archive that the key is in; without one, they are listed")
-    context = MemoryContext(tenant=tenant)
-    with opened_to_read(url, index=False) as store:
-        known = store.run(archives(context.root))
+    with opened_to_read(url, lexical=True) as store:
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
+        known = memory.archives()
         if archive is None and not everything:
             _list(tenant, known, as_json=as_json)
             return
         names = [archive] if archive else [one.archive for one in known if one.remaining]
         reports: dict[str, RestoreReport] = {}
-        for name, report in _restored(store, context, names, key):
-            reports[name] = report
-            if not as_json:
-                line = f"{rendering.plain(name)}: {report}"
-                rendering.console().print(line, soft_wrap=True)
+        with rendering.progress("Restoring", len(names)) as advance:
+            for name in names:
+                report = memory.restore_archive(name, key or None)
+                reports[name] = report
+                if not as_json:
+                    line = f"{rendering.plain(name)}: {report}"
+                    rendering.console().print(line, soft_wrap=True)
+                advance(1)
     if as_json:
         restored = [{"archive": name, **asdict(one)} for name, one in reports.items()]
         rendering.print_json({"tenant": tenant, "restored": restored})
@@ -120,7 +119,6 @@ def restore(
 
 
 def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
-    from langmem_tiers.cli import rendering
 
     if as_json:
         rendering.print_json({"tenant": tenant, "archives": [asdict(one) for one in known]})
@@ -138,15 +136,3 @@ def _nothing(tenant: str, known: list[ArchiveFile]) -> str:
         f"There is nothing to restore: what was archived of {tenant!r} is back, was deleted, or "
         "has expired."
     )
-
-
-def _restored(
-    store: TieredStore, context: MemoryContext, names: list[str], keys: list[str] | None
-) -> Iterator[tuple[str, RestoreReport]]:
-    from langmem_tiers.cli import rendering
-    from langmem_tiers.memory.cold_storage import restoring
-
-    with rendering.progress("Restoring", len(names)) as advance:
-        for name in names:
-            yield name, store.run(restoring(store, context, name, keys or None))
-            advance(1)

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from langmem_tiers.cli.rendering import console, plain
 from langmem_tiers.core.errors import TieredMemoryError
 
 if TYPE_CHECKING:
     from langmem_tiers.store.store import TieredStore
-
-FLAG = ""
-"""Stands in the help where other options have the name of their value."""
 
 NOT_DONE = 1
 FAILED = 2
@@ -27,12 +25,12 @@ INTERRUPTED = 130
 
 
 class Command(TyperCommand):
-    """A command, whose help shows `--help` as the flag it is."""
+    """A command, whose help names no value behind a flag."""
 
     # Any: typer brings a click of its own, or not, by its version.
-    def get_help_option(self, ctx: Any) -> Any:
-        """The flag `--help`."""
-        return _as_flag(super().get_help_option(ctx))
+    def get_params(self, ctx: Any) -> Any:
+        """Its arguments and options."""
+        return _bare_flags(super().get_params(ctx))
 
 
 class Commands(TyperGroup):
@@ -52,9 +50,9 @@ class Commands(TyperGroup):
             _give_up_output(error)
             sys.exit(NOT_DONE)
 
-    def get_help_option(self, ctx: Any) -> Any:
-        """The flag `--help`."""
-        return _as_flag(super().get_help_option(ctx))
+    def get_params(self, ctx: Any) -> Any:
+        """Its options."""
+        return _bare_flags(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; what goes wrong is told in one line."""
@@ -68,9 +66,11 @@ class Commands(TyperGroup):
             raise typer.Exit(INTERRUPTED) from error
 
 
-def _as_flag(option: Any) -> Any:
-    option.metavar = FLAG
-    return option
+def _bare_flags(params: list[Any]) -> list[Any]:
+    for one in params:
+        if getattr(one, "is_flag", False):
+            one.metavar = ""
+    return params
 
 
 def _flush() -> None:
@@ -101,11 +101,11 @@ Url: TypeAlias = Annotated[
 URL = "embedded:./.memory"
 Lexical: TypeAlias = Annotated[
     bool,
-    typer.Option("--lexical", metavar=FLAG, help="Search by words alone, without embeddings."),
+    typer.Option("--lexical", help="Search by words alone, without embeddings."),
 ]
 Json: TypeAlias = Annotated[
     bool,
-    typer.Option("--json", metavar=FLAG, help="Print one JSON document on standard output."),
+    typer.Option("--json", help="Print one JSON document on standard output."),
 ]
 
 
@@ -155,8 +155,6 @@ def _may_exist(path: Path) -> bool:
 
 def note(message: str, style: str | None = None) -> None:
     """Print one line on standard error."""
-    from langmem_tiers.cli.rendering import console, plain
-
     line = plain(" ".join(message.split()))
     console(stderr=True).print(line, style=style, soft_wrap=True)
 

@@ -6,21 +6,24 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from langmem_tiers.cli.importing import Imported
-from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidate.restore import ArchiveFile
 from langmem_tiers.core.errors import worded
-from langmem_tiers.core.memory import Recollection, RelationSize, TierStats
 from langmem_tiers.core.reading import UNPRINTABLE
-from langmem_tiers.importers import BadRecord
+
+if TYPE_CHECKING:
+    from langmem_tiers.cli.importing import Imported
+    from langmem_tiers.consolidate.report import ConsolidationReport
+    from langmem_tiers.consolidate.restore import ArchiveFile
+    from langmem_tiers.core.memory import Recollection, RelationSize, TierStats
+    from langmem_tiers.importers import BadRecord
 
 BAD_RECORDS_SHOWN = 20
 
@@ -47,8 +50,6 @@ _SHOWN = (
 )
 """What programs are told of a memory; all else is in its value."""
 _OF_A_CYCLE = ("tenant", "cycle", "started_at", "finished_at", "skipped", "taken_over", "moves")
-_UNITS = ("B", "kB", "MB", "GB", "TB")
-_KILO = 1000
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -94,14 +95,6 @@ def recollection_why(one: Recollection) -> str:
     """The terms that add up to a memory's score, such as "match 0.45, recency 0.04"."""
     shown = {name: term for name, term in one.explanation.items() if abs(term) >= _VISIBLE}
     return ", ".join(f"{plain(name)} {term:.2f}" for name, term in shown.items())
-
-
-def size(count: float) -> str:
-    """Bytes in decimal units, such as "1.4 MB"."""
-    unit = 0
-    while count >= _KILO and unit < len(_UNITS) - 1:
-        count, unit = count / _KILO, unit + 1
-    return f"{count:,.0f} {_UNITS[unit]}" if unit == 0 else f"{count:,.1f} {_UNITS[unit]}"
 
 
 def recollection_table(found: Sequence[Recollection]) -> Table:
@@ -153,7 +146,7 @@ def stats_table(tiers: Sequence[TierStats]) -> Table:
     table = _table("tier", *names, "size")
     for one in tiers:
         counts = (f"{getattr(one, name):,}" for name in names)
-        table.add_row(one.tier, *counts, size(one.bytes))
+        table.add_row(one.tier, *counts, decimal(one.bytes))
     for column in table.columns[1:]:
         column.justify = "right"
     return table
@@ -163,7 +156,7 @@ def sizes_table(sizes: Sequence[RelationSize]) -> Table:
     """Every table and index with its size."""
     table = _table("relation", "kind", "size")
     for one in sizes:
-        table.add_row(plain(one.relation), one.kind, size(one.bytes))
+        table.add_row(plain(one.relation), one.kind, decimal(one.bytes))
     table.columns[-1].justify = "right"
     return table
 

@@ -7,12 +7,10 @@ from dataclasses import replace
 from langmem_tiers.core.context import ABSENT, MemoryContext, named_by
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.settings import CoordinatorSettings
+from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recall.ranking import profile_named
 from langmem_tiers.store.store import TieredStore
-
-MOST = 1000
-"""Memories that a search can show."""
 
 _TIMEOUT_MS = 60_000
 """What a search may take: who types one waits longer than an agent."""
@@ -43,7 +41,7 @@ def memory_of(store: TieredStore, asker: MemoryContext, *, named: bool) -> Memor
     return MemoryCoordinator(
         store,
         context=asker if named else replace(asker, tenant=_only_tenant(store)),
-        settings=CoordinatorSettings(query_timeout_ms=_TIMEOUT_MS, max_context_items=MOST),
+        settings=CoordinatorSettings(query_timeout_ms=_TIMEOUT_MS, max_context_items=MAX_LIMIT),
     )
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from langmem_tiers.cli import rendering
 from langmem_tiers.cli.options import (
-    FLAG,
     NOT_DONE,
     URL,
     Json,
@@ -45,9 +45,7 @@ def worker(
     every: Annotated[
         str, typer.Option(metavar="SPAN", help="From one cycle to the next: 90s, 30m, 6h or 1d.")
     ] = "6h",
-    once: Annotated[
-        bool, typer.Option("--once", metavar=FLAG, help="Run what is due now, and end.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Run what is due now, and end.")] = False,
     poll: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look what is due.")
     ] = 60.0,
@@ -67,10 +65,14 @@ def worker(
     schedule = ConsolidationSchedule(every=_span(every))
     policy = ConsolidationPolicy(archive=ArchivalPolicy(url=archive) if archive else None)
     with opened_to_read(url, lexical=lexical) as store, _checkpointer(url) as checkpointer:
+        from langmem_tiers.graph.worker import ConsolidationWorker
+
         store.run(store.flows.check_set_up())
         checkpointer.setup()
         told = _silent if as_json else _print
-        one = _worker_class()(store, schedule, checkpointer=checkpointer, policy=policy, told=told)
+        one = ConsolidationWorker(
+            store, schedule, checkpointer=checkpointer, policy=policy, told=told
+        )
         with _ended_by_signals(one), _logged():
             if once:
                 reports = one.run_due()
@@ -78,8 +80,6 @@ def worker(
                 one.run(poll)
                 return
     if as_json:
-        from langmem_tiers.cli import rendering
-
         rendering.print_json(rendering.cycles_document(reports, one.failures))
     elif not reports and not one.failures:
         note("No tenant is due.")
@@ -97,12 +97,6 @@ def _span(text: str) -> timedelta:
             "such as 6h"
         )
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
-
-
-def _worker_class() -> type[ConsolidationWorker]:
-    from langmem_tiers.graph.worker import ConsolidationWorker
-
-    return ConsolidationWorker
 
 
 @contextmanager
@@ -164,8 +158,6 @@ class _Lines(logging.Handler):
 
 
 def _print(report: ConsolidationReport) -> None:
-    from langmem_tiers.cli import rendering
-
     rendering.console().print(rendering.plain(str(report)), soft_wrap=True)
 
 

@@ -11,8 +11,14 @@ from typing import Any, NamedTuple, Protocol
 
 from langmem_tiers.consolidate import lease, stored
 from langmem_tiers.consolidate.policy import ArchivalPolicy
-from langmem_tiers.consolidate.steps import Cycle, Decision, Proposal, StepApplied, decision
-from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    CycleStep,
+    Proposal,
+    StepCounts,
+    StepDecision,
+    decision,
+)
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew
 from langmem_tiers.store.write import lock_call
 
@@ -75,13 +81,6 @@ TIMES = (
 )
 
 
-class Content(NamedTuple):
-    """What one file holds."""
-
-    tenant: str
-    memories: list[ArchivedMemory]
-
-
 class Written(NamedTuple):
     """A file that was written and read back."""
 
@@ -95,11 +94,13 @@ class Written(NamedTuple):
 class Files(Protocol):
     """Where archives are."""
 
-    def write(self, directory: str, name: str, content: Content) -> Written:
+    def write(
+        self, directory: str, name: str, tenant: str, memories: list[ArchivedMemory]
+    ) -> Written:
         """Write a file, and read it back."""
         ...
 
-    def read(self, url: str, checksum: str, tenant: str) -> Content:
+    def read(self, url: str, checksum: str) -> list[ArchivedMemory]:
         """What a file holds, if it is exactly what was written."""
         ...
 
@@ -129,7 +130,7 @@ class ArchiveReport:
         return f"{memories} archived in {files}{changed}{waiting}"
 
 
-class Archive:
+class Archive(CycleStep):
     """The step of a cycle that archives, into the directory of the cycle's policy.
 
     A crash between the file and the transaction leaves a file that nothing refers to, and all
@@ -138,8 +139,9 @@ class Archive:
 
     name = "archive"
 
-    def __init__(self, files: Files) -> None:
-        """Write to these files."""
+    def __init__(self, policy: ArchivalPolicy, files: Files) -> None:
+        """Hold what is meant, and write to these files."""
+        self._policy = policy
         self._files = files
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
@@ -148,7 +150,7 @@ class Archive:
         They are the least valuable, and with all that the cycle archived before no more than the
         policy's share of the tenant.
         """
-        params = {**_meant(cycle), "share": _policy(cycle).max_share}
+        params = {**self._meant(cycle), "share": self._policy.max_share}
         return stored.select(cycle, "archive_least", after, limit, **params)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
@@ -158,14 +160,14 @@ class Archive:
         wanted = set(ids)
         within = {"after": min(ids) - 1, "until": max(ids), "limit": _MOST_IDS}
         (rows,) = yield Query(
-            (Call("archive_candidates", {**_meant(cycle), **within}),), commit=True
+            (Call("archive_candidates", {**self._meant(cycle), **within}),), commit=True
         )
         meant = [_Meant(*row) for row in rows if row[0] in wanted]
         kept = len(wanted) - len(meant)
         decisions = [decision(one, DONE) for one in meant]
         return Proposal(decisions=decisions, kept={STAYS: kept} if kept else {})
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Write a file, then remove what is in it and has not changed meanwhile.
 
         Raises:
@@ -174,7 +176,7 @@ class Archive:
         """
         one = yield from self.store_away(cycle, decisions)
         done, left = one.memories, one.left
-        return StepApplied(
+        return StepCounts(
             done={DONE: done} if done else {}, left={CHANGED_SINCE: left} if left else {}, moves=[]
         )
 
@@ -185,23 +187,22 @@ class Archive:
 
     def waiting(self, cycle: Cycle) -> Flow[int]:
         """How many memories the policy means by now."""
-        (rows,) = yield Query((Call("archive_waiting", _meant(cycle)),), commit=True)
+        (rows,) = yield Query((Call("archive_waiting", self._meant(cycle)),), commit=True)
         return int(rows[0][0])
 
-    def store_away(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[ArchiveReport]:
+    def store_away(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[ArchiveReport]:
         """Do what `apply` says, and name the file."""
         versions = {one["id"]: one["version"] for one in decisions}
         mine = {"tenant": cycle.tenant, "ids": list(versions)}
         calls = (Call("archived_among", mine), Call("archive_rows", mine))
         before, rows = yield Query(calls, commit=True)
         found = (ArchivedMemory(*row) for row in rows)
-        memories = [one for one in found if _is_as_judged(one, versions[one.id], _policy(cycle))]
+        memories = [one for one in found if _is_as_judged(one, versions[one.id], self._policy)]
         done = len(before)
         archives = {row[1] for row in before}
         if memories:
             name = f"{cycle.cycle}-{memories[0].id}"
-            content = Content(cycle.tenant, memories)
-            write = partial(self._files.write, _policy(cycle).url, name, content)
+            write = partial(self._files.write, self._policy.url, name, cycle.tenant, memories)
             written: Written = yield from apart(write, sys.maxsize)
             removed = yield from _remove(cycle, memories, written)
             done += removed
@@ -209,6 +210,16 @@ class Archive:
         return ArchiveReport(
             memories=done, left=len(versions) - done, archives=tuple(sorted(archives))
         )
+
+    def _meant(self, cycle: Cycle) -> dict[str, Any]:
+        """What the policy means, as the statements take it."""
+        return {
+            **cycle.params,
+            "before": cycle.moment.now - timedelta(days=self._policy.older_than_days),
+            "agent_id": self._policy.agent_id,
+            "accesses": self._policy.max_access_count,
+            "importance": self._policy.max_importance,
+        }
 
 
 def archive_all(
@@ -251,18 +262,6 @@ class _Meant(NamedTuple):
     updated_at: datetime
 
 
-def _meant(cycle: Cycle) -> dict[str, Any]:
-    """What the policy means, as the statements take it."""
-    policy = _policy(cycle)
-    return {
-        **cycle.params,
-        "before": cycle.moment.now - timedelta(days=policy.older_than_days),
-        "agent_id": policy.agent_id,
-        "accesses": policy.max_access_count,
-        "importance": policy.max_importance,
-    }
-
-
 def _is_as_judged(one: ArchivedMemory, version: str, policy: ArchivalPolicy) -> bool:
     """Whether a memory is still meant: its state and its reads change without its version."""
     read_rarely = (one.access_count or 0) < policy.max_access_count
@@ -284,11 +283,3 @@ def _remove(cycle: Cycle, memories: Sequence[ArchivedMemory], written: Written) 
     params = {**mine, **written._asdict(), "now": cycle.moment.now, "ids": ids}
     yield Query((Call("record_archive", params),) if ids else (), commit=True)
     return len(ids)
-
-
-def _policy(cycle: Cycle) -> ArchivalPolicy:
-    if cycle.policy.archive is None:
-        raise ConfigurationError(
-            "nothing says where archives go: ConsolidationPolicy(archive=ArchivalPolicy(url=…))"
-        )
-    return cycle.policy.archive

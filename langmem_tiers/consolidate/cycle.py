@@ -13,11 +13,10 @@ from langmem_tiers.consolidate.promotion_steps import Demote, Promote
 from langmem_tiers.consolidate.session_end import SessionEnd
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
+    CycleStep,
     Proposal,
-    Step,
-    StepApplied,
-    Unnoted,
+    StepCounts,
+    StepDecision,
     counted,
     decision,
 )
@@ -25,7 +24,7 @@ from langmem_tiers.consolidate.stored import hold, move_all, move_id, read, sele
 from langmem_tiers.consolidate.supersede import Supersede
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
-from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
+from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew
 from langmem_tiers.store.write import Write, delete_expired_calls
 
@@ -39,7 +38,7 @@ LEAST = timedelta(days=1)
 """Younger strengths are left: in a day they lose 2 %."""
 
 
-class Rise(Unnoted):
+class Rise(CycleStep):
     """Moves what belongs to the project from short_term to working; ended sessions as well."""
 
     name = "rise"
@@ -72,7 +71,7 @@ class Rise(Unnoted):
                 decisions.append(decision(one, reason))
         return Proposal(decisions=decisions, kept=counted(kept))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Move those that are as they were judged; what has just expired rises too."""
         ttl = {"ttl": cycle.options.tier_ttl.get(Tier.WORKING)}
         return move_all(
@@ -84,7 +83,7 @@ class Rise(Unnoted):
         )
 
 
-class Expire(Unnoted):
+class Expire(CycleStep):
     """Removes what has expired by the cycle's moment."""
 
     name = "expire"
@@ -100,7 +99,7 @@ class Expire(Unnoted):
         return Proposal(decisions=decided, kept={})
 
     @begun_anew
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Remove what is still expired. What is gone by now is done."""
         yield from hold(cycle, decisions)
         gone = [
@@ -113,7 +112,7 @@ class Expire(Unnoted):
         return _done_but(decisions, {row[0] for row in rows}, READ_SINCE)
 
 
-class Decay(Unnoted):
+class Decay(CycleStep):
     """Brings strengths up to date."""
 
     name = "decay"
@@ -128,7 +127,7 @@ class Decay(Unnoted):
         return Proposal(decisions=[decision(one, FADES) for one in stored], kept={})
 
     @begun_anew
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Bring those up to date that are not yet."""
         (guarded,) = yield Query((guard(cycle),))
         check_guard(guarded, cycle.tenant)
@@ -138,9 +137,9 @@ class Decay(Unnoted):
         return _done_but(decisions, ids - {row[0] for row in rows}, ACCESSED)
 
 
-def _done_but(decisions: Sequence[Decision], left: set[int], why: str) -> StepApplied:
+def _done_but(decisions: Sequence[StepDecision], left: set[int], why: str) -> StepCounts:
     """That all was carried out but what was left."""
-    return StepApplied(
+    return StepCounts(
         done=counted(one["reason"] for one in decisions if one["id"] not in left),
         left=counted(why for one in decisions if one["id"] in left),
         moves=[],
@@ -149,11 +148,11 @@ def _done_but(decisions: Sequence[Decision], left: set[int], why: str) -> StepAp
 
 def steps(
     policy: ConsolidationPolicy,
-    generaliser: Generaliser = DETERMINISTIC,
+    generaliser: Generaliser | None = None,
     judge: Judge | None = None,
-    archive_step: Step | None = None,
+    archive_step: CycleStep | None = None,
     summariser: Summariser | None = None,
-) -> tuple[Step, ...]:
+) -> tuple[CycleStep, ...]:
     """The steps that a policy asks for.
 
     They are session_end, rise, expire, merge, supersede, demote, promote, decay and archive, in
@@ -162,11 +161,11 @@ def steps(
     """
     rise, merge, supersede = policy.rise, policy.merge, policy.supersede
     promotion = policy.promotion
-    wanted: tuple[Step | None, ...] = (
+    wanted: tuple[CycleStep | None, ...] = (
         None if rise is None else SessionEnd(rise, summariser),
         None if rise is None else Rise(rise),
         Expire() if policy.expiry else None,
-        None if merge is None else Merge(merge, judge),
+        None if merge is None else Merge(merge, judge, supersede),
         None if supersede is None else Supersede(supersede, judge),
         None if promotion is None else Demote(promotion),
         None if promotion is None else Promote(promotion, generaliser),

@@ -6,14 +6,14 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory, Content, Written
+from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory, Written
 from langmem_tiers.core.errors import ArchiveError, ConfigurationError, MissingExtraError, masked
 
 try:
@@ -70,34 +70,37 @@ class ArchiveFiles:
         """
         _opened(directory)
 
-    def write(self, directory: str, name: str, content: Content) -> Written:
+    def write(
+        self, directory: str, name: str, tenant: str, memories: list[ArchivedMemory]
+    ) -> Written:
         """Write a file, and read it back.
 
         Args:
             directory: A path or a URL that fsspec knows, such as `s3://bucket/memories`.
             name: What the file's name begins with.
-            content: What it holds.
+            tenant: Whose it is; each has a folder of its own.
+            memories: What it holds.
 
         Raises:
             ArchiveError: if it cannot be written, or is not read back as it was written.
             ConfigurationError: for a URL that fsspec does not know, or has no package for.
         """
-        data = _packed(content)
+        data = _packed(tenant, memories)
         checksum = hashlib.sha256(data).hexdigest()
         archive = f"{_file_safe(name)}-{checksum[:16]}"
         files, root = _opened(directory)
-        folder = f"{root.rstrip('/')}/{_file_safe(content.tenant)}"
+        folder = f"{root.rstrip('/')}/{_file_safe(tenant)}"
         final = f"{folder}/{archive}.parquet"
         with _told_of(final, "written"):
             files.makedirs(folder, exist_ok=True)
-            _write_checked(files, final, data, content)
+            _write_checked(files, final, data, memories)
         return Written(archive, str(files.unstrip_protocol(final)), checksum)
 
-    def read(self, url: str, checksum: str, tenant: str) -> Content:
+    def read(self, url: str, checksum: str) -> list[ArchivedMemory]:
         """What a file holds, if it is exactly what was written.
 
         Raises:
-            ArchiveError: if it is missing, damaged, replaced, or another tenant's.
+            ArchiveError: if it is missing, damaged, replaced, or of another format.
         """
         files, path = _opened(url)
         with _told_of(url, "read"):
@@ -107,14 +110,14 @@ class ArchiveFiles:
                 f"{masked(url)} is not the archive that was written (its SHA-256 differs): it was "
                 "damaged or replaced. Nothing was restored; bring the file back from a backup"
             )
-        return _unpacked(data, url, tenant)
+        return _unpacked(data, url)
 
 
-def _write_checked(files: Any, final: str, data: bytes, content: Content) -> None:
+def _write_checked(files: Any, final: str, data: bytes, memories: list[ArchivedMemory]) -> None:
     part = f"{final}.{uuid4().hex}.part"
     try:
         _write(files, part, data)
-        _check_same(files.cat_file(part), data, final, content)
+        _check_same(files.cat_file(part), data, final, memories)
         files.mv(part, final)
     except BaseException:
         if files.exists(part):
@@ -126,8 +129,8 @@ def _write_checked(files: Any, final: str, data: bytes, content: Content) -> Non
         _sync(folder.parent)
 
 
-def _check_same(back: bytes, data: bytes, url: str, content: Content) -> None:
-    if back != data or _unpacked(back, url, content.tenant) != content:
+def _check_same(back: bytes, data: bytes, url: str, memories: list[ArchivedMemory]) -> None:
+    if back != data or _unpacked(back, url) != memories:
         raise ArchiveError(
             f"{masked(url)} was not read back as it was written: check the disk or the object "
             "store. Nothing was archived"
@@ -150,51 +153,36 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _packed(content: Content) -> bytes:
-    """A Parquet file as bytes; the same content gives the same bytes."""
+def _packed(tenant: str, memories: list[ArchivedMemory]) -> bytes:
+    """A Parquet file as bytes; the same memories give the same bytes."""
     columns: dict[str, list[Any]] = {
-        name: [getattr(one, name) for one in content.memories]
+        name: [getattr(one, name) for one in memories]
         for name in ArchivedMemory._fields
         if name != "times"
     }
     for number, name in enumerate(TIMES):
-        columns[name] = [one.times[number] for one in content.memories]
+        columns[name] = [one.times[number] for one in memories]
     arrays = [
         pa.array(columns[field.name], pa.int64()).view(_TIME)
         if field.type == _TIME
         else pa.array(columns[field.name], field.type)
         for field in _SCHEMA
     ]
-    described = json.dumps(_description(content), sort_keys=True).encode()
+    described = json.dumps({"format": _FORMAT, "tenant": tenant}).encode()
     table = pa.table(arrays, schema=_SCHEMA.with_metadata({_METADATA: described}))
     buffer = io.BytesIO()
     parquet.write_table(table, buffer, compression="zstd")
     return buffer.getvalue()
 
 
-def _unpacked(data: bytes, url: str, tenant: str) -> Content:
-    """What a Parquet file holds, if it says of itself what it should, and that is true."""
-    try:
-        table = parquet.read_table(io.BytesIO(data))
-    except (pa.ArrowException, OSError) as error:
-        raise _foreign(url, "it is no Parquet file, or a damaged one") from error
-    described = _read_description(table.schema.metadata, url)
-    if described.get("format") != _FORMAT:
-        raise _foreign(url, "it has another format, of a newer langmem-tiers perhaps")
-    if described.get("tenant") != tenant:
-        raise _foreign(url, "it is another tenant's")
-    if table.schema.remove_metadata() != _SCHEMA:
-        raise _foreign(url, "its columns are others")
-    try:
-        content = Content(tenant, _rows(table))
-    except ValueError as error:
-        raise _foreign(url, "its rows are damaged") from error
-    if _description(content) != described:
-        raise _foreign(url, "its rows are not those that it was written with")
-    return content
-
-
-def _rows(table: Any) -> list[ArchivedMemory]:
+def _unpacked(data: bytes, url: str) -> list[ArchivedMemory]:
+    """What a Parquet file of ours holds."""
+    table = parquet.read_table(io.BytesIO(data))
+    if json.loads(table.schema.metadata[_METADATA])["format"] != _FORMAT:
+        raise ArchiveError(
+            f"{masked(url)} is not an archive that can be restored: it has another format, of a "
+            "newer langmem-tiers perhaps. Nothing was changed"
+        )
     columns = {
         name: (column.cast(pa.int64()) if column.type == _TIME else column).to_pylist()
         for name, column in zip(table.column_names, table.columns, strict=True)
@@ -203,37 +191,6 @@ def _rows(table: Any) -> list[ArchivedMemory]:
     columns["times"] = times
     ordered = (columns[name] for name in ArchivedMemory._fields)
     return [ArchivedMemory(*row) for row in zip(*ordered, strict=True)]
-
-
-def _description(content: Content) -> dict[str, Any]:
-    """What a file says of itself, as JSON."""
-    digest = hashlib.sha256()
-    for one in content.memories:
-        digest.update(json.dumps(one, default=bytes.hex).encode() + b"\n")
-    return {
-        "format": _FORMAT,
-        "tenant": content.tenant,
-        "memories": len(content.memories),
-        "vectors": sum(len(one.embeddings) for one in content.memories),
-        "columns": _SCHEMA.names,
-        "content": digest.hexdigest(),
-    }
-
-
-def _read_description(metadata: Mapping[bytes, bytes] | None, url: str) -> dict[str, Any]:
-    try:
-        described = json.loads((metadata or {}).get(_METADATA, b""))
-    except ValueError:
-        described = None
-    if not isinstance(described, dict):
-        raise _foreign(url, "langmem-tiers did not write it")
-    return described
-
-
-def _foreign(url: str, why: str) -> ArchiveError:
-    return ArchiveError(
-        f"{masked(url)} is not an archive that can be restored: {why}. Nothing was changed"
-    )
 
 
 def _opened(url: str) -> tuple[Any, str]:

@@ -16,10 +16,11 @@ from langmem_tiers.consolidate.models import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
-    Finding,
+    CycleStep,
+    NearPair,
     Proposal,
-    StepApplied,
+    StepCounts,
+    StepDecision,
     counted,
     decision,
 )
@@ -173,15 +174,18 @@ def joined(items: Iterable[Stored], found: Sequence[Same], alike: Iterable[Pair]
     return [Same(survivor, tuple(others[survivor])) for survivor in oldest]
 
 
-class Merge:
+class Merge(CycleStep):
     """Merges what says the same."""
 
     name = "merge"
 
-    def __init__(self, policy: MergePolicy, judge: Judge | None = None) -> None:
-        """Hold what is looked at, and whom to ask whether it is the same."""
+    def __init__(
+        self, policy: MergePolicy, judge: Judge | None = None, ending: SupersedePolicy | None = None
+    ) -> None:
+        """Hold what is looked at, whom to ask whether it is the same, and what superseding does."""
         self._policy = policy
         self._judge = judge
+        self._ending = () if ending is None else ending.memory_types
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What changed since the last cycle."""
@@ -200,12 +204,12 @@ class Merge:
             sum(one.characters for one in groups),
         )
         alike = yield from self._alike(seen)
-        decisions: list[Decision] = []
-        findings: list[Finding] = []
+        decisions: list[StepDecision] = []
+        findings: list[NearPair] = []
         for one in seen:
             _tell(fate, one.stays)
             if self._judge is None:
-                findings += one.findings(fate, cycle.policy.supersede)
+                findings += one.findings(fate, self._ending)
             for same in joined(one.told.items, one.sure, alike):
                 decisions += _merged(one.group, same, fate, before)
         decisions.sort(key=lambda one: one["id"])
@@ -225,16 +229,16 @@ class Merge:
         turned = yield from judged(self._judge, "contradicts", list(asked))
         return [pair for pair in alike if not {*turns[pair]} & {*turned}]
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Merge those that are as they were judged: one move for each that others live on in."""
         first: dict[int | None, int] = {}
         for one in decisions:
             first[one["target"]] = min(one["id"], first.get(one["target"], one["id"]))
 
-        def named(one: Decision) -> str:
+        def named(one: StepDecision) -> str:
             return stored.move_id(cycle, self.name, first[one["target"]], one["target"])
 
-        def against(holding: Holding, one: Decision) -> str | None:
+        def against(holding: Holding, one: StepDecision) -> str | None:
             why = holding.against(one, CURRENT_TIERS) or holding.target_against(one, (None,))
             if why is None and named(one) in holding.moves:
                 return LATE
@@ -280,14 +284,13 @@ class _Seen(NamedTuple):
                 stays[newer.id] = against
         return cls(group, told, sure, doubts, stays)
 
-    def findings(self, fate: dict[int, str], ending: SupersedePolicy | None) -> Iterator[Finding]:
+    def findings(self, fate: dict[int, str], ending: Collection[str]) -> Iterator[NearPair]:
         """What somebody is to look at; both stay as they are.
 
         What is near and differs is proposed once: by superseding, where that looks at the type.
         """
-        types = () if ending is None else ending.memory_types
         for older, newer in self.doubts:
-            if older.memory_type in types and self.told.text[older.id] != self.told.text[newer.id]:
+            if older.memory_type in ending and self.told.text[older.id] != self.told.text[newer.id]:
                 continue
             _tell(fate, {older.id: PROPOSED, newer.id: PROPOSED})
             yield stored.finding(newer, MAYBE_SAME, older)
@@ -302,7 +305,7 @@ def _apart(one: Stored, other: Stored, before: Collection[tuple[int, int]]) -> s
 
 def _merged(
     group: Group, same: Same, fate: dict[int, str], before: Collection[tuple[int, int]]
-) -> Iterator[Decision]:
+) -> Iterator[StepDecision]:
     """What lives on in the oldest that says the same, and why anything does not."""
     if fate.keys().isdisjoint((same.survivor, *same.others)):
         return  # they were looked at when they changed

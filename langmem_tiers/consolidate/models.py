@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Final, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
+from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.prompts import (
@@ -149,18 +150,8 @@ class _Pairs(NamedTuple):
 
 def _batches(question: PairQuestion, pairs: Sequence[Pair]) -> Iterator[_Pairs]:
     """As few requests as can hold all that is asked."""
-    some: list[Pair] = []
-    size = 0
-    for pair in pairs:
-        if any(len(one.content) > LONGEST for one in pair):
-            continue
-        more = sum(len(one.content) for one in pair)
-        if some and size + more > _AT_ONCE:
-            yield _Pairs(question, some)
-            some, size = [], 0
-        some.append(pair)
-        size += more
-    if some:
+    whole = [pair for pair in pairs if all(len(one.content) <= LONGEST for one in pair)]
+    for some in batches(whole, lambda pair: sum(len(one.content) for one in pair), _AT_ONCE):
         yield _Pairs(question, some)
 
 
@@ -198,19 +189,11 @@ class Summary(NamedTuple):
     concepts: tuple[Concept, ...]
 
 
-class ToldNote(NamedTuple):
-    """A note as it is told: who said what when."""
-
-    at: datetime
-    speaker: str | None
-    content: str
-
-
 class Summariser(NamedTuple):
     """Says what happened in a session and what was learned; both raise ModelError if it cannot."""
 
-    call: Callable[[Sequence[ToldNote]], Summary]
-    acall: Callable[[Sequence[ToldNote]], Awaitable[Summary]]
+    call: Callable[[Sequence[Stored]], Summary]
+    acall: Callable[[Sequence[Stored]], Awaitable[Summary]]
 
 
 class Learned(BaseModel):
@@ -248,7 +231,7 @@ class _Notes(NamedTuple):
 
     after: int
     """How many come before them."""
-    notes: Sequence[ToldNote]
+    notes: Sequence[Stored]
 
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
@@ -275,28 +258,23 @@ class _Notes(NamedTuple):
         return Concept(content, tuple(places))
 
 
-def _parts(notes: Sequence[ToldNote]) -> Iterator[_Notes]:
+def _parts(notes: Sequence[Stored]) -> Iterator[_Notes]:
     """As few requests as can hold all notes."""
-    begin = size = 0
-    for place, one in enumerate(notes):
-        more = len(trimmed(one.content))
-        if place > begin and size + more > _AT_ONCE:
-            yield _Notes(begin, notes[begin:place])
-            begin, size = place, 0
-        size += more
-    if notes[begin:]:
-        yield _Notes(begin, notes[begin:])
+    after = 0
+    for some in batches(notes, lambda one: len(trimmed(one.content)), _AT_ONCE):
+        yield _Notes(after, some)
+        after += len(some)
 
 
-def _noted(number: int, one: ToldNote) -> str:
+def _noted(number: int, one: Stored) -> str:
     return SUMMARISE_NOTE.format(
         number=number,
-        time=f"{one.at.astimezone(UTC):%Y-%m-%d %H:%M}",
+        time=f"{one.told_at.astimezone(UTC):%Y-%m-%d %H:%M}",
         speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
         content=quoted(trimmed(one.content)),
     )
 
 
-def _together(several: list[Summary], /, notes: Sequence[ToldNote]) -> Summary:  # noqa: ARG001 - what was told
+def _together(several: list[Summary], /, notes: Sequence[Stored]) -> Summary:  # noqa: ARG001 - what was told
     concepts = tuple(concept for one in several for concept in one.concepts)
     return Summary("\n".join(one.content for one in several), concepts)

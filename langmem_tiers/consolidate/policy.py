@@ -5,12 +5,12 @@ What rises, and when a cycle is due, are pure rules over these.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from langmem_tiers.core.config import checked_whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
 
@@ -34,7 +34,7 @@ class RisePolicy:
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
         _number(self.min_importance, "min_importance", 1)
-        _count(self.min_access_count, "min_access_count")
+        checked_whole(self.min_access_count, "min_access_count", 0, _MAX_COUNT)
 
 
 def rises(
@@ -130,7 +130,7 @@ class ArchivalPolicy:
         if not (isinstance(url, str) and url.strip()):
             raise ConfigurationError(f"url names a directory for archives, not {short(url)}")
         _number(self.older_than_days, "older_than_days", _MAX_DAYS)
-        _count(self.max_access_count, "max_access_count")
+        checked_whole(self.max_access_count, "max_access_count", 0, _MAX_COUNT)
         _number(self.max_importance, "max_importance", 1)
         _number(self.max_share, "max_share", 1)
 
@@ -213,10 +213,8 @@ class ConsolidationSchedule:
             )
         if every is not None and not (isinstance(every, timedelta) and every > timedelta(0)):
             raise ConfigurationError(f"every is a timedelta above zero, not {short(every)}")
-        if turns is not None and not _is_whole(turns, 1, sys.maxsize):
-            raise ConfigurationError(
-                f"every_turns is a whole number of at least 1, not {short(turns)}"
-            )
+        if turns is not None:
+            checked_whole(turns, "every_turns", 1, _MAX_COUNT)
 
 
 def due(
@@ -253,14 +251,3 @@ def _number(value: object, name: str, high: float) -> None:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= high
     if not fits:
         raise ConfigurationError(f"{name} is a number from 0 to {high:g}, not {short(value)}")
-
-
-def _count(value: object, name: str) -> None:
-    if not _is_whole(value, 0, _MAX_COUNT):
-        raise ConfigurationError(
-            f"{name} is a whole number from 0 to {_MAX_COUNT:,}, not {short(value)}"
-        )
-
-
-def _is_whole(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

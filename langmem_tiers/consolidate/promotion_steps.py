@@ -10,11 +10,11 @@ from typing import Any
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
-    Finding,
+    CycleStep,
+    NearPair,
     Proposal,
-    StepApplied,
-    Unnoted,
+    StepCounts,
+    StepDecision,
     counted,
     decision,
     version,
@@ -26,7 +26,7 @@ from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.promotable import Guard, Promoting
 from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionPolicy, should_demote
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent
 
 PROVEN = "it has proven itself"
@@ -39,12 +39,12 @@ TURNED = "later outcomes turned against it"
 HOLDS = "later outcomes have not turned against it"
 
 
-class Promote(Unnoted):
+class Promote(CycleStep):
     """Promotes what has proven itself."""
 
     name = "promote"
 
-    def __init__(self, policy: PromotionPolicy, generaliser: Generaliser) -> None:
+    def __init__(self, policy: PromotionPolicy, generaliser: Generaliser | None) -> None:
         """Hold what it is judged by, and what says it for everybody."""
         self._policy = policy
         self._generaliser = generaliser
@@ -58,8 +58,8 @@ class Promote(Unnoted):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What has, and what it says for everybody; a model is asked for that here."""
         how = self._how(cycle, self._generaliser)
-        decisions: list[Decision] = []
-        findings: list[Finding] = []
+        decisions: list[StepDecision] = []
+        findings: list[NearPair] = []
         kept: list[str] = []
         for source in (yield from promotable.evidence(cycle.tenant, ids)):
             much = extent([source.value, source.near])
@@ -79,7 +79,7 @@ class Promote(Unnoted):
             findings += (_finding(source, one) for one in unlike)
         return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Promote them one by one. One that went along with another is done."""
         moves = {one["id"]: move_id(cycle, self.name, one["id"]) for one in decisions}
         known = yield from _known(cycle, list(moves.values()))
@@ -94,16 +94,16 @@ class Promote(Unnoted):
             fits = one["id"] in along
             (done if fits else left).append(one["reason"] if fits else NOT_NOW)
         written = [one for one in moves.values() if one in known]
-        return StepApplied(done=counted(done), left=counted(left), moves=written)
+        return StepCounts(done=counted(done), left=counted(left), moves=written)
 
-    def _promote(self, cycle: Cycle, one: Decision) -> Flow[None]:
+    def _promote(self, cycle: Cycle, one: StepDecision) -> Flow[None]:
         sources = yield from promotable.evidence(cycle.tenant, [one["id"]])
         if sources and version(sources[0].updated_at) == one["version"]:
             how = self._how(cycle, _saying(**one["detail"]))
             with suppress(InvalidInputError):
                 yield from promote.promote_one(sources[0], how)
 
-    def _how(self, cycle: Cycle, generaliser: Generaliser) -> Promoting:
+    def _how(self, cycle: Cycle, generaliser: Generaliser | None) -> Promoting:
         return Promoting(
             cycle.tenant,
             self._policy,
@@ -116,7 +116,7 @@ class Promote(Unnoted):
         )
 
 
-class Demote(Unnoted):
+class Demote(CycleStep):
     """Demotes what was promoted and has failed since."""
 
     name = "demote"
@@ -134,7 +134,11 @@ class Demote(Unnoted):
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
         found = yield from rollback.promoted(cycle.tenant, self._policy, after, limit)
-        judged = [(one, rollback.judged(one, self._policy)) for one in found if one.id in set(ids)]
+        judged = [
+            (one, should_demote(one.successes, one.failures, self._policy))
+            for one in found
+            if one.id in set(ids)
+        ]
         decisions = [
             decision(one, TURNED, detail={"reasons": list(map(str, verdict.reasons))})
             for one, verdict in judged
@@ -143,10 +147,10 @@ class Demote(Unnoted):
         kept = (HOLDS for _, verdict in judged if not verdict.demote)
         return Proposal(decisions=decisions, kept=counted(kept))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Demote those that are as they were judged."""
 
-        def named(one: Decision) -> str:
+        def named(one: StepDecision) -> str:
             return move_id(cycle, self.name, one["id"])
 
         return move_all(
@@ -184,9 +188,9 @@ def _saying(general: str, names: Sequence[str]) -> Generaliser:
     return Generaliser(call, acall)
 
 
-def _finding(source: promotable.Promotable, one: Mapping[str, Any]) -> Finding:
+def _finding(source: promotable.Promotable, one: Mapping[str, Any]) -> NearPair:
     """That what is near to a memory does not go along with it."""
-    return Finding(
+    return NearPair(
         namespace=source.namespace,
         key=source.key,
         target_namespace=one["namespace"],

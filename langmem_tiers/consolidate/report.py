@@ -6,35 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
-from langmem_tiers.consolidate.steps import Finding, added
+from langmem_tiers.consolidate.steps import StepCounts, added
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.namespaces import decode
-from langmem_tiers.core.reading import plain
+from langmem_tiers.core.reading import html_table, plain
 
-Verdict = Literal["done", "left", "kept"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+LineVerdict = Literal["done", "left", "kept"]
+VERDICTS: tuple[LineVerdict, ...] = get_args(LineVerdict)
 _SHOWN = 20
 """Proposals that are printed."""
 _KEPT = 1_000
 """Proposals of a step that are kept, as they rest in every checkpoint; all are counted."""
-
-
-class StepCounts(TypedDict):
-    """What became of the memories that one step looked at, by reason."""
-
-    done: dict[str, int]
-    """Carried out."""
-    left: dict[str, int]
-    """Decided, and not carried out: they changed meanwhile."""
-    kept: dict[str, int]
-    """They stay as they are."""
-    moves: list[str]
-    """What `rollback` takes."""
-    findings: NotRequired[list[Finding]]
-    """What was found and left to somebody's judgement."""
 
 
 Counts = dict[str, StepCounts]
@@ -45,31 +30,31 @@ def with_counts(old: Counts, new: Counts | None) -> Counts:
     """A reducer: what several batches did, added up; None begins anew."""
     if new is None:
         return {}
-    return {step: _both(old.get(step), new.get(step)) for step in {**old, **new}}
+    both = (old, new)
+    return {step: _sum([one[step] for one in both if step in one]) for step in {**old, **new}}
 
 
-def _both(one: StepCounts | None, other: StepCounts | None) -> StepCounts:
-    several = [each for each in (one, other) if each is not None]
-    both: StepCounts = {
-        "done": added([each["done"] for each in several]),
-        "left": added([each["left"] for each in several]),
-        "kept": added([each["kept"] for each in several]),
-        "moves": [move for each in several for move in each["moves"]],
+def _sum(several: Sequence[StepCounts]) -> StepCounts:
+    findings = [found for one in several for found in one.get("findings", ())]
+    total: StepCounts = {
+        "done": added([one.get("done", {}) for one in several]),
+        "left": added([one.get("left", {}) for one in several]),
+        "kept": added([one.get("kept", {}) for one in several]),
+        "moves": [move for one in several for move in one.get("moves", ())],
     }
-    findings = [found for each in several for found in each.get("findings", ())][:_KEPT]
-    return {**both, "findings": findings} if findings else both
+    return {**total, "findings": findings[:_KEPT]} if findings else total
 
 
-def total(counts: Counts, verdict: Verdict) -> int:
+def total(counts: Counts, verdict: LineVerdict) -> int:
     """How many memories a verdict was given, in all steps."""
-    return sum(number for one in counts.values() for number in one[verdict].values())
+    return sum(number for one in counts.values() for number in one.get(verdict, {}).values())
 
 
 class Line(NamedTuple):
     """One line of a report."""
 
     step: str
-    verdict: Verdict
+    verdict: LineVerdict
     reason: str
     memories: int
 
@@ -145,7 +130,7 @@ class ConsolidationReport:
             taken_over=said.get("taken_over", False),  # earlier releases did not say
         )
 
-    def count(self, step: str, verdict: Verdict = "done") -> int:
+    def count(self, step: str, verdict: LineVerdict = "done") -> int:
         """How many memories a step dealt with so."""
         return sum(one.memories for one in self.lines if (one.step, one.verdict) == (step, verdict))
 
@@ -165,7 +150,8 @@ class ConsolidationReport:
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
-        table = _table(self.lines) if self.lines else ""
+        rows = [(one.step, one.verdict, f"{one.memories:,}", one.reason) for one in self.lines]
+        table = html_table(("step", "verdict", "memories", "reason"), rows) if rows else ""
         proposals = "".join(f"<li>{escape(one)}</li>" for one in self._proposals())
         listed = f"<ul>{proposals}</ul>" if proposals else ""
         return f"<p>{escape(self._head())}</p>{table}{listed}"
@@ -204,13 +190,3 @@ def _lines(counts: Counts) -> Iterator[Line]:
         for verdict in VERDICTS:
             for reason, number in sorted(one[verdict].items()):
                 yield Line(step, verdict, reason, number)
-
-
-def _table(lines: Sequence[Line]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ("step", "verdict", "memories", "reason"))
-    rows = "".join(
-        f"<tr><td>{escape(one.step)}</td><td>{one.verdict}</td><td>{one.memories:,}</td>"
-        f"<td>{escape(one.reason)}</td></tr>"
-        for one in lines
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

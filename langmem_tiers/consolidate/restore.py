@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from langmem_tiers.consolidate.archive import ArchivedMemory, Content, Files
+from langmem_tiers.consolidate.archive import ArchivedMemory, Files
+from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ArchiveError, InvalidInputError
@@ -20,11 +21,18 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_ane
 from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
 
 _CHUNK_BYTES = 8_000_000
+"""Of what one statement brings back, so that no parameter outgrows what Postgres takes."""
 _SHOWN = 3
 """Archives that an error names."""
 _MEMORY_COLUMNS = ArchivedMemory._fields.index("access_count")
 """From here on a row holds counters, then its times."""
 _MEMORY_TIMES = 7
+_COLUMNS = (
+    *("ids", "tiers", "namespaces", "keys", "values", "lexemes", "ttls", "sessions", "turns"),
+    *("speakers", "signatures", "tools", "states", "accesses", "successes", "failures"),
+    "strengths",
+)
+"""As restore_archived names the columns of an `ArchivedMemory`; its times and vectors follow."""
 
 ArchivedById: TypeAlias = Mapping[int, ArchivedMemory]
 """What a file holds."""
@@ -117,10 +125,10 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
         )
     if not file.remaining:
         return RestoreReport(restored=0)
-    content: Content = yield from apart(
-        partial(how.files.read, file.url, file.checksum, how.tenant), sys.maxsize
+    memories: list[ArchivedMemory] = yield from apart(
+        partial(how.files.read, file.url, file.checksum), sys.maxsize
     )
-    held = {one.id: one for one in content.memories}
+    held = {one.id: one for one in memories}
     wanted = _wanted(held, keys, archive, how.context)
     return (yield from _bring_back(how, file, held, wanted))
 
@@ -170,7 +178,10 @@ def _bring_back(
     ]
     calls = [
         *delete_expired_calls(dead, how.now),
-        *(_restore_call(chunk, of_file, how.now) for chunk in _chunks(memories)),
+        *(
+            _restore_call(some, of_file, how.now)
+            for some in batches(memories, _bytes, _CHUNK_BYTES)
+        ),
     ]
     answers = yield Query(tuple(calls))
     verdicts = [row for rows in answers[1 if dead else 0 :] for row in rows]
@@ -234,28 +245,9 @@ def _restore_call(
         for one in memories
         for field, embedding in zip(one.fields, one.embeddings, strict=True)
     ]
-    names = {
-        "ids": "id",
-        "tiers": "tier",
-        "namespaces": "namespace",
-        "keys": "key",
-        "values": "value",
-        "lexemes": "lexemes",
-        "ttls": "ttl_minutes",
-        "sessions": "session",
-        "turns": "turn",
-        "speakers": "speaker",
-        "signatures": "signature",
-        "tools": "tool",
-        "states": "state",
-        "accesses": "access_count",
-        "successes": "success_count",
-        "failures": "failure_count",
-        "strengths": "strength",
-    }
     params: dict[str, Any] = {
         **of_file,
-        **{name: [getattr(one, field) for one in memories] for name, field in names.items()},
+        **dict(zip(_COLUMNS, map(list, zip(*memories, strict=True)), strict=False)),
         "times": [moment for one in memories for moment in one.times],
         "owners": [row[0] for row in vectors],
         "fields": [row[1] for row in vectors],
@@ -271,18 +263,8 @@ def _vector_text(packed: bytes) -> str:
     return json.dumps(numbers)
 
 
-def _chunks(memories: Sequence[ArchivedMemory]) -> Iterator[list[ArchivedMemory]]:
-    """Split a large batch so that no parameter outgrows what Postgres takes."""
-    chunk: list[ArchivedMemory] = []
-    size = 0
-    for one in memories:
-        if chunk and size > _CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(one)
-        size += len(one.value) + 4 * sum(map(len, one.embeddings))
-    if chunk:
-        yield chunk
+def _bytes(one: ArchivedMemory) -> int:
+    return len(one.value) + 4 * sum(map(len, one.embeddings))
 
 
 def archived_as(tenant: str, key: str) -> Flow[list[ArchivedAt]]:

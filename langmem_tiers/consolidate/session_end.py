@@ -22,10 +22,10 @@ from langmem_tiers.consolidate.session_rules import (
 )
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
+    CycleStep,
     Proposal,
-    StepApplied,
-    Unnoted,
+    StepCounts,
+    StepDecision,
     counted,
     decision,
     version,
@@ -195,12 +195,12 @@ def _left(ended: EndedSession) -> Flow[Left]:
 def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:
     if summariser is None:
         return None
-    told = home.told()
-    found: Summary = yield Ask(lambda: summariser.call(told), lambda: summariser.acall(told))
+    notes = home.notes
+    found: Summary = yield Ask(lambda: summariser.call(notes), lambda: summariser.acall(notes))
     return found
 
 
-class SessionEnd(Unnoted):
+class SessionEnd(CycleStep):
     """Ends the sessions of a cycle that have ended: their notes are cleared, what counts is kept.
 
     A decision is about a whole session and names its first note.
@@ -248,18 +248,18 @@ class SessionEnd(Unnoted):
             summariser=self._summariser,
         )
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """End them one by one, those that are as they were read."""
         done: list[str] = []
         left: list[str] = []
         for one in decisions:
             ends = yield from _ends(cycle, one)
             (done if ends else left).append(one["reason"] if ends else CHANGED)
-        return StepApplied(done=counted(done), left=counted(left), moves=[])
+        return StepCounts(done=counted(done), left=counted(left), moves=[])
 
 
 @begun_anew
-def _ends(cycle: Cycle, one: Decision) -> Flow[bool]:
+def _ends(cycle: Cycle, one: StepDecision) -> Flow[bool]:
     """End the session of a decision, in one transaction; whether it has ended then."""
     notes = [ReadVersion(*each) for each in one["detail"]["notes"]]
     keeps = [Kept(*each) for each in one["detail"]["keeps"]]

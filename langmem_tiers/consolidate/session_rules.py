@@ -12,8 +12,9 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.consolidate.models import Summary, ToldNote
+from langmem_tiers.consolidate.models import Summary
 from langmem_tiers.consolidate.policy import RisePolicy, rises
+from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Source, Tier
@@ -62,10 +63,6 @@ class Home(NamedTuple):
         """Whether some of these await one."""
         return not self.awaiting.isdisjoint(one.id for one in several)
 
-    def told(self) -> list[ToldNote]:
-        """The notes as they are told."""
-        return [told_of(one) for one in self.notes]
-
 
 def homes(
     session: str, notes: Iterable[Stored], awaiting: frozenset[int] = frozenset()
@@ -97,22 +94,16 @@ def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Wor
     facts: list[Kept] = []
     against: list[str] = []
     for several in _told_once(home):
-        reason, why_not = _judged(several, policy, summed_up=summary is not None)
-        if reason is None:
-            against.append(why_not)
-        else:
+        lasts, why = _judged(several, policy, summed_up=summary is not None)
+        if lasts:
             key = _key(home, "fact", several[0].key)
-            awaits = home.awaits(several)
-            facts.append(Kept(home.namespace, key, _fact(several), reason, awaits))
+            facts.append(Kept(home.namespace, key, _fact(several), why, home.awaits(several)))
+        else:
+            against.append(why)
     if summary is not None:
         facts += _concepts(home, summary, {normalised(one.value["content"]) for one in facts})
     told = {one.value["content"] for one in facts}
     return Worth([*facts, *_digests(home, told, summary)], against)
-
-
-def told_of(one: Stored) -> ToldNote:
-    """A note as it is told."""
-    return ToldNote(one.told_at, one.speaker, one.content)
 
 
 def _project(one: Stored) -> str:
@@ -141,24 +132,22 @@ def _told_once(home: Home) -> Iterator[list[Stored]]:
     yield from told.values()
 
 
-def _judged(
-    several: Sequence[Stored], policy: RisePolicy, *, summed_up: bool
-) -> tuple[str | None, str]:
-    """Why what these say is significant, None if it is not; and why it is not, else."""
+def _judged(several: Sequence[Stored], policy: RisePolicy, *, summed_up: bool) -> tuple[bool, str]:
+    """Whether what these say is significant, and why."""
     first = several[0]
     told = [one.importance for one in several if one.importance is not None]
     asks = only_asks(first.content)
     # What is asked often is no fact for that.
     accesses = 0 if asks else sum(one.access_count for one in several)
     if reason := rises(policy, max(told, default=None), accesses):
-        return reason, ""
+        return True, reason
     if asks:
-        return None, ASKED
+        return False, ASKED
     if len(several) > 1:
-        return RECURS, ""
+        return True, RECURS
     if first.value.get("source", Source.USER) != Source.USER:
-        return None, NOT_THE_USERS
-    return (None, SUMMED_UP) if summed_up else (STATED, "")
+        return False, NOT_THE_USERS
+    return (False, SUMMED_UP) if summed_up else (True, STATED)
 
 
 def _fact(several: Sequence[Stored]) -> dict[str, Any]:
@@ -218,16 +207,13 @@ def _whose(several: Sequence[Stored]) -> dict[str, Any]:
 
 def _learned(given: object) -> dict[str, Any]:
     """The metadata of what was learned: that it is a fact, if nobody told of which kind it is."""
-    return {"category": "fact", **_metadata(given)}
-
-
-def _metadata(given: object) -> dict[str, Any]:
-    return {**(given if isinstance(given, Mapping) else {}), "promoted_from": WORKING}
+    own = given if isinstance(given, Mapping) else {}
+    return {"category": "fact", **own, "promoted_from": WORKING}
 
 
 def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[Kept]:
     """What happened, in order; in several parts if it is long."""
-    parts = list(_parts([_line(one, stored) for one in home.told()]))
+    parts = list(batches((_line(one, stored) for one in home.notes), len, PART))
     first, last = (f"{home.notes[place].told_at:%Y-%m-%d %H:%M}" for place in (0, -1))
     for number, lines in enumerate(parts, 1):
         head = f"Session {home.session}, {first} to {last} UTC"
@@ -241,35 +227,22 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
             "memory_type": "episodic",
             "occurred_at": home.notes[0].told_at.isoformat(),
             **{name: one for name, one in _shared(home.notes).items() if name == "tags"},
-            "metadata": _metadata(None),
+            "metadata": {"promoted_from": WORKING},
         }
         key = _key(home, "digest", number)
         yield Kept(home.namespace, key, value, awaits_review=home.awaits(home.notes))
 
 
-def _line(one: ToldNote, stored: set[str]) -> str:
+def _line(one: Stored, stored: set[str]) -> str:
     """A note in the digest: in short if it is stored for itself, else in its own words."""
     content = _shortened(one.content) if one.content in stored else one.content
     who = f"{one.speaker}: " if one.speaker else ""
-    return f"- {one.at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"
+    return f"- {one.told_at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"
 
 
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= SHORT else f"{line[: SHORT - 1].rsplit(' ', 1)[0]}…"
-
-
-def _parts(lines: Iterable[str]) -> Iterator[list[str]]:
-    part: list[str] = []
-    size = 0
-    for line in lines:
-        if part and size + len(line) > PART:
-            yield part
-            part, size = [], 0
-        part.append(line)
-        size += len(line)
-    if part:
-        yield part
 
 
 def _key(home: Home, kind: str, which: str | int) -> str:

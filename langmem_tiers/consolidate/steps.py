@@ -8,14 +8,15 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, TypeVar
 
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.postgres.flow import Flow
+
+T = TypeVar("T")
 
 
 class Cycle(NamedTuple):
@@ -27,7 +28,6 @@ class Cycle(NamedTuple):
     """Names the cycle; what it writes is named after it, so that doing it again is known."""
     moment: Moment
     """When it began, by which everything is judged and dated."""
-    policy: ConsolidationPolicy
     options: StoreOptions
     fence: int | None = None
     """Of the lease under which it runs; None asks that nobody holds one."""
@@ -41,7 +41,7 @@ class Cycle(NamedTuple):
         return {"tenant": self.tenant, "now": now, "alive_at": alive_at}
 
 
-class Decision(TypedDict):
+class StepDecision(TypedDict):
     """What is to become of a memory."""
 
     id: int
@@ -60,7 +60,7 @@ class Decision(TypedDict):
     """What the step alone reads."""
 
 
-class Finding(TypedDict):
+class NearPair(TypedDict):
     """What a rule found of two memories, and nobody has judged: nothing becomes of it."""
 
     namespace: str
@@ -74,25 +74,29 @@ class Finding(TypedDict):
 class Proposal(TypedDict):
     """What a step would do with a batch."""
 
-    decisions: list[Decision]
+    decisions: list[StepDecision]
     kept: dict[str, int]
     """How many memories stay as they are, by reason."""
-    findings: NotRequired[list[Finding]]
+    findings: NotRequired[list[NearPair]]
     """What it would not do by itself, for the report."""
 
 
-class StepApplied(TypedDict):
-    """What became of a batch."""
+class StepCounts(TypedDict, total=False):
+    """What became of the memories that a step looked at, by reason."""
 
     done: dict[str, int]
-    """How many decisions were carried out, by reason."""
+    """Carried out."""
     left: dict[str, int]
-    """How many were not, by reason: their memories had changed meanwhile."""
+    """Decided, and not carried out: they changed meanwhile."""
+    kept: dict[str, int]
+    """They stay as they are."""
     moves: list[str]
     """What `rollback` takes."""
+    findings: list[NearPair]
+    """What was found and left to somebody's judgement."""
 
 
-class Step(Protocol):
+class CycleStep(Protocol):
     """One thing that a cycle does. Each flow is driven in a unit of work of its own."""
 
     name: str
@@ -105,28 +109,21 @@ class Step(Protocol):
         """What is to become of these; models are asked here, outside any transaction."""
         ...
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Carry out decisions in one transaction, those whose memories are still as judged."""
         ...
 
-    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:  # noqa: ARG002 - some note something
         """Note that everything was seen up to the cycle's moment.
 
-        Answers how many memories stay that were not selected, by reason, if the step knows.
+        Answers how many memories stay that were not selected, by reason, if the step knows. A step
+        that finds what is next by what is stored has nothing to note.
         """
-        ...
-
-
-class Unnoted:
-    """A step that finds what is next by what is stored: there is nothing to note."""
-
-    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:  # noqa: ARG002 - others note something
-        """Nothing is noted."""
         yield from ()
         return {}
 
 
-class Judged(Protocol):
+class MemoryRow(Protocol):
     """A row that names a memory."""
 
     @property
@@ -145,10 +142,13 @@ def version(moment: datetime) -> str:
 
 
 def decision(
-    one: Judged, reason: str, target: Judged | None = None, detail: dict[str, Any] | None = None
-) -> Decision:
+    one: MemoryRow,
+    reason: str,
+    target: MemoryRow | None = None,
+    detail: dict[str, Any] | None = None,
+) -> StepDecision:
     """That something is to become of a memory."""
-    return Decision(
+    return StepDecision(
         id=one.id,
         namespace=one.namespace,
         key=one.key,
@@ -176,16 +176,30 @@ def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
+def batches(several: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """As few batches as can hold all of these in order, of such a size at most, or of one each."""
+    batch: list[T] = []
+    held = 0
+    for one in several:
+        if batch and held + size(one) > most:
+            yield batch
+            batch, held = [], 0
+        batch.append(one)
+        held += size(one)
+    if batch:
+        yield batch
+
+
 class ReviewedBatches(NamedTuple):
     """What becomes of the memories that several proposals are about; each of them is in one."""
 
-    standing: list[Decision]
+    standing: list[StepDecision]
     """What can be carried out together, in the order of ids."""
     again: list[int]
     """Ids of what is to be judged again when that is done, in order."""
     kept: dict[str, int]
     """How many stay as they are, by reason."""
-    findings: list[Finding]
+    findings: list[NearPair]
     """What nobody has judged."""
 
 
@@ -198,7 +212,7 @@ def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> ReviewedBatc
     """
     gone: set[int] = set()
     needed: set[int] = set()
-    standing: list[Decision] = []
+    standing: list[StepDecision] = []
     fallen: set[int] = set()
     decisions = [one for proposal in proposals for one in proposal["decisions"]]
     for one in sorted(decisions, key=lambda one: (one["id"], one["target"] or 0)):

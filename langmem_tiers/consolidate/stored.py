@@ -15,9 +15,9 @@ from uuid import NAMESPACE_OID, uuid5
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
-    Finding,
-    StepApplied,
+    NearPair,
+    StepCounts,
+    StepDecision,
     counted,
     version,
 )
@@ -147,14 +147,14 @@ class Holding(NamedTuple):
     moves: dict[str, list[int] | None]
     """Those that were written before, with what they moved to a target if that was several."""
 
-    def has_done(self, move: str, one: Decision) -> bool:
+    def has_done(self, move: str, one: StepDecision) -> bool:
         """Whether a decision was carried out before."""
         if one["target"] is None or move not in self.moves:
             return move in self.moves
         several = self.moves[move]
         return several is None or one["id"] in several
 
-    def against(self, one: Decision, tiers: Collection[str]) -> str | None:
+    def against(self, one: StepDecision, tiers: Collection[str]) -> str | None:
         """Why a decision cannot be carried out on its memory any more."""
         held = self.memories.get(one["id"])
         if held is None or not held.alive:
@@ -163,7 +163,7 @@ class Holding(NamedTuple):
         fits = as_judged and held.state is None and held.tier in tiers
         return None if fits else CHANGED
 
-    def target_against(self, one: Decision, states: Collection[str | None]) -> str | None:
+    def target_against(self, one: StepDecision, states: Collection[str | None]) -> str | None:
         """Why it cannot be carried out any more on account of its target."""
         held = self.memories.get(one["target"] or 0)
         judged = one["target_version"]
@@ -193,7 +193,9 @@ def undone(cycle: Cycle, kind: str, ids: Iterable[int]) -> Flow[set[tuple[int, i
     return {(row[0], row[1]) for row in rows}
 
 
-def hold(cycle: Cycle, decisions: Sequence[Decision], moves: Iterable[str] = ()) -> Flow[Holding]:
+def hold(
+    cycle: Cycle, decisions: Sequence[StepDecision], moves: Iterable[str] = ()
+) -> Flow[Holding]:
     """Lock what decisions are about, and see how it is now. The transaction stays open.
 
     Raises:
@@ -222,11 +224,11 @@ def hold(cycle: Cycle, decisions: Sequence[Decision], moves: Iterable[str] = ())
 @begun_anew
 def move_all(
     cycle: Cycle,
-    decisions: Sequence[Decision],
-    named: Callable[[Decision], str],
-    against: Callable[[Holding, Decision], str | None],
-    recorded: Callable[[Sequence[Decision], dict[str, Any]], Sequence[Call]],
-) -> Flow[StepApplied]:
+    decisions: Sequence[StepDecision],
+    named: Callable[[StepDecision], str],
+    against: Callable[[Holding, StepDecision], str | None],
+    recorded: Callable[[Sequence[StepDecision], dict[str, Any]], Sequence[Call]],
+) -> Flow[StepCounts]:
     """Move what decisions are about, in one transaction, if nothing is `against` it by now.
 
     A move that was written before is done, whatever stands against it. The calls by which the
@@ -249,7 +251,7 @@ def move_all(
     }
     yield Query(tuple(recorded(todo, params)) if todo else (), commit=True)
     moved = [one for one in decisions if why.get(one["id"]) is None]
-    return StepApplied(
+    return StepCounts(
         done=counted(one["reason"] for one in moved),
         left=counted(reason for reason in why.values() if reason is not None),
         moves=list(dict.fromkeys(map(named, moved))),
@@ -261,9 +263,9 @@ def move_id(cycle: Cycle, step: str, source: int, target: int | None = None) -> 
     return str(uuid5(NAMESPACE_OID, json.dumps([cycle.cycle, step, source, target])))
 
 
-def finding(one: Stored, reason: str, other: Stored) -> Finding:
+def finding(one: Stored, reason: str, other: Stored) -> NearPair:
     """That two memories are to be looked at by somebody."""
-    return Finding(
+    return NearPair(
         namespace=one.namespace,
         key=one.key,
         target_namespace=other.namespace,

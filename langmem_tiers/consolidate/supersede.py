@@ -14,9 +14,10 @@ from langmem_tiers.consolidate.models import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import SupersedePolicy
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
+    CycleStep,
     Proposal,
-    StepApplied,
+    StepCounts,
+    StepDecision,
     counted,
     decision,
 )
@@ -34,7 +35,7 @@ PROPOSED = f"{MAYBE_ENDED}: proposed"
 JUDGED = "a newer one contradicts it, says the model"
 
 
-class Supersede:
+class Supersede(CycleStep):
     """Ends the truth of what newer memories contradict."""
 
     name = "supersede"
@@ -76,10 +77,10 @@ class Supersede:
         decisions = [decision(one, JUDGED, newer) for one, newer in ended]
         return Proposal(decisions=decisions, kept=counted(fate.values()))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[Decision]) -> Flow[StepApplied]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """End the truth of those that are as they were judged."""
 
-        def against(holding: Holding, one: Decision) -> str | None:
+        def against(holding: Holding, one: StepDecision) -> str | None:
             return holding.against(one, CURRENT_TIERS) or holding.target_against(
                 one, (None, _SUPERSEDED)
             )

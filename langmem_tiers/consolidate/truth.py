@@ -15,7 +15,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import decode
-from langmem_tiers.core.reading import LINE, plain, shortened
+from langmem_tiers.core.reading import LINE, html_table, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew
@@ -249,9 +249,8 @@ class Version(NamedTuple):
 
     def __str__(self) -> str:
         """What it says, and when it was true."""
-        until = "" if self.valid_to is None else f"{self.valid_to:%Y-%m-%d %H:%M}"
-        true = f"{self.valid_from:%Y-%m-%d %H:%M} – {until}".rstrip()
-        known = "" if self.state_at is None else f" since {self.state_at:%Y-%m-%d %H:%M}"
+        true = f"{_minute(self.valid_from)} – {_minute(self.valid_to)}".rstrip()
+        known = "" if self.state_at is None else f" since {_minute(self.state_at)}"
         by = "" if self.superseded_by is None else f" by {plain(self.superseded_by)}"
         stands = f"{self.state or 'current'}{known}{by}"
         said = f"{shortened(self.content, LINE)} " if self.content else ""
@@ -298,14 +297,9 @@ class History:
 
     def _repr_html_(self) -> str:
         """A table of the versions and a list of the events, for notebooks."""
-        cell = '<td style="text-align:left;vertical-align:top">'
-        head = "".join(f"<th>{one}</th>" for one in _HEADINGS)
-        rows = "".join(
-            "<tr>" + "".join(f"{cell}{escape(plain(text))}</td>" for text in _cells(one)) + "</tr>"
-            for one in self.versions
-        )
+        table = html_table(_HEADINGS, map(_cells, self.versions))
         lines = "".join(f"<li>{escape(one)}</li>" for one in self._lines())
-        return f"<table><tr>{head}</tr>{rows}</table><ul>{lines}</ul>"
+        return f"{table}<ul>{lines}</ul>"
 
     def _lines(self) -> Iterator[str]:
         at = self.namespace
@@ -317,12 +311,15 @@ class History:
             yield f"{one.at:%Y-%m-%d %H:%M} {one.kind}{_undone(one)}: {why}"
 
 
-def _cells(one: Version) -> tuple[str, ...]:
-    moments = (one.valid_from, one.valid_to, one.recorded_at)
-    began, until, recorded = ("" if at is None else f"{at:%Y-%m-%d %H:%M}" for at in moments)
-    known = "" if one.state_at is None else f"{one.state_at:%Y-%m-%d %H:%M}"
-    said = shortened(one.content, LINE)
-    return said, one.key, began, until, recorded, one.state or "current", known
+def _cells(one: Version) -> list[str]:
+    moments = map(_minute, (one.valid_from, one.valid_to, one.recorded_at))
+    state = one.state or "current"
+    cells = shortened(one.content, LINE), one.key, *moments, state, _minute(one.state_at)
+    return list(map(plain, cells))
+
+
+def _minute(at: datetime | None) -> str:
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
 
 
 def _undone(one: MoveRecord) -> str:

@@ -13,7 +13,7 @@ from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.models import judge_of, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
-from langmem_tiers.consolidate.steps import Step
+from langmem_tiers.consolidate.steps import CycleStep
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -126,7 +126,7 @@ def _wired(
     policy: ConsolidationPolicy, model: BaseChatModel | None, whose: Remembered
 ) -> StateGraph[Any, Any, Any, Any]:
     """The nodes of a cycle and the ways between them."""
-    run = partial(CycleRun, whose, policy, _steps(policy, model))
+    run = partial(CycleRun, whose, _steps(policy, model))
     graph = StateGraph(
         ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
     )
@@ -229,12 +229,12 @@ def _known(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str, Step]:
+def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str, CycleStep]:
     asked_of: Any = {}
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
 
-        asked_of["archive_step"] = Archive(ArchiveFiles())
+        asked_of["archive_step"] = Archive(policy.archive, ArchiveFiles())
     if model is not None:
         checked_model(model)
         asked_of |= {

@@ -14,14 +14,12 @@ from langchain_core.messages import HumanMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.consolidate.lease import is_held
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.report import Counts, StepCounts, total, with_counts
+from langmem_tiers.consolidate.report import VERDICTS, Counts, total, with_counts
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    Decision,
-    Finding,
+    CycleStep,
     Proposal,
-    Step,
+    StepDecision,
     reviewed,
 )
 from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
@@ -89,7 +87,7 @@ class ConsolidationState(TypedDict, total=False):
     batches: list[list[int]]
     again: list[int]
     proposals: Annotated[list[Proposal], _gathered]
-    decisions: list[list[Decision]]
+    decisions: list[list[StepDecision]]
     """What is going to be applied, in batches."""
     counts: Annotated[Counts, with_counts]
 
@@ -108,31 +106,11 @@ class Output(TypedDict, total=False):
     session_ended: bool
 
 
-class Progress(TypedDict):
-    """What a node says of itself to whoever streams `custom`."""
-
-    consolidation: str
-    """The node."""
-    tenant: str
-    cycle: str
-    step: str | None
-    batch: int
-    """Which of the batches it dealt with, from 1 on; 0 for all of them."""
-    batches: int
-    memories: int
-    """How many it dealt with."""
-    done: int
-    """How many of them were carried out; at the end, in the whole cycle. So are the next two."""
-    left: int
-    kept: int
-
-
 class CycleRun(NamedTuple):
     """A node at work: what its flow goes by."""
 
     whose: Remembered
-    policy: ConsolidationPolicy
-    steps: Mapping[str, Step]
+    steps: Mapping[str, CycleStep]
     store: TieredStore
     config: RunnableConfig
     context: Any
@@ -178,7 +156,6 @@ class CycleRun(NamedTuple):
             tenant=state["tenant"],
             cycle=state["cycle"],
             moment=Moment(datetime.fromisoformat(state["started_at"]), omit_expired),
-            policy=self.policy,
             options=self.store.options,
             fence=self.held.fence if self.held else None,
             ended=frozenset(state["ended"]),
@@ -233,7 +210,7 @@ def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
             return {"step": one, "after": ids[-1], "batches": batches, "again": [], "counts": stay}
         try:
             if kept := (yield from run.steps[one].finish(cycle)):
-                stay[one] = _counts(kept=kept)
+                stay[one] = {"kept": kept}
         except LeaseLostError:
             if run.held is not None:
                 raise  # a worker that has lost its lease stops
@@ -261,7 +238,7 @@ def review(_: CycleRun, state: Any) -> Flow[dict[str, Any]]:
         "proposals": None,
         "decisions": _chunks(found.standing),
         "again": again,
-        "counts": {name: _counts(left=left, kept=found.kept, findings=found.findings)},
+        "counts": {name: {"left": left, "kept": found.kept, "findings": found.findings}},
     }
     yield  # a flow, though it needs nothing
 
@@ -270,14 +247,14 @@ def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Carry out a batch of decisions, in one transaction."""
     name, decisions = state["step"], state["decisions"]
     if name not in run.steps:
-        return {"counts": {name: _counts(left={LEFT_OUT: len(decisions)})}}
+        return {"counts": {name: {"left": {LEFT_OUT: len(decisions)}}}}
     try:
         done = yield from run.steps[name].apply(run.cycle(state), decisions)
     except LeaseLostError:
         if run.held is not None:
             raise  # a worker that has lost its lease stops
-        return {"taken_over": True, "counts": {name: _counts(left={TAKEN: len(decisions)})}}
-    return {"counts": {name: _counts(**done)}}
+        return {"taken_over": True, "counts": {name: {"left": {TAKEN: len(decisions)}}}}
+    return {"counts": {name: done}}
 
 
 def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
@@ -314,23 +291,23 @@ def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
     return len(turns) - ids.index(last["turn"]) - 1 if last["turn"] in ids else len(turns)
 
 
-def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> Progress:
-    """What a node did, in numbers."""
+def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node did, in numbers, for whoever streams `custom`.
+
+    How many `memories` it dealt with, in which `batch` of the `batches`: from 1 on, 0 for all of
+    them. How many of them were `done`, `left` and `kept`: at the end, in the whole cycle.
+    """
     now = {**state, **update}
     counts = update.get("consolidated", update).get("counts") or {}
     batch, batches = state.get("batch") or (0, len(now["batches"]))
-    return Progress(
-        consolidation=node,
-        tenant=now["tenant"],
-        cycle=now["cycle"],
-        step=now["step"],
-        batch=batch,
-        batches=batches,
-        memories=_dealt_with(node, now),
-        done=total(counts, "done"),
-        left=total(counts, "left"),
-        kept=total(counts, "kept"),
-    )
+    return {
+        "consolidation": node,
+        **{name: now[name] for name in ("tenant", "cycle", "step")},
+        "batch": batch,
+        "batches": batches,
+        "memories": _dealt_with(node, now),
+        **{verdict: total(counts, verdict) for verdict in VERDICTS},
+    }
 
 
 _HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
@@ -343,20 +320,3 @@ def _dealt_with(node: str, now: Mapping[str, Any]) -> int:
 
 def _chunks(several: Sequence[T]) -> list[list[T]]:
     return [list(several[i : i + BATCH]) for i in range(0, len(several), BATCH)]
-
-
-def _counts(
-    *,
-    done: dict[str, int] | None = None,
-    left: dict[str, int] | None = None,
-    kept: dict[str, int] | None = None,
-    moves: Sequence[str] = (),
-    findings: Sequence[Finding] = (),
-) -> StepCounts:
-    counts: StepCounts = {
-        "done": done or {},
-        "left": left or {},
-        "kept": kept or {},
-        "moves": list(moves),
-    }
-    return {**counts, "findings": list(findings)} if findings else counts

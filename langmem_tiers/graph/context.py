@@ -77,7 +77,7 @@ class Remembered:
         labels = {**session, **_labels(given), **named}
         if "tenant" not in labels:
             raise InvalidInputError(
-                f"whose memory is it? {_without_tenant(given)}: run the graph with "
+                "whose memory is it? The run's context names no tenant: run the graph with "
                 "context=MemoryContext(tenant=…), or name a tenant here: "
                 "context=MemoryContext(tenant='{user_id}') takes it from config['configurable']"
             )
@@ -177,11 +177,3 @@ def _labels(given: Any) -> dict[str, str]:
     """The labels of a run's context: a MemoryContext, a mapping, or an object that has some."""
     label = given.get if isinstance(given, Mapping) else partial(getattr, given)
     return {name: one for name in _SCOPE if (one := label(name, None)) is not None}
-
-
-def _without_tenant(given: Any) -> str:
-    if given is None:
-        return "The run has no context"
-    if isinstance(given, Mapping):
-        return "The context has no 'tenant'"
-    return f"The context is of type {type(given).__name__} and has no tenant"

@@ -15,6 +15,7 @@ from langmem_tiers.graph.agents import (
     ModelHandler,
     ModelRequest,
     PrivateStateAttr,
+    shown,
 )
 from langmem_tiers.graph.context import Remembered, Remembering, Scope
 from langmem_tiers.graph.driven import asked, handed_over
@@ -28,7 +29,6 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 
 _SESSION, _PROMPT, _TASKS = "session_start", "user_prompt", "completed_tasks"
@@ -132,20 +132,13 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
     ) -> Flow[ModelCallResult[Any]]:
         """Show the reminders to the model; delivered they are once it has answered."""
         text = str(request.state.get("reminders_text") or "")
-        shown = with_recalled(request.system_message, text)
-        answer: ModelCallResult[Any] = yield from handed_over(
-            handler, request.override(system_message=shown)
-        )
+        answer: ModelCallResult[Any] = yield from handed_over(handler, shown(request, text))
         leased: Any = request.state.get("reminders") or ()
-        if (
-            text
-            and leased
-            and not any(isinstance(one, AIMessage) for one in this_turn(request.messages))
-        ):
+        answered = any(isinstance(one, AIMessage) for one in this_turn(request.messages))
+        if text and leased and not answered:
             memory = self._memory(request.runtime)
             with self._careful(_SESSION, None):
-                tokens = [one["token"] for one in leased]
-                yield from asked(memory.acknowledge, *tokens)
+                yield from asked(memory.acknowledge, *[one["token"] for one in leased])
         return answer
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
@@ -163,15 +156,11 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
             return None
         return (yield from noted(_TASKS, self._careful, self._hooks(runtime), state, todos))
 
-    def _after_agent(self, state: HooksState, runtime: Runtime[Any]) -> Flow[dict[str, Any] | None]:
-        """Keep how the todos were done that the last tools have completed."""
-        return self._before_model(state, runtime)
-
     before_agent, abefore_agent = both(_before_agent)
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     before_model, abefore_model = both(_before_model)
-    after_agent, aafter_agent = both(_after_agent)
+    after_agent, aafter_agent = both(_before_model)
 
     def _hooks(self, runtime: Runtime[Any]) -> MemoryHooks:
         return MemoryHooks(self._memory(runtime), **self._options)

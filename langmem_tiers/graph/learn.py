@@ -29,7 +29,7 @@ from langmem_tiers.remember.new import share
 
 Attempts = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
 """What failed, of a graph's state."""
-Judge = str | Callable[[Any], bool | None]
+Success = str | Callable[[Any], bool | None]
 """A key of the state, or a function of the state: whether the run succeeded; None is not known."""
 
 Found = str | Callable[[Any], Mapping[str, Any]]
@@ -85,7 +85,7 @@ def create_reflexion_node(
 
 
 def create_outcome_node(
-    success: Judge,
+    success: Success,
     *,
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
@@ -104,7 +104,7 @@ def create_outcome_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    checked_of_state(success=success)
+    checked_of_state(["success"], success=success)
 
     def credit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if (judged := judged_of(state, success)) is None:
@@ -153,7 +153,7 @@ def create_evolution_node(
     *,
     interaction: Found,
     success_metrics: Found,
-    judged: Judge | None = None,
+    judged: Success | None = None,
     threshold: float = WORTH_REMEMBERING,
     extract_entities: Entities | None = None,
     context: Scope | None = None,
@@ -177,7 +177,8 @@ def create_evolution_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    checked_of_state(interaction=interaction, success_metrics=success_metrics, judged=judged)
+    told = {"interaction": interaction, "success_metrics": success_metrics}
+    checked_of_state(told, **told, judged=judged)
     share(threshold, "threshold")
     checked_blocking(extract_entities, "extract_entities")
 
@@ -193,7 +194,7 @@ def create_evolution_node(
 
 
 def create_skill_node(
-    success: Judge,
+    success: Success,
     *,
     min_support: int = MIN_SUPPORT,
     context: Scope | None = None,
@@ -215,7 +216,7 @@ def create_skill_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    checked_of_state(success=success)
+    checked_of_state(["success"], success=success)
     skill_candidates((), min_support=min_support)  # refuses a number that cannot be
 
     def learn(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
@@ -246,7 +247,7 @@ def _failed(state: Any, config: RunnableConfig, attempts: Attempts | None) -> li
     return [of_node, *failed]
 
 
-def judged_of(state: Any, success: Judge) -> bool | None:
+def judged_of(state: Any, success: Success) -> bool | None:
     """Whether a run succeeded, as its state says; None if that is not known.
 
     Raises:
@@ -282,7 +283,7 @@ def _moved(demotions: list[Demotion], promotions: list[Promotion]) -> dict[str, 
     }
 
 
-def _trace(state: Any, success: Judge) -> Trace | None:
+def _trace(state: Any, success: Success) -> Trace | None:
     """What this run called; None if nothing, or if it is not known how it ended."""
     judged = judged_of(state, success)
     calls = [

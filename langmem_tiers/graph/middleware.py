@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, Unpack
+from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.structured import checked_model
@@ -22,10 +22,12 @@ from langmem_tiers.graph.agents import (
     ModelHandler,
     ModelRequest,
     PrivateStateAttr,
+    shown,
 )
 from langmem_tiers.graph.context import Remembered, Remembering, Scope
 from langmem_tiers.graph.driven import asked, handed_over
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
+from langmem_tiers.graph.learn import judged_of
 from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
@@ -45,7 +47,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import DEFAULT_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.recall.fence import recalled_text, with_recalled
+from langmem_tiers.recall.fence import recalled_text
 
 Judge = Callable[[Any], bool | None]
 """Whether a turn succeeded, of an agent's state; None is not known."""
@@ -54,14 +56,6 @@ _MOST = 1000
 """Memories that one recall returns at most."""
 _TURNS = 256
 """Turns whose memories are kept, the latest: a turn whose memories are gone recalls them anew."""
-
-
-class _Turn(NamedTuple):
-    """What was recalled, in which run, and the message it was recalled for."""
-
-    message_id: str | None
-    run: Run
-    found: tuple[Recollection, ...]
 
 
 class Noted(TypedDict):
@@ -168,7 +162,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         )
         self._options = checked(options, type(self))
         self._limit = DEFAULT_LIMIT if (most := options.get("limit")) is None else most
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, Sequence[Recollection]] = {}
 
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
@@ -179,18 +173,26 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 "the agent has a TurnMiddleware, which recalls and remembers by itself: leave "
                 "TieredMemoryMiddleware out, or TurnMiddleware"
             )
-        memory = self._memory(request.runtime)
-        known, told = self._of_this_turn(request), dict[str, str]()
-        turn = known or (yield from self._recall(memory, request, told))
+        memory, told = self._memory(request.runtime), dict[str, str]()
+        question, noted = last_question(request.messages), _noted(request.state)
+        run, message_id = run_of(request.runtime), None if question is None else question.id
+        known = None
+        if noted is not None and noted["message_id"] == message_id:
+            # Noted before it was interrupted: what was found then may be gone.
+            run, known = run._replace(id=noted["run"]), self._found(request.state)
+        shown_to: Any = {"run_id": run, "holdout": self._holdout}
+        found = known
+        if found is None:
+            found = yield from self._recall(memory, request, shown_to, told)
         lessons: Sequence[Recollection] = ()
         if concern := concern_of(request, self._lessons):
-            about = {**concern, "run_id": turn.run, "holdout": self._holdout}
             with self._careful("lessons", request.runtime, told):
-                lessons = yield from asked(memory.get_lessons, **about)
-        text = recalled_text(turn.found, lessons)
-        shown = request.override(system_message=with_recalled(request.system_message, text))
-        response = yield from handed_over(handler, shown)
-        update = {**({} if known else self._kept(turn)), **errors_of(request.state, told, known)}
+                lessons = yield from asked(memory.get_lessons, **concern, **shown_to)
+        response = yield from handed_over(handler, shown(request, recalled_text(found, lessons)))
+        update = errors_of(request.state, told, known is not None)
+        if known is None:
+            update["recalled_turn"] = self._kept(found)
+            update["recalled_run"] = Noted(run=run.id, message_id=message_id)
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
@@ -212,8 +214,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 failed = attempts_in(state["messages"])
                 yield from asked(memory.reflect, failed, model=self._model)
         if self._remember:
-            turn = self._turns.get(str(state.get("recalled_turn")))
-            found = () if turn is None else turn.found
+            found = self._found(state) or ()
             new = said(state["messages"], memory.context, ensure_config(), found)
             with self._careful("remember", runtime, told):
                 yield from asked(memory.store_many, new)
@@ -228,59 +229,45 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         noted = _noted(state)
         if self._outcome is None or noted is None:
             return {}
-        judged = self._outcome(state)
-        if judged is not None and not isinstance(judged, bool):
-            raise InvalidTypeError(f"an outcome is True, False or None, not {short(judged)}")
+        judged = judged_of(state, self._outcome)
         return {} if judged is None else {"success": judged, "run_id": noted["run"]}
 
     def _recall(
-        self, memory: MemoryCoordinator, request: ModelRequest[Any], told: dict[str, str]
-    ) -> Flow[_Turn]:
+        self,
+        memory: MemoryCoordinator,
+        request: ModelRequest[Any],
+        shown_to: dict[str, Any],
+        told: dict[str, str],
+    ) -> Flow[Sequence[Recollection]]:
         """Recall for a turn; what the model sees among the messages is not shown as well."""
-        question, run = last_question(request.messages), _run(request)
-        asking = memory.tiered_store.options.bounds.beginning(storable(text_of(question)))
-        shown_to: Any = {"run_id": run, "holdout": self._holdout}
-        # With room for what is left out.
-        room: Any = {"limit": min(self._limit + len(request.messages), _MOST)}
-        options: Any = {**self._options, **(room if self._remember else shown_to)}
-        shown: Sequence[Recollection] = ()
+        text = storable(text_of(last_question(request.messages)))
+        asking = memory.tiered_store.options.bounds.beginning(text)
+        options: Any = {**self._options, **shown_to}
+        if self._remember:  # with room for what is left out
+            room = min(self._limit + len(request.messages), _MOST)
+            options = {**self._options, "limit": room}
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, asking, **options)
             if self._remember:
                 seen = {key_of(one, ensure_config()) for one in request.messages}
                 new = [one for one in found if one.key not in seen][: self._limit]
                 found = yield from asked(memory.expose, new, **shown_to)
-            shown = found
-        return _Turn(None if question is None else question.id, run, tuple(shown))
+            return found
+        return ()
 
-    def _of_this_turn(self, request: ModelRequest[Any]) -> _Turn | None:
-        """What this run recalled for the same message already."""
-        turn = self._turns.get(str(request.state.get("recalled_turn")))
-        return turn if turn and turn.message_id == _question_id(request) else None
+    def _found(self, state: Any) -> Sequence[Recollection] | None:
+        """What this run recalled for its turn; None if that is gone."""
+        return self._turns.get(str(of_state(state, "recalled_turn", None)))
 
-    def _kept(self, turn: _Turn) -> dict[str, Any]:
-        """Keep what was recalled for the rest of the turn; under which name the state says."""
+    def _kept(self, found: Sequence[Recollection]) -> str:
+        """Keep what was recalled for the rest of the turn; the name it is kept under."""
         name = str(uuid4())
-        self._turns[name] = turn
+        self._turns[name] = found
         for oldest in list(self._turns)[:-_TURNS]:
             self._turns.pop(oldest, None)
-        noted = Noted(run=turn.run.id, message_id=turn.message_id)
-        return {"recalled_turn": name, "recalled_run": noted}
-
-
-def _run(request: ModelRequest[Any]) -> Run:
-    """The run of this turn: the one that was noted before it was interrupted, else a new one."""
-    run, noted = run_of(request.runtime), _noted(request.state)
-    if noted is None or noted["message_id"] != _question_id(request):
-        return run
-    return run._replace(id=noted["run"])
+        return name
 
 
 def _noted(state: Any) -> Noted | None:
     found: Noted | None = of_state(state, "recalled_run", None)
     return found
-
-
-def _question_id(request: ModelRequest[Any]) -> str | None:
-    question = last_question(request.messages)
-    return None if question is None else question.id

@@ -176,14 +176,15 @@ def _readable(read: Callable[[str], Any], name: str) -> bool:
     return True
 
 
-def checked_of_state(**several: object) -> None:
-    """Refuse what is neither a key of the state nor a function of it; None is not given.
+def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None:
+    """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
 
     Raises:
         InvalidTypeError: for anything else, and for a function that must be awaited.
     """
     for what, given in several.items():
-        if given is not None and not isinstance(given, str) and not callable(given):
+        left_out = given is None and what not in needed
+        if not left_out and not isinstance(given, str) and not callable(given):
             raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
         checked_blocking(given, what)
 

@@ -32,6 +32,7 @@ from langmem_tiers.graph.node import (
     text_of,
     this_run,
 )
+from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled
@@ -40,7 +41,6 @@ from langmem_tiers.remind.intentions import (
     Intention,
     Predicates,
     Reminder,
-    checked_limit,
     checked_predicates,
     checked_seconds,
     facts,

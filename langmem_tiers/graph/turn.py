@@ -31,7 +31,7 @@ from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
-from langmem_tiers.graph.learn import Judge, judged_of
+from langmem_tiers.graph.learn import Success, judged_of
 from langmem_tiers.graph.messages import calls_in, messages_of, this_turn
 from langmem_tiers.graph.node import (
     OfState,
@@ -191,7 +191,7 @@ def create_tool_tracking_node(
 
 def create_commit_node(
     *,
-    success: Judge | None = None,
+    success: Success | None = None,
     memorize: OfState | None = None,
     router: Router | None = None,
     name: str = "commit",

@@ -20,6 +20,7 @@ from langmem_tiers.graph.agents import (
     ModelHandler,
     ModelRequest,
     PrivateStateAttr,
+    shown,
 )
 from langmem_tiers.graph.context import Remembered, Remembering, Scope
 from langmem_tiers.graph.driven import asked, handed_over
@@ -38,7 +39,6 @@ from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, on_store, track_calls
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both, unit
-from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.turn.ending import commit, fail
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
@@ -152,7 +152,8 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the turn's context to the model; if it fails, the turn leaves its trace."""
-        answered: Flow[Any] = handed_over(handler, _shown(request))
+        request = shown(request, str(request.state.get("context") or ""))
+        answered: Flow[Any] = handed_over(handler, request)
         return self._leaving_trace(request, answered)
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
@@ -224,8 +225,3 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
         judged = None if self._outcome is None else self._outcome(state)
         report = yield from unit(commit(turn, success=judged))
         return {"turn": None, "committed": report.to_state()}
-
-
-def _shown(request: ModelRequest[Any]) -> ModelRequest[Any]:
-    text = str(request.state.get("context") or "")
-    return request.override(system_message=with_recalled(request.system_message, text))

@@ -69,11 +69,10 @@ def open_tier(
             documents.as_retriever().invoke("When do keys change?")
         ```
     """
-    from langmem_tiers.interop import vector_store
+    from langmem_tiers.interop.vector_store import opened
 
-    return vector_store.open_documents(
-        store, tier, tenant, k=k, fetch_k=fetch_k, lambda_mult=lambda_mult
-    )
+    opening = opened(store, tier, tenant, k=k, fetch_k=fetch_k, lambda_mult=lambda_mult)
+    return store.run(opening)
 
 
 async def aopen_tier(
@@ -86,8 +85,7 @@ async def aopen_tier(
     lambda_mult: float = 0.5,
 ) -> TierVectorStore:
     """Open a tier for reading; see `open_tier`. Use it with `async with`, or `aclose` it."""
-    from langmem_tiers.interop import vector_store
+    from langmem_tiers.interop.vector_store import opened
 
-    return await vector_store.aopen_documents(
-        store, tier, tenant, k=k, fetch_k=fetch_k, lambda_mult=lambda_mult
-    )
+    opening = opened(store, tier, tenant, k=k, fetch_k=fetch_k, lambda_mult=lambda_mult)
+    return await store.arun(opening)

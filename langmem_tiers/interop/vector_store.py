@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Never, Self, cast
+from typing import Any, Never, Self
 
 import psycopg
 
@@ -17,7 +17,7 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres import migrate
-from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query
 from langmem_tiers.postgres.target import Target
 from langmem_tiers.store.ops import to_tier
 from langmem_tiers.store.store import TieredStore
@@ -88,36 +88,32 @@ class TierVectorStore(PGVectorStore):
         await self.aclose()
 
 
-def open_documents(
+def opened(
     store: TieredStore, tier: Tier | str, tenant: str, **options: Any
-) -> TierVectorStore:
+) -> Flow[TierVectorStore]:
     """Open a tier; see `open_tier`."""
     source, root = _source(store, tier), MemoryContext(tenant=tenant).root
-    store.run(_check(store, source["schema_name"]))
-    engine = _engine(store.target, root)
-    source |= {"engine": engine, "embedding_service": store.target.embedder()}
-    try:
-        opened = TierVectorStore.create_sync(**source, **options)
-    except BaseException:
-        engine._run_as_sync(engine.close())  # noqa: SLF001 - its one way from a thread
-        raise
-    return cast("TierVectorStore", opened)
+    return _opened(store, {**source, **options}, root)
 
 
-async def aopen_documents(
-    store: TieredStore, tier: Tier | str, tenant: str, **options: Any
-) -> TierVectorStore:
-    """Open a tier; see `open_tier`."""
-    source, root = _source(store, tier), MemoryContext(tenant=tenant).root
-    await store.arun(_check(store, source["schema_name"]))
-    engine = _engine(store.target, root)
-    source |= {"engine": engine, "embedding_service": store.target.embedder()}
+def _opened(store: TieredStore, source: dict[str, Any], root: str) -> Flow[TierVectorStore]:
+    yield from _check(store, source["schema_name"])
+    target = store.target
+    engine = _engine(target, root)
+    source |= {"engine": engine, "embedding_service": target.embedder()}
+    created: TierVectorStore = yield Ask(
+        lambda: engine._run_as_sync(_created(**source)),  # noqa: SLF001 - its one way from a thread
+        lambda: _created(**source),
+    )
+    return created
+
+
+async def _created(engine: PGEngine, **source: Any) -> Any:
     try:
-        opened = await TierVectorStore.create(**source, **options)
+        return await TierVectorStore.create(engine, **source)
     except BaseException:
         await engine.close()
         raise
-    return cast("TierVectorStore", opened)
 
 
 def _source(store: TieredStore, tier: Tier | str) -> dict[str, Any]:

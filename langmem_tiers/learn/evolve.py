@@ -13,8 +13,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -26,6 +25,8 @@ Valence = Literal["positive", "neutral", "negative"]
 Entities = Callable[[str], Sequence[str]]
 """Who and what a text is about."""
 
+LEARNING = "learning"
+"""The memory type of what is remembered so."""
 PARTS = {
     "content": "",
     "asked": "Asked: ",
@@ -88,8 +89,7 @@ def _opens(found: re.Match[str]) -> bool:
     return _OPENS.search(found.string, max(start - 3, 0), start) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportanceScore:
+class ImportanceScore(NamedTuple):
     """How important an interaction is, in 0…1: the mean of the factors that are known."""
 
     value: float
@@ -100,22 +100,14 @@ class ImportanceScore:
         return f"{self.value:g} ({known or 'no factor is known'})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evolved:
-    """What an interaction would be remembered as, and whether it is worth it.
+class Evolved(NamedTuple):
+    """What an interaction would be remembered as, and whether it is worth it."""
 
-    Its `fields` bear the names by which a memory is stored.
-    """
-
-    content: str
+    fields: Mapping[str, Any]
+    """What to store, by the names of a memory's fields."""
+    parts: Mapping[str, str]
     importance: ImportanceScore
     threshold: float
-    emotional_valence: Valence
-    entities: tuple[str, ...]
-    context: str | Mapping[str, Any]
-    platform_source: str
-    success_metrics: Mapping[str, Any]
-    memory_type: str = "learning"
 
     @property
     def worth(self) -> bool:
@@ -128,29 +120,15 @@ class Evolved:
         verdict = "reaches" if self.worth else "is below"
         return f"importance {self.importance} {verdict} the threshold of {self.threshold:g}"
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """What to store, by the names of a memory's fields."""
-        return {
-            "content": self.content,
-            "memory_type": self.memory_type,
-            "importance": self.importance.value,
-            "emotional_valence": self.emotional_valence,
-            "entities": list(self.entities),
-            "context": self.context,
-            "platform_source": self.platform_source,
-            "success_metrics": dict(self.success_metrics),
-        }
-
-    def to_memory(self, interaction: Mapping[str, Any], context: MemoryContext) -> NewMemory:
+    def to_memory(self, context: MemoryContext) -> NewMemory:
         """It as something to be stored; the same interaction and metrics have the same key.
 
         Raises:
             InvalidInputError: for metrics that are no JSON.
         """
-        whole = encode_value({**self.fields, "interaction": parts_of(interaction)})
+        whole = encode_value({**self.fields, "interaction": self.parts})
         sorted_ = json.dumps(json.loads(whole), sort_keys=True)
-        return NewMemory(**self.fields, key=stable_key(context, self.memory_type, sorted_))
+        return NewMemory(**self.fields, key=stable_key(context, LEARNING, sorted_))
 
 
 def evolve(
@@ -170,16 +148,19 @@ def evolve(
             not in 0…1.
         InvalidTypeError: A field or a metric that is read here is of the wrong type.
     """
-    return Evolved(
-        content=summary_of(interaction),
-        importance=importance_of(interaction, success_metrics),
-        threshold=_number(threshold, "threshold", 0, 1),
-        emotional_valence=valence_of(success_metrics),
-        entities=entities_of(interaction, extract_entities),
-        context=context_of(interaction),
-        platform_source=text_of(interaction, "platform") or "unknown",
-        success_metrics=dict(success_metrics),
-    )
+    importance = importance_of(interaction, success_metrics)
+    fields = {
+        "content": summary_of(interaction),
+        "memory_type": LEARNING,
+        "importance": importance.value,
+        "emotional_valence": valence_of(success_metrics),
+        "entities": list(entities_of(interaction, extract_entities)),
+        "context": context_of(interaction),
+        "platform_source": text_of(interaction, "platform") or "unknown",
+        "success_metrics": dict(success_metrics),
+    }
+    least = _number(threshold, "threshold", 0, 1)
+    return Evolved(fields, parts_of(interaction), importance, least)
 
 
 def importance_of(
@@ -207,7 +188,7 @@ def importance_of(
     if _mark(interaction, "relationship_deepening"):
         factors["relationship_deepening"] = RELATIONSHIP_DEEPENING
     mean = sum(factors.values()) / len(factors) if factors else UNKNOWN_IMPORTANCE
-    return ImportanceScore(value=round(mean, 12), factors=factors)
+    return ImportanceScore(round(mean, 12), factors)
 
 
 def valence_of(success_metrics: Mapping[str, Any]) -> Valence:

@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, shown_beside
-from langmem_tiers.learn.evidence import Interval, beta_interval
+from langmem_tiers.learn.outcome import Interval, beta_interval
 from langmem_tiers.learn.promotable import (
     Near,
     Promotable,
@@ -25,7 +25,7 @@ from langmem_tiers.learn.promotable import (
     evidence_of,
     near_of,
 )
-from langmem_tiers.learn.promotion_rules import Decision, decide
+from langmem_tiers.learn.promotion_rules import PromotionDecision, decide
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 
 CONFIDENCE = 0.95
@@ -102,7 +102,7 @@ class Explanation:
     projects: tuple[str, ...]
     success_interval: Interval
     """Where its true rate of success lies, with a confidence of 95 %, over a uniform prior."""
-    decision: Decision | None
+    decision: PromotionDecision | None
     """Whether the policy would promote it now; None outside working."""
     near: tuple[Near, ...]
     """What is near to it in working, in any project, and says something else: that is no evidence;
@@ -245,7 +245,7 @@ def _origins(source: Promotable, edges: Sequence[Row], context: MemoryContext) -
                 yield Origin(paths[origin], place, Tier(tier), state, said)
 
 
-def _decision(source: Promotable, decision: Decision) -> Decision | None:
+def _decision(source: Promotable, decision: PromotionDecision) -> PromotionDecision | None:
     return decision if source.tier == Tier.WORKING and source.state is None else None
 
 

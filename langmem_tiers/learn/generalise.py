@@ -62,14 +62,6 @@ def leaks(text: str, private: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_swept(text, _rules(private))[1]))
 
 
-async def _aabstracted(content: str, private: Sequence[str]) -> str:
-    return abstracted(content, private)
-
-
-DETERMINISTIC: Final = Generaliser(abstracted, _aabstracted)
-"""Without a model: the same text for the same memory, always."""
-
-
 def _swept(text: str, rules: tuple[_Rule, ...]) -> tuple[str, list[str]]:
     """The text after each rule was applied once, and what they found."""
     found: list[str] = []

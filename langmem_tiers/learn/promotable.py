@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of, trust_of
-from langmem_tiers.learn.evidence import Evidence
-from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser, abstracted, leaks
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learn.generalise import Generaliser, abstracted, leaks
+from langmem_tiers.learn.promotion_rules import Evidence, PromotionPolicy
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart
 
 
@@ -78,7 +77,8 @@ class Promoting(NamedTuple):
 
     tenant: str
     policy: PromotionPolicy
-    generaliser: Generaliser
+    generaliser: Generaliser | None
+    """A model that says it for everybody; rules do if there is none."""
     options: StoreOptions
     moment: Moment
     """When the call began, by which it judges."""
@@ -178,39 +178,16 @@ TOLD = ("original_approach", "failure_reason", "improved_approach")
 """Fields of a value that are kept in general words."""
 
 
-class _Refused(NamedTuple):
-    """What a model raised, as an answer: a flow can go on from that, and not from an `Ask`."""
-
-    error: ModelError | InvalidInputError
-
-
-def said_for_all(content: str, names: Sequence[str], generaliser: Generaliser) -> Flow[str]:
-    """The text in general words; the names are private ones.
+def said_for_all(content: str, names: Sequence[str], generaliser: Generaliser | None) -> Flow[str]:
+    """The text in general words, by rules if no model is named; the names are private ones.
 
     Raises:
         ModelError: if the model gave nothing usable. The flow may catch it and go on.
     """
-
-    def call() -> str | _Refused:
-        try:
-            return generaliser.call(content, names)
-        except (ModelError, InvalidInputError) as error:
-            return _Refused(error)
-
-    async def acall() -> str | _Refused:
-        try:
-            return await generaliser.acall(content, names)
-        except (ModelError, InvalidInputError) as error:
-            return _Refused(error)
-
-    answer: str | _Refused
-    if generaliser is DETERMINISTIC:
-        answer = yield from apart(call, len(content))
-    else:
-        answer = yield Ask(call, acall)
-    if isinstance(answer, _Refused):
-        raise answer.error
-    return answer
+    if generaliser is None:
+        return (yield from apart(partial(abstracted, content, names), len(content)))
+    call, acall = generaliser
+    return cast("str", (yield Ask(partial(call, content, names), partial(acall, content, names))))
 
 
 def shared_fields(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from langmem_tiers.learn.promotable import (
     same_text,
     shared_fields,
 )
-from langmem_tiers.learn.promotion_rules import Decision, decide
+from langmem_tiers.learn.promotion_rules import PromotionDecision, decide
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
 from langmem_tiers.remember.new import FIELD, write_of
 from langmem_tiers.store.write import (
@@ -63,7 +63,7 @@ class Promotion:
     """What `rollback` takes."""
     sources: tuple[str, ...] = ()
     """Keys of all memories that live on in the successor by this move."""
-    decision: Decision | None = None
+    decision: PromotionDecision | None = None
     reason: str = "promoted"
     near: tuple[Near, ...] = ()
     """What is near in working memory, in any project, and says something else: it was not counted,
@@ -202,7 +202,7 @@ class Worthy(NamedTuple):
 
     source: Promotable
     alike: Sequence[Mapping[str, Any]]
-    decision: Decision
+    decision: PromotionDecision
     near: tuple[Near, ...]
     """What is as near as those, and does not."""
 

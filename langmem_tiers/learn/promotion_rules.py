@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
-from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import PromotionSettings
-from langmem_tiers.learn.evidence import Evidence, chance_at_most
+from langmem_tiers.learn.outcome import chance_at_most
 
 Rule = Literal["thresholds", "beta"]
 Verdict = Literal["promote", "demote", "stay"]
@@ -101,6 +101,20 @@ BETA = PromotionPolicy(rule="beta")
 """The same, but the success rate must be sure to exceed 80 %."""
 
 
+class Evidence(NamedTuple):
+    """What a memory's life has shown so far: its own accesses, and all that says the same.
+
+    `projects` are the ids of those it was used in. Accesses are counted by the store and may lag
+    behind the outcomes.
+    """
+
+    access_count: int
+    success_count: int
+    failure_count: int
+    projects: frozenset[str]
+    recorded_at: datetime
+
+
 class Criterion(NamedTuple):
     """One condition of a decision, with what was seen; the value is None if nothing was."""
 
@@ -148,7 +162,7 @@ def _shown(value: float, digits: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PromotionDecision:
     """What is to become of a memory, and each criterion it was judged by."""
 
     verdict: Verdict
@@ -169,51 +183,51 @@ class Decision:
         return "; ".join(map(str, self.reasons))
 
 
-def decide(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> Decision:
-    """Whether a memory has shown enough to be promoted; `now` is UTC.
-
-    Without any outcome it never has. A caller that has merged near-duplicates gives the evidence
-    of all of them together.
-
-    Raises:
-        InvalidInputError: `now` has no time zone.
-    """
-    if now.tzinfo is None:
-        raise InvalidInputError("now has no time zone: give it in UTC")
-    age = (now - evidence.recorded_at) / timedelta(days=1)
-    success = Criterion("success", evidence.success_rate, ">", policy.min_success_rate)
+def decide(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> PromotionDecision:
+    """Whether a memory has shown enough to be promoted. Without any outcome it never has."""
+    successes, failures = evidence.success_count, evidence.failure_count
+    success = Criterion("success", _rate(successes, failures), ">", policy.min_success_rate)
     if policy.rule == "beta":
         name = f"chance of success above {policy.min_success_rate:.2f}"
-        chance = 1 - _chance_at_most(evidence, policy) if evidence.tries else None
-        success = Criterion(name, chance, ">=", policy.confidence)
+        chance = _chance_of_less(successes, failures, policy)
+        surely = None if chance is None else 1 - chance
+        success = Criterion(name, surely, ">=", policy.confidence)
+    age = (now - evidence.recorded_at) / timedelta(days=1)
     reasons = (
         Criterion("accesses", evidence.access_count, ">", policy.min_access_count),
         success,
         Criterion("age", age, ">", policy.min_age_days, " days"),
         Criterion("projects", len(evidence.projects), ">=", policy.min_projects),
     )
-    return Decision("promote" if all(one.met for one in reasons) else "stay", reasons)
+    return PromotionDecision("promote" if all(one.met for one in reasons) else "stay", reasons)
 
 
-def should_demote(latest: Evidence, policy: PromotionPolicy) -> Decision:
+def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> PromotionDecision:
     """Whether later outcomes have turned against a promoted memory.
 
-    `latest` counts the outcomes since its promotion, and of those only the latest
+    Counted are the outcomes since its promotion, and of those only the latest
     `policy.demote_within`. All of them may be given where that many cannot be told apart: then a
     memory that turns is found out the later, the longer it served.
     """
     limit = min(policy.demote_below, policy.min_success_rate)
-    failure = Criterion("success", latest.success_rate, "<=", limit)
+    failure = Criterion("success", _rate(successes, failures), "<=", limit)
     if policy.rule == "beta":
         name = f"chance of success at most {policy.min_success_rate:.2f}"
-        chance = _chance_at_most(latest, policy) if latest.tries else None
+        chance = _chance_of_less(successes, failures, policy)
         failure = Criterion(name, chance, ">=", policy.demote_confidence)
-    reasons = (Criterion("outcomes", latest.tries, ">=", policy.demote_after), failure)
-    return Decision("demote" if all(one.met for one in reasons) else "stay", reasons)
+    reasons = (Criterion("outcomes", successes + failures, ">=", policy.demote_after), failure)
+    return PromotionDecision("demote" if all(one.met for one in reasons) else "stay", reasons)
 
 
-def _chance_at_most(evidence: Evidence, policy: PromotionPolicy) -> float:
-    return chance_at_most(evidence.success_count, evidence.failure_count, policy.min_success_rate)
+def _rate(successes: int, failures: int) -> float | None:
+    return successes / (successes + failures) if successes + failures else None
+
+
+def _chance_of_less(successes: int, failures: int, policy: PromotionPolicy) -> float | None:
+    """How likely the true rate is no higher than it has to be; None if it was never tried."""
+    if not successes + failures:
+        return None
+    return chance_at_most(successes, failures, policy.min_success_rate)
 
 
 def promotion_policy(settings: PromotionSettings | None) -> PromotionPolicy:

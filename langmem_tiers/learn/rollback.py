@@ -14,9 +14,8 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import TIERS, Moment
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.learn.evidence import Evidence
 from langmem_tiers.learn.promote import PAGE
-from langmem_tiers.learn.promotion_rules import Decision, PromotionPolicy, should_demote
+from langmem_tiers.learn.promotion_rules import PromotionDecision, PromotionPolicy, should_demote
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
@@ -39,7 +38,7 @@ class Demotion:
     key: str
     move: str | None = None
     """What `rollback` takes."""
-    decision: Decision
+    decision: PromotionDecision
 
     def __str__(self) -> str:
         """What was decided, and why."""
@@ -107,22 +106,10 @@ def promoted(tenant: str, policy: PromotionPolicy, after: int, limit: int) -> Fl
     return [Promoted(*row) for row in rows]
 
 
-def judged(one: Promoted, policy: PromotionPolicy) -> Decision:
-    """Whether later outcomes have turned against a memory."""
-    since = Evidence(
-        access_count=0,
-        success_count=one.successes,
-        failure_count=one.failures,
-        projects=frozenset(),
-        recorded_at=one.created_at,
-    )
-    return should_demote(since, policy)
-
-
 def _demote(
     one: Promoted, tenant: str, policy: PromotionPolicy, options: StoreOptions, moment: Moment
 ) -> Flow[Demotion]:
-    decision = judged(one, policy)
+    decision = should_demote(one.successes, one.failures, policy)
     if not decision.demote:
         return Demotion(demoted=False, key=one.key, decision=decision)
     move = str(uuid4())

@@ -1,23 +1,35 @@
-"""Skills: sequences of tool calls that recur in runs that succeeded."""
+"""Skills: sequences of tool calls that recur in runs that succeeded; and traces as memories."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import TIERS, Moment, Source, Tier
+from langmem_tiers.core.namespaces import encode
+from langmem_tiers.learn.reflexion import stable_key
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.trust import checked_trust, derived_trust
 
+SKILL, TRACE = "skill", "trace"
+"""The memory type of a skill, and the tag and field of the episodes that traces are."""
 MIN_SUPPORT = 3
 """Runs that a sequence has to succeed in: two may be chance. Our own choice."""
 MIN_LENGTH = 2
 """One call alone is a tool, not a skill."""
 MAX_LENGTH = 6
 """Steps after which a skill says too much of one task: our own choice."""
+MOST_TRACES = 500
+"""How many of a project's traces are mined, the newest: our own choice. A skill that nobody used
+in as many runs has nothing to say of today's."""
 
 _PLAIN = re.compile(r"[\w.:/-]+")
 _TOOL_WORDS = re.compile(r"[^\W\d_]?[^\WA-Z_]+|[^\W_]+")
@@ -44,7 +56,7 @@ class Trace(NamedTuple):
     """How far it is trusted, in 0…1: a skill is trusted as the least of the runs it was seen in."""
 
 
-class Step(NamedTuple):
+class SkillStep(NamedTuple):
     """A call without its values: the tool, and the names of its arguments in alphabetical order."""
 
     tool: str
@@ -54,11 +66,14 @@ class Step(NamedTuple):
         return f"{_name(self.tool)}({', '.join(map(_name, self.arguments))})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Steps = tuple[SkillStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SkillCandidate:
     """A sequence of steps that recurs, and the evidence for it."""
 
-    steps: tuple[Step, ...]
+    steps: Steps
     runs: tuple[str, ...]
     """The runs that succeeded with it, in alphabetical order."""
     success_rate: float
@@ -85,144 +100,76 @@ class SkillCandidate:
         return f"To {aim}: {numbered}"
 
 
-@dataclass(slots=True, eq=False)
-class _Pattern:
-    """A sequence that recurs often enough; two of them are equal only if they are the same."""
-
-    steps: tuple[Step, ...] = ()
-    successes: list[str] = field(default_factory=list)
-    failures: int = 0
-    is_closed: bool = True
-
-
-class _Run(NamedTuple):
-    name: str
-    succeeded: bool
-    rows: list[list[Hashable | None]]
-    """For each of its traces, what starts at each place; None for what is too rare."""
-
-
 def skill_candidates(
-    traces: Iterable[Trace],
-    *,
-    min_support: int = MIN_SUPPORT,
-    min_length: int = MIN_LENGTH,
-    max_length: int = MAX_LENGTH,
+    traces: Iterable[Trace], *, min_support: int = MIN_SUPPORT
 ) -> list[SkillCandidate]:
-    """Find the sequences of steps that recur in at least `min_support` successful runs.
+    """Find the sequences of 2 to 6 steps that recur in at least `min_support` successful runs.
 
     A sequence is contiguous in what is left of a trace without its failed calls and repetitions:
     calls of one tool with the same argument names in a row count as one step, be they retries or
     one call for each of many things. Only closed sequences are returned: none is part of a longer
-    one, of up to `max_length` steps, with the same support.
+    one with the same support.
 
     Traces of one run count as one run, which failed if any of them did. The best supported come
     first, then the more successful, the longer, and by signature; the order of the traces does
-    not matter. Takes time in proportion to the number of calls times `max_length`.
+    not matter. Takes time in proportion to the number of calls.
 
     Raises:
-        InvalidInputError: A bound is below 1, `max_length` is below `min_length`, or a run or a
-            tool has no name.
+        InvalidInputError: `min_support` is below 1, or a run or a tool has no name.
         InvalidTypeError: Something in a trace is of another type than it says.
     """
-    _check_bounds(min_support, min_length, max_length)
-    runs = _runs(traces)
-    levels = [_recurring(runs, min_support)]
-    while levels[-1] and len(levels) < max_length:
-        runs = [_lengthened(run) for run in runs]
-        levels.append(_recurring(runs, min_support))
-    closed = (one for level in levels[min_length - 1 :] for one in level if one.is_closed)
-    return sorted(map(_candidate, closed), key=_best_first)
+    if isinstance(min_support, bool) or not isinstance(min_support, int):
+        raise InvalidTypeError(f"min_support is a whole number, not {short(min_support)}")
+    if min_support < 1:
+        raise InvalidInputError(f"min_support is {min_support}: use 1 or more")
+    seen = [(trace, _steps(trace)) for trace in traces]
+    failed = {trace.run for trace, _ in seen if not trace.succeeded}
+    runs = _recurring([(trace.run, steps) for trace, steps in seen], failed, min_support)
+    good = {steps: runs[steps] - failed for steps in runs}
+    told_by_longer = {
+        part
+        for steps in good
+        for part in (steps[1:], steps[:-1])
+        if part and len(good[part]) == len(good[steps])
+    }
+    found = (
+        SkillCandidate(steps, tuple(sorted(good[steps])), len(good[steps]) / len(runs[steps]))
+        for steps in good
+        if len(steps) >= MIN_LENGTH and steps not in told_by_longer
+    )
+    return sorted(found, key=_best_first)
 
 
-def _runs(traces: Iterable[Trace]) -> list[_Run]:
-    """The runs by name, each with the steps of its traces."""
-    by_name: dict[str, list[Trace]] = defaultdict(list)
-    for trace in traces:
-        _check_trace(trace)
-        by_name[trace.run].append(trace)
-    known: dict[ToolCall, Step] = {}
-    return [
-        _Run(
-            name,
-            succeeded=all(trace.succeeded for trace in own),
-            rows=[_steps(trace.calls, known) for trace in own],
-        )
-        for name, own in sorted(by_name.items())
-    ]
+def _recurring(
+    seen: Sequence[tuple[str, Steps]], failed: set[str], min_support: int
+) -> dict[Steps, set[str]]:
+    """The sequences that succeed often enough, with all runs that contain them.
 
-
-def _steps(calls: Iterable[ToolCall], known: dict[ToolCall, Step]) -> list[Hashable | None]:
-    """The steps of the calls that succeeded, repetitions collapsed."""
-    steps: list[Hashable | None] = []
-    for call in calls:
-        step = _step(call, known)
-        if call.succeeded and (not steps or steps[-1] != step):
-            steps.append(step)
-    return steps
-
-
-def _step(call: Any, known: dict[ToolCall, Step]) -> Step:
-    if not isinstance(call, ToolCall) or not isinstance(call.arguments, frozenset):
-        raise InvalidTypeError(
-            "a call is ToolCall(tool, frozenset(parameters), succeeded=…), "
-            f"with a frozenset of argument names, not {short(call)}"
-        )
-    if call not in known:
-        _check_call(call)
-        known[call] = Step(call.tool, tuple(sorted(call.arguments)))
-    return known[call]
-
-
-def _recurring(runs: list[_Run], min_support: int) -> list[_Pattern]:
-    """Put patterns in the place of what recurs often enough, and None in that of the rest."""
-    patterns: dict[Hashable, _Pattern] = defaultdict(_Pattern)
-    for run in runs:
-        for one in {*chain.from_iterable(run.rows)} - {None}:
-            if run.succeeded:
-                patterns[one].successes.append(run.name)
-            else:
-                patterns[one].failures += 1
-    kept = {one: p for one, p in patterns.items() if len(p.successes) >= min_support}
-    for one, pattern in kept.items():
-        _name_steps(pattern, one)
-    for run in runs:
-        run.rows[:] = [[kept.get(one) for one in row] for row in run.rows]
-    return list(kept.values())
-
-
-def _name_steps(pattern: _Pattern, of: object) -> None:
-    """Give a pattern its steps, and mark what is part of it and no better supported."""
-    if isinstance(of, Step):
-        pattern.steps = (of,)
-    elif isinstance(of, tuple):
-        first, last = of
-        pattern.steps = (*first.steps, last.steps[-1])
-        for part in of:
-            part.is_closed &= len(part.successes) > len(pattern.successes)
-
-
-def _lengthened(run: _Run) -> _Run:
-    """The same run, with what starts at each place one step longer.
-
-    Two patterns that start side by side and recur are all that a longer one can be made of, and
-    as they overlap, the pair says which one: no sequence is ever compared step by step.
+    One can only be among them if both of its parts that are one step shorter are.
     """
-    return run._replace(
-        rows=[
-            [None if one is None or other is None else (one, other) for one, other in pairwise(row)]
-            for row in run.rows
-        ]
-    )
+    runs: dict[Steps, set[str]] = {}
+    for length in range(1, MAX_LENGTH + 1):
+        longer: dict[Steps, set[str]] = defaultdict(set)
+        for run, steps in seen:
+            for window in _windows(steps, length):
+                if length == 1 or (window[1:] in runs and window[:-1] in runs):
+                    longer[window].add(run)
+        runs |= {one: of for one, of in longer.items() if len(of - failed) >= min_support}
+    return runs
 
 
-def _candidate(pattern: _Pattern) -> SkillCandidate:
-    succeeded = len(pattern.successes)
-    return SkillCandidate(
-        steps=pattern.steps,
-        runs=tuple(pattern.successes),
-        success_rate=succeeded / (succeeded + pattern.failures),
-    )
+def _windows(steps: Steps, length: int) -> Iterator[Steps]:
+    return (steps[start : start + length] for start in range(len(steps) - length + 1))
+
+
+def _steps(trace: Trace) -> Steps:
+    """The steps of the calls that succeeded, repetitions collapsed."""
+    _check_trace(trace)
+    return tuple(step for step, _ in groupby(_step(one) for one in trace.calls if one.succeeded))
+
+
+def _step(call: ToolCall) -> SkillStep:
+    return SkillStep(call.tool, tuple(sorted(call.arguments)))
 
 
 def _best_first(one: SkillCandidate) -> tuple[int, float, int, str]:
@@ -239,19 +186,6 @@ def _spoken(tool: str) -> str:
     return " ".join(_TOOL_WORDS.findall(tool)).lower() or tool
 
 
-def _check_bounds(min_support: int, min_length: int, max_length: int) -> None:
-    bounds = {"min_support": min_support, "min_length": min_length, "max_length": max_length}
-    for name, bound in bounds.items():
-        if isinstance(bound, bool) or not isinstance(bound, int):
-            raise InvalidTypeError(f"{name} is a whole number, not {short(bound)}")
-        if bound < 1:
-            raise InvalidInputError(f"{name} is {bound}: use 1 or more")
-    if max_length < min_length:
-        raise InvalidInputError(
-            f"max_length is {max_length}: use at least min_length, which is {min_length}"
-        )
-
-
 def _check_trace(trace: object) -> None:
     if not isinstance(trace, Trace) or not isinstance(trace.run, str):
         raise InvalidTypeError(
@@ -263,12 +197,154 @@ def _check_trace(trace: object) -> None:
         raise InvalidTypeError(
             f"run {short(trace.run, 40)} has no outcome: say True or False, or leave its trace out"
         )
+    for call in trace.calls:
+        _check_call(call)
 
 
-def _check_call(call: ToolCall) -> None:
-    if not all(isinstance(name, str) for name in (call.tool, *call.arguments)):
-        raise InvalidTypeError(f"names of tools and arguments are strings, not {short(call)}")
+def _check_call(call: Any) -> None:
+    is_call = isinstance(call, ToolCall) and type(call.arguments) is frozenset
+    names = (call.tool, *call.arguments) if is_call else (None,)
+    if not all(isinstance(name, str) for name in names) or not isinstance(call.succeeded, bool):
+        raise InvalidTypeError(
+            "a call is ToolCall(tool, frozenset(parameters), succeeded=…), with a frozenset of "
+            f"argument names, and True or False, not {short(call)}"
+        )
     if not call.tool:
         raise InvalidInputError("a call has no tool: name the tool that was called")
-    if not isinstance(call.succeeded, bool):
-        raise InvalidTypeError(f"a call succeeded or not, True or False: {short(call)}")
+
+
+# ---- traces and skills as memories ----------------------------------------------------------
+
+
+def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
+    """A trace as something to be stored; the same run has the same key."""
+    ended = "succeeded" if trace.succeeded else "failed"
+    return NewMemory(
+        content=f"Run that {ended}\nCalled: {' > '.join(map(_told, trace.calls))}",
+        key=stable_key(context, TRACE, trace.run),
+        tags=(TRACE,),
+        tier=Tier.WORKING,
+        source=Source.TOOL,
+        trust=checked_trust(trace.trust, "the trust of a trace"),
+        further={
+            TRACE: {
+                "run": trace.run,
+                "succeeded": trace.succeeded,
+                "calls": [[one.tool, sorted(one.arguments), one.succeeded] for one in trace.calls],
+            }
+        },
+    )
+
+
+def proposals(
+    context: MemoryContext, moment: Moment, *, min_support: int
+) -> Flow[dict[str, NewMemory]]:
+    """The skills in a project's newest traces, each as something to be stored, by key."""
+    (rows,) = yield Query((recent_traces(context, moment),), commit=True)
+    return proposed_skills(read_traces(rows), context, min_support=min_support)
+
+
+def recent_traces(context: MemoryContext, moment: Moment) -> Call:
+    """The call that reads a project's newest traces."""
+    place = encode(context.namespace(Tier.WORKING))
+    params = {**place._asdict(), "alive_at": moment.alive_at, "limit": MOST_TRACES}
+    return Call("recent_traces", params)
+
+
+def read_traces(rows: Iterable[Row]) -> list[Trace]:
+    """The traces that the call answered."""
+    found = ((_read_trace(stored), trust) for stored, trust in rows)
+    return [trace._replace(trust=trust) for trace, trust in found if trace is not None]
+
+
+def proposed_skills(
+    traces: Iterable[Trace], context: MemoryContext, *, min_support: int
+) -> dict[str, NewMemory]:
+    """The skills in traces, each as something to be stored, by key."""
+    seen = list(traces)
+    trust: dict[str, float] = {}
+    for one in seen:
+        trust[one.run] = derived_trust(one.trust, [trust.get(one.run, 1.0)])
+    found = skill_candidates(seen, min_support=min_support)
+    memories = (_skill_memory(one, context, min(trust[run] for run in one.runs)) for one in found)
+    return {str(one.key): one for one in memories}
+
+
+def _skill_memory(one: SkillCandidate, context: MemoryContext, trust: float) -> NewMemory:
+    """A skill as something to be stored, trusted no further than the runs that it was seen in.
+
+    It is `proposed`: what comes of the runs that recall it says whether it is one. The same steps
+    have the same key.
+    """
+    return NewMemory(
+        content=one.content,
+        memory_type=SKILL,
+        key=stable_key(context, SKILL, one.signature),
+        tier=Tier.WORKING,
+        source=Source.TOOL,
+        trust=trust,
+        further={
+            "steps": list(map(str, one.steps)),
+            "support": one.support,
+            "success_rate": one.success_rate,
+            "runs": list(one.runs),
+            "proposed": True,
+        },
+    )
+
+
+def is_news(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool:
+    """Whether a skill is new, or its evidence is; not if somebody made the stored one their own."""
+    if stored is None:
+        return True
+    told = ("support", "success_rate", "runs")
+    differs = any(stored.get(name) != skill.further[name] for name in told)
+    return differs and stored.get("proposed") is True
+
+
+def _read_trace(stored: object) -> Trace | None:
+    """A trace as it was stored; None for what is none, as a value may hold anything."""
+    match stored:
+        case {"run": str(run), "succeeded": bool(succeeded), "calls": list(listed)} if run:
+            calls = [_call(one) for one in listed]
+            whole = [one for one in calls if one is not None]
+            return Trace(run, whole, succeeded) if len(whole) == len(calls) else None
+    return None
+
+
+def _call(stored: object) -> ToolCall | None:
+    match stored:
+        case [str(tool), list(arguments), bool(succeeded)] if tool and _are_names(arguments):
+            return ToolCall(tool, frozenset(arguments), succeeded)
+    return None
+
+
+def _are_names(given: Iterable[object]) -> bool:
+    return all(isinstance(one, str) for one in given)
+
+
+def _told(call: ToolCall) -> str:
+    return str(_step(call)) if call.succeeded else f"{_step(call)} (failed)"
+
+
+def stored_values(
+    keys: Sequence[str],
+    context: MemoryContext,
+    moment: Moment,
+    tiers: Sequence[Tier] = TIERS,
+) -> Flow[Mapping[str, Mapping[str, Any]]]:
+    """The values of the context's own memories with these keys, if they live, by key."""
+    if not keys:
+        return {}
+    places = [(encode(context.namespace(tier)), key) for tier in tiers for key in keys]
+    params = {
+        "tenants": [place.tenant for place, _ in places],
+        "namespaces": [place.namespace for place, _ in places],
+        "keys": [key for _, key in places],
+    }
+    (rows,) = yield Query((Call("get_many", params),), commit=True)
+    return {
+        key: value
+        for _, _, key, value, _, _, _, expires_at, _, _ in rows
+        if expires_at is None or expires_at > moment.alive_at
+    }

@@ -23,7 +23,8 @@ from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
 
-_MAX_LIMIT = 1000
+MAX_LIMIT = 1000
+"""Memories, or what else there are many of, that one call answers at most."""
 _ROUTED = "memory_type"
 """What may be None and means something: it is left to what the content says."""
 _OF_THE_GATE = frozenset(("parts", "echoes", "trust", "held", "threshold", "awaits_review"))
@@ -178,8 +179,8 @@ def checked_limit(limit: object) -> int:
     """How many memories at most: 0 to 1,000."""
     if isinstance(limit, bool) or not isinstance(limit, int):
         raise InvalidTypeError(f"limit is a whole number, not {type(limit).__name__}")
-    if not 0 <= limit <= _MAX_LIMIT:
-        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {_MAX_LIMIT:,}")
+    if not 0 <= limit <= MAX_LIMIT:
+        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {MAX_LIMIT:,}")
     return limit
 
 

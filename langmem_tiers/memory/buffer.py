@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -15,11 +15,10 @@ from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
-from langmem_tiers.postgres.flow import Flow, both, then
+from langmem_tiers.postgres.flow import Flow, Runs, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remember.new import share
-from langmem_tiers.store.store import TieredStore
 
 FADE = 0.5
 """What is left of the relevance of a memory that the next context does not call up: our own choice.
@@ -31,9 +30,6 @@ _PIECE = re.compile(r"\S{1,20}")
 """A text is cut after a word, or inside of one that is longer."""
 DEFAULT_CAPACITY = 20
 """Memories in mind: our own choice, four recalls of the default size."""
-
-_Written = Callable[[Sequence[Recollection]], tuple[str, int]]
-"""Memories as one text, in their order, and its tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +165,7 @@ class WorkingMemoryBuffer:
         return self.memory.context
 
     @property
-    def runner(self) -> TieredStore:
+    def runner(self) -> Runs:
         """What runs its flows."""
         return self.memory.runner
 
@@ -218,7 +214,6 @@ class WorkingMemoryBuffer:
             max_tokens=checked_tokens(max_tokens),
             min_relevance=share(min_relevance, "min_relevance") or 0.0,
             count_tokens=self.memory.count_tokens,
-            render=lambda memories: recalled_text((), lessons=memories),
         )
 
     def clear(self) -> None:
@@ -243,14 +238,11 @@ def fed(
 ) -> tuple[BufferedMemory, ...]:
     """What is in mind once something else was found in the same context; nothing fades."""
     known = _by_place(held)
-    new = [_buffered(one) for one in found]
-    raised = (
-        replace(one, relevance=max(one.relevance, known[one.place].relevance))
-        if one.place in known
-        else one
-        for one in new
-    )
-    return _sorted({**known, **_by_place(raised)}, capacity)
+    new = _by_place(map(_buffered, found))
+    for place in known.keys() & new.keys():
+        most = max(known[place].relevance, new[place].relevance)
+        new[place] = replace(new[place], relevance=most)
+    return _sorted({**known, **new}, capacity)
 
 
 def fitting(
@@ -260,7 +252,6 @@ def fitting(
     max_tokens: int | None,
     min_relevance: float,
     count_tokens: TokenCounter,
-    render: Callable[[Sequence[Recollection]], str],
 ) -> PromptMemories:
     """The most relevant memories that fit, in order; the last one may be cut.
 
@@ -269,48 +260,40 @@ def fitting(
     Raises:
         InvalidInputError: if the counter returns no whole number of 0 or more.
     """
-
-    def written(memories: Sequence[Recollection]) -> tuple[str, int]:
-        text = render(memories)
-        return text, counted(text, count_tokens)
-
     page = PromptMemories()
     for one in held:
         if len(page.memories) == max_memories or one.relevance < min_relevance:
             break
-        grown = _with(page, one, one.memory.content, written)
+        grown = _with(page, one, one.memory.content, count_tokens)
         if max_tokens is not None and grown.tokens > max_tokens:
-            return _with_beginning(page, one, max_tokens, written)
+            return _with_beginning(page, one, max_tokens, count_tokens)
         page = grown
     return page
 
 
 def _with_beginning(
-    page: PromptMemories, one: BufferedMemory, max_tokens: int, written: _Written
+    page: PromptMemories, one: BufferedMemory, max_tokens: int, count_tokens: TokenCounter
 ) -> PromptMemories:
     """The page with as much of one more memory as fits, by bisection; without it if none does."""
     content = one.memory.content
     ends = [piece.end() for piece in _PIECE.finditer(content)][:-1]
-    grown = [page]
 
-    def fits(end: int) -> bool:
-        with_it = _with(page, one, f"{content[:end]}{MARK}", written)
-        if with_it.tokens <= max_tokens:
-            grown.append(with_it)
-        return with_it.tokens <= max_tokens
+    def cut(end: int) -> PromptMemories:
+        return _with(page, one, f"{content[:end]}{MARK}", count_tokens)
 
-    bisect_left(ends, 1, key=lambda end: not fits(end))
-    return grown[-1]
+    fit = bisect_right(ends, max_tokens, key=lambda end: cut(end).tokens)
+    return cut(ends[fit - 1]) if fit else page
 
 
 def _with(
-    page: PromptMemories, one: BufferedMemory, content: str, written: _Written
+    page: PromptMemories, one: BufferedMemory, content: str, count_tokens: TokenCounter
 ) -> PromptMemories:
     """The page with one more memory."""
     new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
     memories = (*page.memories, new)
-    text, tokens = written([replace(each.memory, content=each.content) for each in memories])
-    return PromptMemories(memories=memories, text=text, tokens=tokens)
+    shown = [replace(each.memory, content=each.content) for each in memories]
+    text = recalled_text((), lessons=shown)
+    return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
 
 
 def _buffered(found: Recollection) -> BufferedMemory:

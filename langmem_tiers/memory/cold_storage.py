@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from langmem_tiers.consolidate.archive import Archive, ArchiveReport, archive_all
-from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
+from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.restore import (
     ArchiveFile,
     RestoreReport,
@@ -15,11 +15,9 @@ from langmem_tiers.consolidate.restore import (
 )
 from langmem_tiers.consolidate.restore import archives as listed
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:
     from langmem_tiers.consolidate.files import ArchiveFiles
@@ -52,7 +50,7 @@ def archive(
         report = memory.archive(ArchivalPolicy(url="./archive"))
         ```
     """
-    return archiving(memory.tiered_store, memory.context.root, policy, dry_run=dry_run)
+    return archiving(memory, policy, dry_run=dry_run)
 
 
 def restore_archive(
@@ -74,7 +72,14 @@ def restore_archive(
         InvalidInputError: if the tenant has no such archive, or it never held such a key.
         MissingExtraError: without the `archive` extra.
     """
-    return restoring(memory.tiered_store, memory.context, archive, keys)
+    if not isinstance(archive, str):
+        hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
+        raise InvalidTypeError(
+            f"an archive is named by a string, not {type(archive).__name__}{hint}"
+        )
+    store = memory.tiered_store
+    how = Restoring(memory.context, _files(), store.options, store.flows.now)
+    return restore(how, archive, _keys(keys))
 
 
 def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
@@ -83,14 +88,13 @@ def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
 
 
 def archiving(
-    store: TieredStore,
-    tenant: str,
+    memory: Memory,
     policy: ArchivalPolicy,
     *,
     dry_run: bool = False,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Flow[ArchiveReport]:
-    """Archive what the policy means, of a tenant by its root; `advance` hears of each batch.
+    """Archive what the policy means; `advance` hears of each batch.
 
     A cycle is named after its day, so that one that was broken off is done again under the same
     names.
@@ -101,34 +105,17 @@ def archiving(
         raise InvalidTypeError(f"dry_run is True or False, not {short(dry_run)}")
     files = _files()
     files.check(policy.url)
-    step = Archive(files)
-
-    def flow() -> Flow[ArchiveReport]:
-        yield from store.flows.flush()  # what was read a moment ago counts
-        moment = store.flows.moment()
-        cycle = Cycle(
-            tenant=tenant,
-            cycle=f"{moment.now:%Y-%m-%d}",
-            moment=moment,
-            policy=ConsolidationPolicy(archive=policy),
-            options=store.options,
-        )
-        return (yield from archive_all(step, cycle, dry_run=dry_run, advance=advance))
-
-    return flow()
-
-
-def restoring(
-    store: TieredStore, context: MemoryContext, archive: str, keys: Iterable[str] | None = None
-) -> Flow[RestoreReport]:
-    """Bring memories back from an archive of a context's tenant."""
-    if not isinstance(archive, str):
-        hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
-        raise InvalidTypeError(
-            f"an archive is named by a string, not {type(archive).__name__}{hint}"
-        )
-    how = Restoring(context, _files(), store.options, store.flows.now)
-    return restore(how, archive, _keys(keys))
+    store = memory.tiered_store
+    yield from store.flows.flush()  # what was read a moment ago counts
+    moment = store.flows.moment()
+    cycle = Cycle(
+        tenant=memory.context.root,
+        cycle=f"{moment.now:%Y-%m-%d}",
+        moment=moment,
+        options=store.options,
+    )
+    step = Archive(policy, files)
+    return (yield from archive_all(step, cycle, dry_run=dry_run, advance=advance))
 
 
 def _keys(keys: Iterable[str] | None) -> list[str] | None:

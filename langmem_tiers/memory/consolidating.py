@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.models import Summariser, summariser_of
-from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy
+from langmem_tiers.consolidate.policy import RisePolicy
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.context import MemoryContext
@@ -72,7 +72,12 @@ def consolidate_session(
         ```
     """
     summariser = None if model is None else summariser_of(model)
-    return _end_session(memory, _ending(memory, session_id, summariser))
+    ending = _ending(memory, session_id, summariser)
+    yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
+    yield from memory.tiered_store.flows.refresh_state()
+    report = yield from end_session(ending)
+    begin_reviews(memory, [*report.semantic, *report.episodic])
+    return report
 
 
 def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[SessionNote]]:
@@ -99,15 +104,6 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
     ]
 
 
-def _end_session(memory: Memory, ending: EndedSession) -> Flow[SessionReport]:
-    """Keep what the session was worth; then models look at what awaits them of it."""
-    yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
-    yield from memory.tiered_store.flows.refresh_state()
-    report = yield from end_session(ending)
-    begin_reviews(memory, [*report.semantic, *report.episodic])
-    return report
-
-
 def _ending(memory: Memory, session_id: str | None, summariser: Summariser | None) -> EndedSession:
     session = label(session_id, "session_id") or memory.context.session_id
     if session is None:
@@ -116,12 +112,10 @@ def _ending(memory: Memory, session_id: str | None, summariser: Summariser | Non
     names = {"project_id": project, "session_id": session}
     own = MemoryContext(tenant=memory.context.tenant, **names).namespace(Tier.SHORT_TERM)
     moment = memory.tiered_store.flows.moment()
-    policy = ConsolidationPolicy()
     cycle = Cycle(
         tenant=memory.context.root,
         cycle=f"{session} {moment.now.isoformat()}",
         moment=moment,
-        policy=policy,
         options=memory.tiered_store.options,
     )
     return EndedSession(

@@ -32,14 +32,13 @@ from langmem_tiers.memory.hook_data import (
 from langmem_tiers.memory.recalling import get
 from langmem_tiers.memory.remembering import store_many
 from langmem_tiers.memory.short_term import close_task, get_active_tasks
-from langmem_tiers.postgres.flow import Flow, both, unit
+from langmem_tiers.postgres.flow import Flow, Runs, both, unit
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.state.state import Task, checked_id
 from langmem_tiers.state.tasks import COMPLETED, workflow_of
-from langmem_tiers.store.store import TieredStore
 
 
 def on_session_start(
@@ -157,13 +156,7 @@ def on_todo_write_complete(
     workflow = workflow_of(todo_item, ended=hooks.memory.tiered_store.flows.now)
     if workflow is None:
         return None
-    one = {
-        "content": workflow.content,
-        "memory_type": "procedural",
-        "metadata": workflow.metadata,
-        "source": source,
-        "key": key,
-    }
+    one = {**workflow, "source": source, "key": key}
     (result,) = yield from unit(store_many(hooks.memory, [one]))
     return result
 
@@ -300,7 +293,7 @@ class MemoryHooks:
         return replace(self.memory.context, session_id=self.session_id)
 
     @property
-    def runner(self) -> TieredStore:
+    def runner(self) -> Runs:
         """What runs its flows."""
         return self.memory.runner
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
@@ -27,12 +26,19 @@ from langmem_tiers.learn.reflexion import (
     record_lessons,
 )
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.learn.skills import MIN_SUPPORT, Trace, skill_candidates
-from langmem_tiers.learn.traces import is_news, proposals, stored_values, trace_memory
+from langmem_tiers.learn.skills import (
+    MIN_SUPPORT,
+    Trace,
+    is_news,
+    proposals,
+    skill_candidates,
+    stored_values,
+    trace_memory,
+)
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import showing
-from langmem_tiers.postgres.flow import Ask, Flow, apart, extent, then
+from langmem_tiers.postgres.flow import AT_ONCE, Ask, Flow, apart, extent, then
 from langmem_tiers.remember.new import (
     NewMemory,
     checked_text,
@@ -309,26 +315,17 @@ def evolve(
     """
     if extract_entities is not None and not callable(extract_entities):
         raise InvalidTypeError("extract_entities is a function of a text, or None")
-    judge = partial(evolved, interaction, success_metrics, threshold=threshold)
-    if extract_entities is None:
-        told = apart(judge, extent((interaction, success_metrics)))
-    else:  # it may ask a model
-        judge = partial(judge, extract_entities=extract_entities)
-        told = _elsewhere(judge)
-    return _kept_if_worth(memory, interaction, told)
+    finds = {} if extract_entities is None else {"extract_entities": extract_entities}
+    judge = partial(evolved, interaction, success_metrics, threshold=threshold, **finds)
+    reads = AT_ONCE + 1 if finds else extent((interaction, success_metrics))  # it may ask a model
+    return _kept_if_worth(memory, apart(judge, reads))
 
 
-def _elsewhere(judge: Callable[[], Evolved]) -> Flow[Evolved]:
-    return cast("Evolved", (yield Ask(judge, partial(asyncio.to_thread, judge))))
-
-
-def _kept_if_worth(
-    memory: Memory, interaction: Mapping[str, Any], told: Flow[Evolved]
-) -> Flow[StoreResult]:
+def _kept_if_worth(memory: Memory, told: Flow[Evolved]) -> Flow[StoreResult]:
     one = yield from told
     if not one.worth:
         return StoreResult(stored=False, reason=one.reason)
-    new = one.to_memory(interaction, memory.context)
+    new = one.to_memory(memory.context)
     (result,) = yield from memory.flows.remember([new], memory.context)
     return replace(result, reason=one.reason)
 

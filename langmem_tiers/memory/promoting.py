@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
@@ -9,7 +11,6 @@ from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.explain import explain as explanation
-from langmem_tiers.learn.generalise import DETERMINISTIC, Generaliser
 from langmem_tiers.learn.models import generaliser_of
 from langmem_tiers.learn.promotable import Promoting, evidence
 from langmem_tiers.learn.promote import Promotion, promote_all, promote_one
@@ -47,13 +48,11 @@ def promote_to_long_term(
         InvalidInputError: if there is no such memory.
         ModelError: if the model gave nothing usable; nothing was promoted.
     """
-    return _promoted(memory, memory_key(key), _policy(memory, policy), _general(model))
+    return _promoted(memory, memory_key(key), _promoting(memory, policy, model))
 
 
-def _promoted(
-    memory: Memory, key: str, policy: PromotionPolicy, generaliser: Generaliser
-) -> Flow[Promotion]:
-    how = yield from _ready(memory, policy, generaliser)
+def _promoted(memory: Memory, key: str, promoting: Callable[[], Promoting]) -> Flow[Promotion]:
+    how = yield from _ready(memory, promoting)
     one = yield from memory.flows.known(key, memory.context)
     sources = yield from evidence(how.tenant, [one.id])
     if not sources:
@@ -73,27 +72,29 @@ def promote(
     Raises:
         InvalidInputError: if the policy looks at a memory type that nobody registered.
     """
-    return _all_promoted(memory, _for_all(memory, policy), _general(model))
+    return _all_promoted(memory, _promoting(memory, _for_all(memory, policy), model))
 
 
-def _all_promoted(
-    memory: Memory, policy: PromotionPolicy, generaliser: Generaliser
-) -> Flow[list[Promotion]]:
-    how = yield from _ready(memory, policy, generaliser)
+def _all_promoted(memory: Memory, promoting: Callable[[], Promoting]) -> Flow[list[Promotion]]:
+    how = yield from _ready(memory, promoting)
     return (yield from promote_all(how))
 
 
-def _ready(memory: Memory, policy: PromotionPolicy, generaliser: Generaliser) -> Flow[Promoting]:
+def _ready(memory: Memory, promoting: Callable[[], Promoting]) -> Flow[Promoting]:
     """What was read counts, and the index fits."""
     store = memory.tiered_store.flows
     yield from store.flush()
     yield from store.refresh_state()
-    return _how(memory, policy, generaliser)
+    return promoting()
 
 
-def _how(memory: Memory, policy: PromotionPolicy, generaliser: Generaliser) -> Promoting:
-    store, tenant = memory.tiered_store.flows, memory.context.root
-    return Promoting(tenant, policy, generaliser, store.options, store.moment(), store.moment)
+def _promoting(
+    memory: Memory, policy: PromotionSettings | None, model: BaseChatModel | None = None
+) -> Callable[[], Promoting]:
+    """What holds for the moves of a call, by the time at which it begins."""
+    store, tenant, chosen = memory.tiered_store.flows, memory.context.root, _policy(memory, policy)
+    general = None if model is None else generaliser_of(model)
+    return lambda: Promoting(tenant, chosen, general, store.options, store.moment(), store.moment)
 
 
 def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[list[Demotion]]:
@@ -135,13 +136,13 @@ def explain(
     Raises:
         InvalidInputError: if there is no such memory.
     """
-    return _explained(memory, memory_key(key), _policy(memory, policy))
+    return _explained(memory, memory_key(key), _promoting(memory, policy))
 
 
-def _explained(memory: Memory, key: str, policy: PromotionPolicy) -> Flow[Explanation]:
+def _explained(memory: Memory, key: str, promoting: Callable[[], Promoting]) -> Flow[Explanation]:
     yield from memory.tiered_store.flows.flush_aside()
     one = yield from memory.flows.known(key, memory.context)
-    return (yield from explanation(one.id, _how(memory, policy, DETERMINISTIC), memory.context))
+    return (yield from explanation(one.id, promoting(), memory.context))
 
 
 def _policy(memory: Memory, policy: PromotionSettings | None) -> PromotionPolicy:
@@ -155,10 +156,6 @@ def _for_all(memory: Memory, policy: PromotionSettings | None) -> PromotionPolic
         if name not in _BUILT_IN:
             memory.types.get(name)
     return chosen
-
-
-def _general(model: BaseChatModel | None) -> Generaliser:
-    return DETERMINISTIC if model is None else generaliser_of(model)
 
 
 def _move(move: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -13,18 +13,17 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
+from langmem_tiers.core.structured import checked_model
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import memory_key, new_memory
+from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.reviews import begin_reviews
-from langmem_tiers.postgres.flow import Flow, then
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gating import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, label, parsed_moment
 from langmem_tiers.remind import raising
-from langmem_tiers.remind.cue import cue_judge
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
-    MOST_REMINDERS,
     Intention,
     NextTools,
     Predicates,
@@ -33,7 +32,6 @@ from langmem_tiers.remind.intentions import (
     Status,
     checked_end,
     checked_kinds,
-    checked_limit,
     checked_priority,
     checked_query,
     checked_seconds,
@@ -47,7 +45,6 @@ from langmem_tiers.remind.triggers import (
     BeforeTool,
     If,
     Occasion,
-    Trigger,
     When,
     trigger_of,
 )
@@ -100,10 +97,14 @@ def intend(
     """
     trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
     level = checked_priority(priority)
+    intention = partial(
+        NewIntention,
+        trigger=trigger,
+        priority=level,
+        expires_at=checked_end(expires_at, trigger),
+    )
     one = _prospective(content, level, key, fields)
-    expires = checked_end(expires_at, trigger)
-    keys = _keys(after)
-    return _intended(memory, one, trigger, priority=level, expires_at=expires, after=keys)
+    return _intended(memory, one, intention, _keys(after))
 
 
 def remind(
@@ -146,6 +147,8 @@ def remind(
         InvalidInputError: for what cannot be asked.
         ModelError: if the judge gave nothing usable; nothing was raised.
     """
+    if judge is not None:
+        checked_model(judge)
     here = _here(memory)
     occasion = Occasion(
         here.moment.now,
@@ -154,15 +157,16 @@ def remind(
         true_of(state, predicates),
         checked_kinds(kinds),
     )
-    found = raising.remind(
+    raised = yield from raising.remind(
         occasion,
         here,
         limit=checked_limit(limit),
         seconds=checked_seconds(lease_seconds),
         holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
-        judge=None if judge is None else cue_judge(judge),
+        judge=judge,
     )
-    return then(found, partial(_noted, memory))
+    memory.flows.note(raised)  # it has been accessed
+    return raised
 
 
 def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
@@ -210,7 +214,7 @@ def intentions(
     memory: Memory,
     status: Status | str | Iterable[Status | str] | None = None,
     *,
-    limit: int = MOST_REMINDERS,
+    limit: int = MAX_LIMIT,
 ) -> Flow[list[Intention]]:
     """What is intended, by priority; nothing is raised by looking.
 
@@ -223,15 +227,8 @@ def intentions(
 
 
 def _intended(
-    memory: Memory,
-    one: NewMemory,
-    trigger: Trigger,
-    *,
-    priority: Priority,
-    expires_at: datetime | None,
-    after: Iterable[str],
+    memory: Memory, one: NewMemory, intention: Callable[..., NewIntention], after: Sequence[str]
 ) -> Flow[StoreResult]:
-    here = _here(memory)
     needed = set[int]()
     for name in after:
         needed.add((yield from memory.flows.known(name, memory.context)).id)
@@ -243,25 +240,11 @@ def _intended(
     rooms = memory.flows.gate.rooms(kept.memory_type or "episodic", write.tier)
     write = replace(write, ttl=math.inf, rooms=rooms)
     yield from memory.tiered_store.flows.refresh_state()
-    applied = yield from raising.intend(
-        NewIntention(
-            write=write,
-            trigger=trigger,
-            priority=priority,
-            expires_at=expires_at,
-            after=tuple(sorted(needed)),
-        ),
-        here,
-    )
+    new = intention(write=write, after=tuple(sorted(needed)))
+    applied = yield from raising.intend(new, _here(memory))
     result = admitted_as(judged.verdict, write, applied)
     begin_reviews(memory, [] if result.key is None else [result.key])
     return result
-
-
-def _noted(memory: Memory, raised: list[Reminder]) -> list[Reminder]:
-    """What was raised; it has been accessed."""
-    memory.flows.note(raised)
-    return raised
 
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:

@@ -49,29 +49,17 @@ class Profile:
         return self.terms(memory, asked)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelevanceWeights:
-    """What each part of the relevance formula counts; each part is in 0…1."""
-
-    match: float
-    """How well it answers the query, times its stored boost, at most 1."""
-    recency: float
-    """1 for today's, falling evenly to 0 over `recency_days`."""
-    access: float
-    """0 if never read, 1 from `full_accesses` reads on."""
-    project: float
-    """1 if it belongs to the project that is asked for."""
-    reflexion: float = 0.2
-    """What is added to a reflexion, as a share of all the rest."""
-    recency_days: int = 30
-    full_accesses: int = 10
-
-
-AURORA = RelevanceWeights(match=0.4, recency=0.2, access=0.15, project=0.15)
+AURORA = {"match": 0.4, "recency": 0.2, "access": 0.15, "project": 0.15}
 """As the memory coordinator's specification has them, under "Relevance Scoring"."""
-CALIBRATED = RelevanceWeights(match=0.97, recency=0.012, access=0.009, project=0.009)
+CALIBRATED = {"match": 0.97, "recency": 0.012, "access": 0.009, "project": 0.009}
 """The specified parts in their own proportions, adding up to 0.03, so that they decide between
 near-equals only. With 0.1, recall@10 falls by 0.012 to 0.019 (docs/recall.md)."""
+RECENCY_DAYS = 30
+"""Recency is 1 for today's memories, and falls evenly to 0 in so many days."""
+FULL_ACCESSES = 10
+"""Accesses from which on a memory has its full share for them."""
+REFLEXION_SHARE = 0.2
+"""What is added to a reflexion, as a share of all the rest."""
 
 IMPORTANCE_WEIGHT = 0.3
 """Share of importance in the profile of that name: our own choice, as for recency."""
@@ -87,7 +75,7 @@ BALANCE_STEP = 0.05
 """What each memory of the same side costs the next one: our own choice of near-equal."""
 
 
-def match_terms(weight: float, memory: Recollection) -> dict[str, float]:
+def _match_terms(weight: float, memory: Recollection) -> dict[str, float]:
     """The match, weighted, and apart from it what the stored boost adds, if it has one."""
     terms = {"match": weight * memory.match}
     if memory.boost != 1:
@@ -95,25 +83,25 @@ def match_terms(weight: float, memory: Recollection) -> dict[str, float]:
     return terms
 
 
-def age_in_days(memory: Recollection, asked: Asked) -> int:
+def _age_in_days(memory: Recollection, asked: Asked) -> int:
     """Whole days since it was recorded; 0 if that lies ahead."""
     return max(0, (asked.now - memory.created_at).days)
 
 
-def relevance(weights: RelevanceWeights) -> ProfileFunction:
-    """The terms of the specified relevance formula, with these weights."""
+def _relevance(weights: Mapping[str, float]) -> ProfileFunction:
+    """The terms of the specified relevance formula, with these weights of its parts, each 0…1."""
 
     def terms(memory: Recollection, asked: Asked) -> Terms:
-        fresh = max(0.0, 1 - age_in_days(memory, asked) / weights.recency_days)
+        fresh = max(0.0, 1 - _age_in_days(memory, asked) / RECENCY_DAYS)
         parts = {
-            **match_terms(weights.match, memory),
-            "recency": weights.recency * fresh,
-            "access": weights.access * min(memory.access_count / weights.full_accesses, 1.0),
+            **_match_terms(weights["match"], memory),
+            "recency": weights["recency"] * fresh,
+            "access": weights["access"] * min(memory.access_count / FULL_ACCESSES, 1.0),
         }
         if asked.project_id and memory.project_id == asked.project_id:
-            parts["project"] = weights.project
+            parts["project"] = weights["project"]
         if memory.memory_type == REFLEXION:
-            parts["reflexion"] = weights.reflexion * math.fsum(parts.values())
+            parts["reflexion"] = REFLEXION_SHARE * math.fsum(parts.values())
         return parts
 
     return terms
@@ -136,12 +124,7 @@ def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
         raise InvalidInputError(f"recency_weight is {recency_weight}; give a number in 0…1.")
 
     source = "Match and 1 / (1 + 0.1 × days), the latter 0.3 unless said otherwise: as specified."
-    terms = _beside(
-        "recency",
-        recency_weight,
-        lambda one, asked: 1 / (1 + DAILY_FADING * age_in_days(one, asked)),
-    )
-    return Profile(name="time", source=source, terms=terms)
+    return Profile(name="time", source=source, terms=_beside("recency", recency_weight, _recency))
 
 
 def _beside(
@@ -150,9 +133,13 @@ def _beside(
     """The match, and beside it one other part, in 0…1, that has this weight."""
 
     def terms(memory: Recollection, asked: Asked) -> Terms:
-        return {**match_terms(1 - weight, memory), name: weight * part(memory, asked)}
+        return {**_match_terms(1 - weight, memory), name: weight * part(memory, asked)}
 
     return terms
+
+
+def _recency(memory: Recollection, asked: Asked) -> float:
+    return 1 / (1 + DAILY_FADING * _age_in_days(memory, asked))
 
 
 def _importance(memory: Recollection, _: Asked) -> float:
@@ -181,13 +168,13 @@ PROFILES: dict[str, Profile] = {
             name="aurora",
             source="0.4 match, 0.2 recency within 30 days, 0.15 accesses up to 10, 0.15 same "
             "project, and a fifth more for a reflexion: as specified for the memory coordinator.",
-            terms=relevance(AURORA),
+            terms=_relevance(AURORA),
         ),
         Profile(
             name="calibrated",
             source="The terms of aurora with 0.97 match, 0.012 recency, 0.009 accesses and 0.009 "
             "project, so that only near-equals change places: our own choice.",
-            terms=relevance(CALIBRATED),
+            terms=_relevance(CALIBRATED),
         ),
         Profile(
             name="match",
@@ -210,7 +197,7 @@ PROFILES: dict[str, Profile] = {
             name="project_balanced",
             source="Match, less 0.05 for each memory above it from the same side: the asked "
             "project's own, or all others. Near-equals alternate; the step is our own choice.",
-            terms=lambda memory, _: match_terms(1.0, memory),
+            terms=lambda memory, _: _match_terms(1.0, memory),
             among=_balance,
         ),
     )

@@ -22,6 +22,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import content_of, encode_value
+from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from langmem_tiers.remember.room import (
     Evicted,
@@ -123,6 +124,7 @@ def write_if(
     *,
     options: StoreOptions,
     moment: Moment,
+    vectors: Mapping[str, PackedVector | None] | None = None,
     keys: Iterable[tuple[str, str, str]] = (),
     calls: Sequence[Call] = (),
     stands: Callable[[list[Rows]], bool] = lambda _: True,
@@ -131,9 +133,11 @@ def write_if(
     """Put and delete if it still `stands` by what the calls answer; None if it does not.
 
     They are made once the keys of the writes and these are locked. What is to be done `further`
-    of what was written follows in the same transaction.
+    of what was written follows in the same transaction. Texts are embedded unless their `vectors`
+    are given.
     """
-    vectors = yield from embed(writes, options)
+    if vectors is None:
+        vectors = yield from embed(writes, options)
     if calls:
         _, *answers = yield Query((lock_writes(writes, options, keys), *calls))
         if not stands(answers):

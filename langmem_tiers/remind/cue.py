@@ -8,12 +8,12 @@ language, so a sentence that says the same words of something else shows the cue
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
 from langmem_tiers.core.errors import InvalidInputError
@@ -25,7 +25,8 @@ from langmem_tiers.core.prompts import (
     NO_SUCH_CUE,
 )
 from langmem_tiers.core.reading import ends_of, stem, words
-from langmem_tiers.core.structured import trimmed, ways_to_ask
+from langmem_tiers.core.structured import aask, ask, trimmed
+from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
 
 LEAD: Final = re.compile(
@@ -41,18 +42,12 @@ _AT_ONCE: Final = 100
 """Words of a sentence that are looked at at once: our own choice."""
 
 
-class CueClause(NamedTuple):
-    """A part of a sentence, between commas."""
-
-    stems: frozenset[str]
-    denied: bool
-
-
 class Sentence(NamedTuple):
     """A sentence as it is compared with cues."""
 
     stems: frozenset[str]
-    clauses: tuple[CueClause, ...]
+    denied: frozenset[str]
+    """Those between commas where something is denied."""
     own: bool
 
 
@@ -71,7 +66,7 @@ class Cue(NamedTuple):
         return (
             self.anchors <= found
             and len(found) >= len(self.stems) - len(self.stems) // 3
-            and self.denied is any(one.denied and one.stems & found for one in said.clauses)
+            and self.denied is bool(said.denied & found)
             and (said.own or not self.own)
         )
 
@@ -86,7 +81,7 @@ def anchors(cue: str) -> tuple[str, ...]:
 
 def features(text: str) -> frozenset[str]:
     """Every anchor that a text holds."""
-    return _all_stems(_read(text))
+    return frozenset().union(*(one.stems for one in _read(text)))
 
 
 def matches(cue: str, text: str) -> bool:
@@ -144,25 +139,10 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _sentence(text: str) -> Sentence:
-    clauses = tuple(
-        CueClause(frozenset(_stems(one)), bool(DENIED.search(one))) for one in text.split(",")
+    denied = (one for one in text.split(",") if DENIED.search(one))
+    return Sentence(
+        frozenset(_stems(text)), frozenset(_stems(" , ".join(denied))), bool(_OWN.search(text))
     )
-    return Sentence(_all_stems(clauses), clauses, bool(_OWN.search(text)))
-
-
-def _all_stems(several: Iterable[CueClause | Sentence]) -> frozenset[str]:
-    return frozenset().union(*(one.stems for one in several))
-
-
-class CueJudge(NamedTuple):
-    """Finds those of several cues that a text shows.
-
-    Both raise ModelError where the model gives nothing usable. Nobody judges in its place then:
-    nothing is raised, and all of it is due still.
-    """
-
-    call: Callable[[str, Sequence[str]], frozenset[str]]
-    acall: Callable[[str, Sequence[str]], Awaitable[frozenset[str]]]
 
 
 class ShownCues(BaseModel):
@@ -171,52 +151,24 @@ class ShownCues(BaseModel):
     numbers: list[int] = Field(description=CUES_JUDGED)
 
 
-def cue_judge(model: BaseChatModel) -> CueJudge:
-    """A judge that asks a chat model, all cues in one request.
+def judged(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[frozenset[str]]:
+    """Those of several cues that a text shows, as a chat model says in one request.
 
-    Example:
-        ```python
-        from langmem_tiers.remind.cue import cue_judge
-
-        shown = cue_judge(model).call("Anna asked about money", ["when Anna mentions the budget"])
-        ```
+    Raises:
+        ModelError: if it gave nothing usable. Nobody judges in its place then: nothing is raised,
+            and all of it is due still.
     """
-    return CueJudge(*ways_to_ask(model, ShownCues, _one_request, _its_answer))
+    listed = "\n".join(
+        CUE_ONE.format(number=number, cue=quoted(one)) for number, one in enumerate(cues, 1)
+    )
+    shown = CUE_SHOWN.format(text=quoted(trimmed(text)), cues=listed)
+    told = (model, ShownCues, [SystemMessage(CUES_JUDGE), HumanMessage(shown)])
+    check = partial(_check_numbers, last=len(cues))
+    answer: ShownCues = yield Ask(partial(ask, *told, check), partial(aask, *told, check))
+    return frozenset(cues[number - 1] for number in answer.numbers)
 
 
-def _one_request(text: str, cues: Sequence[str]) -> list[_CuesShown]:
-    return [_CuesShown(text, cues)]
-
-
-def _its_answer(
-    said: list[frozenset[str]],
-    /,
-    text: str,  # noqa: ARG001 - what was asked, like the cues
-    cues: Sequence[str],  # noqa: ARG001
-) -> frozenset[str]:
-    return said[0]
-
-
-class _CuesShown(NamedTuple):
-    text: str
-    cues: Sequence[str]
-
-    def messages(self) -> list[BaseMessage]:
-        """What the model is told."""
-        cues = "\n".join(
-            CUE_ONE.format(number=number, cue=quoted(one))
-            for number, one in enumerate(self.cues, 1)
-        )
-        shown = CUE_SHOWN.format(text=quoted(trimmed(self.text)), cues=cues)
-        return [SystemMessage(CUES_JUDGE), HumanMessage(shown)]
-
-    def read(self, answer: ShownCues) -> frozenset[str]:
-        """The cues that an answer names.
-
-        Raises:
-            InvalidInputError: if it names one that there is not.
-        """
-        for number in answer.numbers:
-            if not 1 <= number <= len(self.cues):
-                raise InvalidInputError(NO_SUCH_CUE.format(number=number, last=len(self.cues)))
-        return frozenset(self.cues[number - 1] for number in answer.numbers)
+def _check_numbers(answer: ShownCues, last: int) -> None:
+    for number in answer.numbers:
+        if not 1 <= number <= last:
+            raise InvalidInputError(NO_SUCH_CUE.format(number=number, last=last))

@@ -5,17 +5,18 @@ Every argument of a verb is checked here, at the door.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.remember.new import label, parsed_moment
-from langmem_tiers.remind.triggers import At, BeforeTool, If, NextCall, Trigger, When
+from langmem_tiers.remind.triggers import TRIGGERS, At, NextCall, Trigger
 
 
 class Priority(StrEnum):
@@ -58,14 +59,6 @@ STORED_AS: Mapping[Status, tuple[Status, ...]] = {
     Status.EXPIRED: (Status.EXPIRED, Status.PENDING, Status.DELIVERED),
 }
 """Which statuses a row may have: leases and ends that came by themselves need no write."""
-
-
-class RaisingOrder(NamedTuple):
-    """A place in the order in which intentions are raised: priority, then time, then id."""
-
-    rank: int
-    due_at: datetime
-    id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,10 +148,10 @@ NextTools = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 
 DEFAULT_REMINDERS = 10
 """Reminders that one call raises at most: as many as the specification lists."""
-TRIGGER_KINDS = (At.kind, When.kind, BeforeTool.kind, If.kind)
-MOST_REMINDERS = 1000
-"""Reminders or intentions that one call answers at most."""
+TRIGGER_KINDS = tuple(one.kind for one in TRIGGERS.values())
 _MOST_SECONDS = 30 * 86_400.0
+_TOKEN = re.compile(r"([0-9]+)\.([0-9]+)")
+"""The id and the fence."""
 
 
 def checked_priority(priority: object) -> Priority:
@@ -267,15 +260,6 @@ def true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
     return frozenset(name for name, holds in found.items() if holds)
 
 
-def checked_limit(limit: object) -> int:
-    """How many at most."""
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise InvalidTypeError(f"limit is a whole number, not {type(limit).__name__}")
-    if not 0 <= limit <= MOST_REMINDERS:
-        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {MOST_REMINDERS:,}")
-    return limit
-
-
 def checked_seconds(seconds: object) -> float | None:
     """How long a lease is; None is no lease."""
     if seconds is None:
@@ -295,9 +279,9 @@ def checked_token(reminder: object) -> tuple[int, int]:
     token = reminder.token if isinstance(reminder, Reminder) else reminder
     if not isinstance(token, str):
         raise InvalidTypeError(f"acknowledge a Reminder or its token, not {short(token)}")
-    one, dot, fence = token.partition(".")
-    if not (dot and one.isascii() and one.isdigit() and fence.isascii() and fence.isdigit()):
+    found = _TOKEN.fullmatch(token)
+    if found is None:
         raise InvalidInputError(
             f"{short(token)} is no token of a reminder: pass what remind() gave"
         )
-    return int(one), int(fence)
+    return int(found[1]), int(found[2])

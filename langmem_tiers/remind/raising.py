@@ -10,7 +10,10 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any, NamedTuple
+
+from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
@@ -18,16 +21,15 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Rows
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows
 from langmem_tiers.remember.transaction import Applied, write_if
-from langmem_tiers.remind.cue import CueJudge, features
+from langmem_tiers.remind.cue import features, judged
 from langmem_tiers.remind.intentions import (
     OPEN,
     PRIORITIES,
     STORED_AS,
     Intention,
     Priority,
-    RaisingOrder,
     Reminder,
     Status,
     refuse_cycles,
@@ -49,7 +51,7 @@ NEEDS_LOCK = "\0intentions"
 
 _PAGE = 200
 _TRIES = 20
-_FIRST = RaisingOrder(-1, datetime.min.replace(tzinfo=UTC), 0)
+_FIRST = (-1, datetime.min.replace(tzinfo=UTC), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +149,9 @@ class Due(NamedTuple):
     raised: bool
 
     @property
-    def place(self) -> RaisingOrder:
-        """Its place in the order."""
-        return RaisingOrder(self.rank, self.due_at, self.id)
+    def place(self) -> tuple[int, datetime, int]:
+        """Its place in the order of raising: by priority, then time, then id."""
+        return self.rank, self.due_at, self.id
 
     def is_met(self, occasion: Occasion) -> bool:
         """Whether it is to be raised on that occasion."""
@@ -166,7 +168,7 @@ def remind(
     limit: int,
     seconds: float | None,
     holder: str | None,
-    judge: CueJudge | None = None,
+    judge: BaseChatModel | None = None,
 ) -> Flow[list[Reminder]]:
     """Raise what is due, in order: leased for so many seconds, or delivered without them.
 
@@ -191,9 +193,7 @@ def remind(
 
 def _in_order(rows: Sequence[Row]) -> list[Reminder]:
     """Rows of raise_intentions as reminders, in the order in which they are raised."""
-    return [
-        _reminder(row) for row in sorted(rows, key=lambda row: RaisingOrder(row[1], row[2], row[0]))
-    ]
+    return [_reminder(row) for row in sorted(rows, key=itemgetter(1, 2, 0))]
 
 
 def _reminder(row: Row) -> Reminder:
@@ -225,13 +225,15 @@ def _held_by(holder: str, here: Here) -> Flow[list[Reminder]]:
     return _in_order(rows)
 
 
-def _due(occasion: Occasion, here: Here, limit: int, judge: CueJudge | None) -> Flow[list[int]]:
+def _due(
+    occasion: Occasion, here: Here, limit: int, judge: BaseChatModel | None
+) -> Flow[list[int]]:
     """The ids of the first that are due, page by page."""
     found: list[int] = []
     place, size = _FIRST, max(_PAGE, limit)
     asked = {**here.params, **_found_by(occasion), "limit": size}
     while len(found) < limit:
-        after = {"after_priority": place.rank, "after_due": place.due_at, "after_id": place.id}
+        after = dict(zip(("after_priority", "after_due", "after_id"), place, strict=True))
         (rows,) = yield Query((Call("due_intentions", {**asked, **after}),), commit=True)
         page = [Due(*row) for row in rows]
         judged = yield from _judged(page, occasion, judge)
@@ -242,7 +244,7 @@ def _due(occasion: Occasion, here: Here, limit: int, judge: CueJudge | None) -> 
     return found[:limit]
 
 
-def _judged(page: Sequence[Due], occasion: Occasion, judge: CueJudge | None) -> Flow[Occasion]:
+def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None) -> Flow[Occasion]:
     """The occasion with what a judge says of all cues that may be shown, in one request."""
     query = occasion.query
     if judge is None or query is None:
@@ -251,10 +253,7 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: CueJudge | None) -> 
     cues = sorted({one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}})
     if not cues:
         return occasion
-    shown: frozenset[str] = yield Ask(
-        lambda: judge.call(query, cues), lambda: judge.acall(query, cues)
-    )
-    return occasion._replace(shown=shown)
+    return occasion._replace(shown=(yield from judged(judge, query, cues)))
 
 
 def _found_by(occasion: Occasion) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import encode_value
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew, begun_anew
 from langmem_tiers.state.state import (
     DailySpend,
     EmotionalState,
@@ -180,16 +180,11 @@ def set_emotional_state(whose: Whose, state: EmotionalState) -> Flow[EmotionalSt
     return state
 
 
+@begun_anew
 def add_spend(
     whose: Whose, spent: Decimal, transaction_id: str | None, now: dt.datetime
 ) -> Flow[DailySpend]:
     """Add to what was spent today; a transaction of the same id counts once within a day."""
-    return anew(lambda: _add_spend(whose, spent, transaction_id, now))
-
-
-def _add_spend(
-    whose: Whose, spent: Decimal, transaction_id: str | None, now: dt.datetime
-) -> Flow[DailySpend]:
     today, once = now.date(), [] if transaction_id is None else [transaction_id]
     known = (_state(whose, TRANSACTION, name, now) for name in once)
     reads = (_lock(whose, SPEND), _state(whose, SPEND, today.isoformat(), now), *known)

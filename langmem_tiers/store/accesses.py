@@ -66,20 +66,6 @@ class Taken(NamedTuple):
         return Call("count_accesses", params)
 
 
-class _Begun(NamedTuple):
-    """Counts that are being written in the background, where and since when."""
-
-    writing: Future[None]
-    since: float
-    process: int
-
-    @property
-    def under_way(self) -> bool:
-        """Whether they are being written still; in a fork of that process nobody does."""
-        lost = time.monotonic() - self.since > LOST_SECONDS or self.process != os.getpid()
-        return not (lost or self.writing.done())
-
-
 class AccessBuffer:
     """Accesses not yet written, one entry a memory; safe for threads."""
 
@@ -90,7 +76,9 @@ class AccessBuffer:
         self._last: datetime | None = None
         self._since = 0.0
         self._resting_until: float | None = None
-        self._begun: _Begun | None = None
+        self._writing: Future[None] | None = None
+        self._begun_at = 0.0
+        self._process = 0
 
     def add(self, found: Iterable[Mortal], now: datetime) -> None:
         """Note that these memories were read."""
@@ -115,17 +103,20 @@ class AccessBuffer:
         """Begin to write them in the background, unless that goes on already."""
         with self._lock:
             if not self.under_way:
-                self._begun = _Begun(write(), time.monotonic(), os.getpid())
+                self._begun_at, self._process = time.monotonic(), os.getpid()
+                self._writing = write()
 
     @property
     def under_way(self) -> bool:
-        """Whether some are being written in the background."""
-        return self._begun is not None and self._begun.under_way
+        """Whether some are being written in the background; in a fork nobody does."""
+        if self._writing is None or self._writing.done() or self._process != os.getpid():
+            return False
+        return time.monotonic() - self._begun_at <= LOST_SECONDS
 
     def wait(self) -> None:
         """Wait for what is being written in the background."""
-        if self._begun is not None and self._begun.under_way:
-            wait([self._begun.writing], timeout=LOST_SECONDS)
+        if self._writing is not None and self.under_way:
+            wait([self._writing], timeout=LOST_SECONDS)
 
     def take(self) -> Taken | None:
         """Hand over everything there is, to be written or given back."""

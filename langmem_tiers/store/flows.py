@@ -73,6 +73,8 @@ class StoreFlows:
     ) -> None:
         """Hold the options; `ttl` is asked at each call, as users may change the mapping."""
         self.options = options
+        vector = options.index.vector if options.index else None
+        self.distance = vector.distance if vector else Distance.COSINE
         self._clock = clock
         self._ttl = ttl
         self.ann_tiers: Sequence[Tier] = ()
@@ -326,12 +328,6 @@ class StoreFlows:
         removed = yield from self.sweep()
         yield from self.optimize()
         return removed
-
-    @property
-    def distance(self) -> Distance:
-        """How far apart vectors are: the index's measure."""
-        index = self.options.index
-        return index.vector.distance if index and index.vector else Distance.COSINE
 
 
 def _puts(todo: Sequence[Op]) -> Iterable[tuple[int, PutOp]]:

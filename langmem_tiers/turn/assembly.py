@@ -5,20 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.core.threads import answer_awaited
 from langmem_tiers.core.values import storable
-from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gate import keepable
-from langmem_tiers.turn.calls import both_ends
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage
-from langmem_tiers.turn.record import LONGEST_TASK
-from langmem_tiers.turn.sources import answer_of, items_of
+from langmem_tiers.turn.record import LONGEST_TASK, both_ends
+from langmem_tiers.turn.sources import items_of
 from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
 
@@ -113,22 +110,12 @@ def _asked(
 ) -> Flow[Section]:
     """What the source of a stage answers, told what the earlier ones did.
 
-    A source has `remember(prompt, metadata)`, whose answer may be awaited, and may have an
-    `aremember`; or it has a `flow`, which is given the turn's memory as well. It answers a text, a
-    `Section`, or None for nothing. What it raises goes on, with a note that names it.
+    It answers a text, a `Section`, items, or None for nothing. What it raises goes on, with a note
+    that names it.
     """
-    source = turn.sources[stage.source]
     about = {**told, "options": stage.options, "title": stage.title, "sections": sections}
     try:
-        if callable(getattr(source, "flow", None)):
-            answer = yield from source.flow(prompt, about, turn.memory)
-        else:
-            verb = getattr(source, "remember", None)
-            averb = getattr(source, "aremember", None) or verb
-            answer = yield Ask(
-                partial(answer_of, verb or averb, prompt, about),
-                partial(answer_awaited, averb, prompt, about),
-            )
+        answer = yield from turn.sources[stage.source].flow(prompt, about, turn.memory)
         return _section_of(answer, stage)
     except Exception as error:  # a user's source can raise anything; it goes on with a note
         error.add_note(f"raised by the source {stage.source!r} of the turn")

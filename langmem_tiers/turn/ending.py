@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.learn import traces
-from langmem_tiers.learn.skills import MIN_SUPPORT, Trace
-from langmem_tiers.learn.traces import stored_values
+from langmem_tiers.learn.skills import (
+    MIN_SUPPORT,
+    Trace,
+    is_news,
+    proposed_skills,
+    read_traces,
+    recent_traces,
+    stored_values,
+)
 from langmem_tiers.memory.reviews import begin_reviews
-from langmem_tiers.postgres.flow import Call, Flow, Query, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, anew
 from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.remember.transaction import Applied, apply, derive_calls
+from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
 from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, read, reading_goals
-from langmem_tiers.state.state import Goal, ProgressDelta, stored
+from langmem_tiers.state.state import Goal, ProgressDelta
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.write import (
-    LOCK,
-    Write,
-    Writing,
-    embed,
-    last_writes,
-    lock_call,
-    lock_writes,
-)
+from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.trace import (
     CommitReport,
@@ -42,9 +39,7 @@ from langmem_tiers.turn.trace import (
     TurnEvent,
     TurnTrace,
     beginning,
-    bounds,
     ended_call,
-    event_names,
     happened,
     is_of,
     lock_name,
@@ -60,17 +55,50 @@ _TRACES = "\0traces"
 _Vectors = dict[str, PackedVector | None]
 
 
-class _Wanted(NamedTuple):
-    """What a turn wants written, and the traces that its skills were found in."""
+@dataclass(slots=True)
+class _Wanted:
+    """What a turn wants written, and what that goes by once its keys are locked."""
 
+    turn: str
     memories: list[NewMemory]
-    skills: list[str]
+    steps: Mapping[str, list[ProgressDelta]]
+    """How much nearer it brought each goal."""
     lessons: dict[str, str]
     """The key of each lesson, and of the call that it comes from."""
-    seen: list[Trace] | None
-    """None if no skills were looked for."""
-    goals: Mapping[str, Goal] = MappingProxyType({})
-    """What it brought nearer, as that will be."""
+    skills: list[str] = field(default_factory=list)
+    seen: list[Trace] | None = None
+    """The traces that its skills were found in; None if none were looked for."""
+    goals: dict[str, Goal] = field(default_factory=dict)
+    """What it brought nearer, as that will be; known once it `stands`."""
+
+    def locks(self, context: MemoryContext) -> list[tuple[str, str, str]]:
+        """What is locked beside what is written."""
+        keys = [lock_name(context, self.turn)]
+        if self.seen is not None:
+            keys.append((*encode(context.namespace(Tier.WORKING)), _TRACES))
+        return [*keys, (context.root, "", LOCK)] if self.lessons else keys
+
+    def looks(self, context: MemoryContext, moment: Moment) -> list[Call]:
+        """What is read then: how the turn ended, the project's traces, and the goals."""
+        seen = [] if self.seen is None else [recent_traces(context, moment)]
+        goals = reading_goals(Whose.of(context), list(self.steps), moment.now)
+        return [ended_call(context, self.turn), *seen, *goals]
+
+    def stands(self, answers: list[Rows]) -> bool:
+        """Whether nobody else committed meanwhile.
+
+        Raises:
+            InvalidInputError: if a goal is not set.
+        """
+        ended, *others = answers
+        if ended or (self.seen is not None and read_traces(others[0]) != self.seen):
+            return False
+        before = others[len(others) - len(self.steps) :]
+        self.goals = {
+            goal: goal_advanced(goal, read(Goal, rows), *steps)
+            for (goal, steps), rows in zip(self.steps.items(), before, strict=True)
+        }
+        return True
 
 
 class _Ended(NamedTuple):
@@ -127,19 +155,26 @@ def leave(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | 
         return None
     record.closed = "abandoned"
     why = f"left by {type(error).__name__}" if isinstance(error, BaseException) else error
-    left = _ending(turn, record, "abandoned", why or "left without a commit", _pending(record))
-    return _record(turn, record, [*record.events, left])
+    return _left(turn, record, "abandoned", why or "left without a commit")
 
 
 def fail(turn: Turn, error: BaseException) -> Flow[None]:
     """Leave the trace of a turn that failed so far; it may go on, as a run does that is resumed."""
-    record = going_on(turn)
-    why = f"failed by {type(error).__name__}"
-    failed = _ending(turn, record, "failed", why, _pending(record))
-    names = event_names(record.turn, record.events)
-    # it lies between the events so far and the next
-    last = f"{bounds(record.turn)[0]}{max(0, len(names) - 1):06}-{failed.at.isoformat()}"
-    return _record(turn, record, [*record.events, failed], [*names, last])
+    return _left(turn, going_on(turn), "failed", f"failed by {type(error).__name__}")
+
+
+def _left(turn: Turn, record: TurnRecord, kind: Ending, reason: str) -> Flow[None]:
+    """Write the trace of a turn beside nothing else, unless the turn has ended."""
+    summary = {
+        "memories": len(record.pending),
+        "tool calls": len(record.calls),
+        "refused": record.refusals,
+        "quarantined": sum(one.held is not None for one in record.pending),
+    }
+    ended = _ending(turn, record, kind, reason, {"summary": summary}, at=turn.now)
+    trace = TurnTrace(turn=record.turn, events=(*record.events, ended))
+    lock = lock_call([lock_name(turn.context, record.turn)], turn.memory.tiered_store.options)
+    yield Query((lock, record_call(turn.context, trace)), commit=True)
 
 
 def _commit(
@@ -165,7 +200,6 @@ def _commit(
     # a commit that begins anew has most of the vectors
     fresh = [one for one in writes if any(text not in vectors for _, text in one.texts)]
     vectors |= yield from embed(fresh, store.options)
-    wanted = yield from _locked(turn, record, writes, wanted)
     moment = store.moment()
     ended: list[_Ended] = []
 
@@ -175,11 +209,20 @@ def _commit(
         lessons = [_from_its_call(one, applied, wanted) for one in applied.writes]
         derived = derive_calls(lessons, moment.now, lambda one: record.key("lesson", one.key))
         states = [put_goal(Whose.of(context), one, moment.now) for one in wanted.goals.values()]
-        trace = record_call(context, record.turn, ended[0].trace.events)
-        return [*derived, *states, trace]
+        return [*derived, *states, record_call(context, ended[0].trace)]
 
-    writing = Writing(writes, vectors, moment)
-    yield from apply(writing, options=store.options, locked=True, further=further)
+    applied = yield from write_if(
+        writes,
+        options=store.options,
+        moment=moment,
+        vectors=vectors,
+        keys=wanted.locks(context),
+        calls=wanted.looks(context, moment),
+        stands=wanted.stands,
+        further=further,
+    )
+    if applied is None:
+        raise ConflictError(f"somebody else committed beside the turn {record.turn!r}: again")
     return ended[0]
 
 
@@ -234,24 +277,28 @@ def _as_before(
 
 def _wanted(turn: Turn, record: TurnRecord, *, success: bool | None) -> Flow[_Wanted]:
     """What is pending, and what the turn's tool calls taught."""
-    context = turn.context
-    lessons = record.lessons(context)
-    memories = [*record.pending, *(one.memory for one in lessons)]
-    attempts = {str(one.memory.key): one.attempt for one in lessons}
+    context, lessons = turn.context, record.lessons(turn.context)
+    wanted = _Wanted(
+        record.turn,
+        [*record.pending, *(lesson for lesson, _ in lessons)],
+        record.steps(),
+        {str(lesson.key): call for lesson, call in lessons},
+    )
     own = record.trace(success=success) if turn.settings.enable_skill_extraction else None
     if own is None:
-        return _Wanted(memories, [], attempts, None)
+        return wanted
     moment = turn.memory.tiered_store.flows.moment()
-    (rows,) = yield Query((traces.recent(context, moment),), commit=True)
-    seen = traces.read_traces(rows)
-    others = [one for one in seen if one.run != own.run]
+    (rows,) = yield Query((recent_traces(context, moment),), commit=True)
+    wanted.seen = read_traces(rows)
+    others = [one for one in wanted.seen if one.run != own.run]
     trace = record.run_memory(own, context)
     current = [own] if trace.held is None else []
-    skills = traces.proposed([*current, *others], context, min_support=MIN_SUPPORT)
+    skills = proposed_skills([*current, *others], context, min_support=MIN_SUPPORT)
     known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
-    news = {key: one for key, one in skills.items() if traces.is_news(one, known.get(key))}
-    memories += [trace, *map(turn.memory.gate.trusting, news.values())]
-    return _Wanted(memories, list(news), attempts, seen)
+    news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
+    wanted.memories += [trace, *map(turn.memory.gate.trusting, news.values())]
+    wanted.skills += news
+    return wanted
 
 
 def _evictions(keys: Sequence[str], context: MemoryContext, store: StoreFlows) -> Flow[list[Write]]:
@@ -263,40 +310,6 @@ def _evictions(keys: Sequence[str], context: MemoryContext, store: StoreFlows) -
     own = {encode(context.namespace(tier)) for tier in Tier}
     found = [(Place(tenant, namespace), key) for key, tenant, namespace, _ in rows]
     return [Write(place=place, key=key, value=None) for place, key in found if place in own]
-
-
-def _locked(
-    turn: Turn, record: TurnRecord, writes: Sequence[Write], wanted: _Wanted
-) -> Flow[_Wanted]:
-    """Lock all that the commit goes by, and leave the transaction open; its goals are known then.
-
-    Raises:
-        ConflictError: if somebody else committed beside it; its transaction has ended then.
-        InvalidInputError: if a goal is not set.
-    """
-    store, context = turn.memory.tiered_store.flows, turn.context
-    moment, place = store.moment(), encode(context.namespace(Tier.WORKING))
-    again = () if wanted.seen is None else (traces.recent(context, moment),)
-    keys = [lock_name(context, record.turn)]
-    keys += [(*place, _TRACES)] if again else []
-    keys += [(place.tenant, "", LOCK)] if wanted.lessons else []
-    steps: dict[str, list[ProgressDelta]] = {}
-    for one in record.goals:
-        told = {name: value for name, value in one.items() if name != "goal"}
-        steps.setdefault(one["goal"], []).append(stored(ProgressDelta, told))
-    goals = reading_goals(Whose.of(context), list(steps), moment.now)
-    lock = lock_writes(writes, store.options, keys)
-    answers = yield Query((lock, ended_call(context, record.turn), *again, *goals))
-    ended, known = answers[1], answers[2 : 2 + len(again)]
-    if ended or (known and traces.read_traces(known[0]) != wanted.seen):
-        yield Query((), commit=True)  # which lets go of the locks
-        raise ConflictError(f"somebody else committed beside the turn {record.turn!r}: again")
-    before = answers[len(answers) - len(steps) :]
-    by_goal = zip(steps.items(), before, strict=True)
-    advanced = {
-        goal: goal_advanced(goal, read(Goal, rows), *several) for (goal, several), rows in by_goal
-    }
-    return wanted._replace(goals=advanced)
 
 
 def _told(
@@ -367,32 +380,13 @@ def _ending(
     reason: str,
     detail: Mapping[str, Any],
     *,
-    at: datetime | None = None,
+    at: datetime,
 ) -> TurnEvent:
     """How a turn ends, with what it is listed by: whose it is, and when it began."""
     told = {"project_id": turn.context.project_id, "session_id": turn.context.session_id}
     whose = {name: storable(one) for name, one in told.items() if one is not None}
     detail = {"began": record.began.isoformat(), **whose, **detail}
-    return TurnEvent(kind=kind, at=at or turn.now, reasons=(reason,), detail=detail)
-
-
-def _pending(record: TurnRecord) -> dict[str, Any]:
-    """What the ending of a turn keeps of what it did not write."""
-    summary = {
-        "memories": len(record.pending),
-        "tool calls": len(record.calls),
-        "refused": record.refusals,
-        "quarantined": sum(one.held is not None for one in record.pending),
-    }
-    return {"summary": summary}
-
-
-def _record(
-    turn: Turn, record: TurnRecord, events: Sequence[TurnEvent], names: Sequence[str] = ()
-) -> Flow[None]:
-    """Write a trace beside nothing else, unless the turn has ended."""
-    lock = lock_call([lock_name(turn.context, record.turn)], turn.memory.tiered_store.options)
-    yield Query((lock, record_call(turn.context, record.turn, events, names)), commit=True)
+    return TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
 
 
 def _export(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import chain, groupby
 from typing import Any, Final
 
@@ -124,8 +125,6 @@ class _Piece:
     fragment: Fragment
     taken: bool = False
     reason: str = ""
-    cost: int | None = None
-    """The tokens that it counts alone, once that is known."""
     original: _Piece | None = None
     """What says the same before it."""
     repeats: bool = False
@@ -160,7 +159,7 @@ class _Fitting:
         }
         self._all = list(chain.from_iterable(self._sections.values()))
         self._gap = layout.gap
-        self._counter = count_tokens
+        self._count = cache(partial(counted, count_tokens=count_tokens))
         self._query = query
         self._taken: list[_Piece] = []
         """What is taken, in the order in which it was."""
@@ -215,11 +214,11 @@ class _Fitting:
         whole = one.fragment
 
         def fits(text: str) -> bool:
-            one.fragment, one.cost = replace(whole, text=text), None
+            one.fragment = replace(whole, text=text)
             return self._count(self._text()) <= budget
 
         if not fits(whole.text):
-            one.fragment, one.cost = whole.shortened(fits), None
+            one.fragment = whole.shortened(fits)
             one.reason = f"cut to {self._cost(one):,} tokens, to fit into {budget:,}"
         if (tokens := self._count(self._text())) > budget:
             raise (BudgetExceededError if spent else InvalidInputError)(
@@ -262,10 +261,9 @@ class _Fitting:
         )
         for decision in choice.decisions:
             one = by_place[_place(decision.memory)]
-            one.cost, one.reason = decision.tokens, decision.reason
-        for memory in choice.chosen:
-            one = by_place[_place(memory)]
-            self._take(one, one.reason)
+            one.reason = decision.reason
+            if decision.chosen:
+                self._take(one, decision.reason)
         return choice.tokens + (frames if choice.chosen else 0)
 
     def _find_originals(self) -> None:
@@ -293,9 +291,7 @@ class _Fitting:
         return True
 
     def _cost(self, one: _Piece) -> int:
-        if one.cost is None:
-            one.cost = self._count(one.written + "\n")
-        return one.cost
+        return self._count(one.written + "\n")
 
     def _frame(self, stage: Stage) -> int:
         """What a section costs beside its fragments."""
@@ -303,9 +299,6 @@ class _Fitting:
         data = any(one.fragment.data for one in self._sections[stage.source])
         fence = f"{head}\n{tail}\n" if data else ""
         return self._count(f"{stage.title}{self._gap}{fence}{_BETWEEN_SECTIONS}")
-
-    def _count(self, text: str) -> int:
-        return counted(text, self._counter)
 
     def _text(self) -> str:
         return _BETWEEN_SECTIONS.join(section for _, section in self._shown())

@@ -15,7 +15,7 @@ from langmem_tiers.remember.gate import Decision, route
 from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
-from langmem_tiers.turn.calls import Invocation, both_ends, called
+from langmem_tiers.turn.record import Invocation, both_ends, called
 from langmem_tiers.turn.trace import beginning, discreet, private, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend, write_of
 
@@ -168,8 +168,7 @@ def memorize(
 
     Args:
         item: A text, or the arguments of `MemoryCoordinator.store` as a mapping. One that names
-            its `memory_type` goes there, any other where the `router` says; without one it goes
-            to `prospective` if it intends something, else to `semantic`.
+            its `memory_type` goes there, any other to each type that it is of by what it says.
         metadata: Anything else that is JSON, kept with it.
 
     Returns:
@@ -223,7 +222,6 @@ def _as_memory(
 
 def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
     """Put something that was checked to the gate; what the gate does not see is not wanted."""
-    gate = turn.memory.gate
     with changing(turn) as record:
         check(turn, "memorize")
         one = replace(given, key=given.key or record.key("item", record.spent))
@@ -233,20 +231,14 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
     try:
         router = turn.router if given.memory_type is None else None
         route = (router or _by_default)(given)
-        own, leaving = _routed(turn, one, route), _leaving(turn, route)
-        again = [
-            replace(each, recalled=tuple(record.shown))
-            for each in record.untold({str(each.key) for each in own} | leaving.keys())
-        ]
-        judged = yield from unit(turn.memory.flows.judged([*own, *again], turn.context, leaving))
-        verdicts = [discreet(each, gate) for each in judged]
-        found = _memorized(turn, one, verdicts[: len(own)], route, cut)
-        if found.pending:
-            _taken_up(turn, verdicts[len(own) :])
+        found, *again = yield from _judged(turn, one, route)
+        memorized = _memorized(turn, found, route, cut)
+        if memorized.pending:
+            _taken_up(turn, again)
     except BaseException:
         record.wanted.remove(wish)
         raise
-    return found
+    return memorized
 
 
 def _by_default(one: NewMemory) -> Route:
@@ -257,28 +249,31 @@ def _by_default(one: NewMemory) -> Route:
     return Route(destinations=(to,))
 
 
-def _routed(turn: Turn, one: NewMemory, route: Route) -> list[NewMemory]:
-    """What is put to the gate: an item once for each type that it goes to."""
-    shown = replace(one, recalled=(*one.recalled, *going_on(turn).shown))
-    first, keyed = one.key, going_on(turn).key
-    return [
-        replace(shown, memory_type=to.memory_type, key=keyed(first, place) if place else first)
-        for place, to in enumerate(route.destinations)
-    ]
-
-
-def _leaving(turn: Turn, route: Route) -> dict[str, str | None]:
-    """The keys that the turn gives another text, with it, or evicts."""
-    record = going_on(turn)
+def _judged(turn: Turn, one: NewMemory, route: Route) -> Flow[list[Judged]]:
+    """What the gate says of something, and of what the turn's changes leave unsaid with it."""
+    record, gate = going_on(turn), turn.memory.gate
     evicted = (*record.evicted, *route.evicted)
-    new = {one.key: one.content for one in record.pending if one.key is not None}
-    return {**dict.fromkeys(evicted), **new}
+    new = {each.key: each.content for each in record.pending if each.key is not None}
+    leaving = {**dict.fromkeys(evicted), **new}
+    if route.destinations:
+        below = gate.policy.trust.below
+        strictest = max(route.destinations, key=lambda to: below(to.memory_type))
+        one = replace(one, memory_type=strictest.memory_type)
+    again = record.untold({str(one.key)} | leaving.keys())
+    several = [replace(each, recalled=(*each.recalled, *record.shown)) for each in (one, *again)]
+    judged = yield from unit(turn.memory.flows.judged(several, turn.context, leaving))
+    found, *others = (discreet(each, gate) for each in judged)
+    verdict = found.verdict
+    if verdict.stored and not route.destinations:
+        nowhere = "routed: its router keeps it nowhere"
+        verdict = replace(verdict, decision=Decision.REJECT, reason=nowhere, destination=None)
+    return [found._replace(verdict=verdict), *others]
 
 
-def _taken_up(turn: Turn, verdicts: Sequence[Judged]) -> None:
+def _taken_up(turn: Turn, again: Sequence[Judged]) -> None:
     """Keep what repeated a memory that the turn has replaced since, or evicts."""
     gate = turn.memory.gate
-    kept = [each for one in verdicts if (each := passed(one.memory, one.verdict, gate))]
+    kept = [each for one in again if (each := passed(one.memory, one.verdict, gate))]
     with changing(turn) as record:
         taken = {str(each.key) for each in kept}
         record.echoes = [one for one in record.echoes if one["memory"]["key"] not in taken]
@@ -288,39 +283,48 @@ def _taken_up(turn: Turn, verdicts: Sequence[Judged]) -> None:
             note(turn, "memorized", why, write_of(turn, each), keys=[each.key])
 
 
-def _memorized(
-    turn: Turn, one: NewMemory, verdicts: Sequence[Judged], route: Route, cut: str
-) -> Memorized:
-    """Keep what the gate lets pass, and note what it says."""
-    gate = turn.memory.gate
-    kept = [each for one in verdicts if (each := passed(one.memory, one.verdict, gate))]
-    writes = [write_of(turn, each) for each in kept]
-    found, why = Memorized(reason="routed: its router keeps it nowhere"), ""
-    if verdicts:
-        first = next((each for each in verdicts if each.verdict.stored), verdicts[0]).verdict
-        reasons = {to.memory_type: to.reason for to in route.destinations}
-        types = [each.memory_type or "" for each in kept]
-        result = result_of(
-            first,
-            key=kept[0].key if kept else None,
-            tier=writes[0].tier if kept else None,
-            evicted=route.evicted if kept else (),
-            destinations=tuple(
-                Destination(name, reasons.get(name, ""), to.key, to.tier)
-                for name, to in zip(types, writes, strict=True)
-            ),
+def _kept(turn: Turn, one: Judged, route: Route) -> list[NewMemory]:
+    """What the gate lets pass, once for each type that it goes to, under keys of their own."""
+    if not one.verdict.stored:
+        return []
+    first, keyed = str(one.memory.key), going_on(turn).key
+    several = (
+        passed(
+            replace(one.memory, key=keyed(first, place) if place else first),
+            replace(one.verdict, destination=to),
+            turn.memory.gate,
         )
-        found = Memorized.of(result)
-        why = "; ".join(reasons.values()) if found.reason == "stored" else ""
+        for place, to in enumerate(route.destinations)
+    )
+    return [each for each in several if each is not None]
+
+
+def _memorized(turn: Turn, one: Judged, route: Route, cut: str) -> Memorized:
+    """Keep what the gate lets pass, and note what it says."""
+    gate, verdict = turn.memory.gate, one.verdict
+    kept = _kept(turn, one, route)
+    writes = [write_of(turn, each) for each in kept]
+    result = result_of(
+        verdict,
+        key=kept[0].key if kept else None,
+        tier=writes[0].tier if kept else None,
+        evicted=route.evicted if kept else (),
+        destinations=tuple(
+            to._replace(key=each.key, tier=each.tier)
+            for to, each in zip(route.destinations, writes, strict=bool(kept))
+        ),
+    )
+    found = Memorized.of(result)
+    why = "; ".join(dict.fromkeys(to.reason for to in route.destinations))
     about = _judgement(found)
     if not kept or found.quarantined:
-        about |= beginning(one, gate)
+        about |= beginning(one.memory, gate)
     with changing(turn) as record:
         record.pending += kept
         record.evicted += found.evicted
-        for judged in verdicts:
-            record.repeated(judged.memory, judged.repeats)
-        told = "; ".join(part for part in (why or found.reason, cut) if part)
+        record.repeated(one.memory, one.repeats)
+        reason = why if found.reason == "stored" else found.reason
+        told = "; ".join(part for part in (reason, cut) if part)
         note(turn, "memorized" if kept else "refused", told, *writes[:1], **about)
     return found
 

@@ -1,4 +1,6 @@
-"""The memories that a turn is shown: what answers its prompt, and what does in its circumstances.
+"""What a turn is shown of the past: what was said last, and the memories that matter now.
+
+These are what answers its prompt, and what does in its circumstances.
 
 A follow-up question says half of what it means, and the conversation has the other half: what
 earlier stages say is asked for as well. What is found thereby adds at most half of the best answer
@@ -10,17 +12,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
 
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RECALL_OPTIONS
+from langmem_tiers.core.reading import shortened
+from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.remember.gate import triviality
+from langmem_tiers.state.flows import Whose, look
+from langmem_tiers.state.state import Message
 from langmem_tiers.store.read import embed_texts
-from langmem_tiers.turn.layout import Fragment, Section
+from langmem_tiers.turn.layout import EPISODES, Fragment, Section
 
 WEIGHT: Final = 0.5
 """How much of its score in the circumstances a memory is given at most: our own choice."""
@@ -36,6 +47,12 @@ LEAST_INFORMED_MATCH: Final = 0.2
 """Likewise where an earlier stage's words alone call it up: above what shares no word with them."""
 _LAST: Final = 2
 """Messages of a conversation that are."""
+_LIMIT: Final = 20
+"""Messages that are shown unless a stage says otherwise."""
+_AFTER_AN_EXCHANGE: Final = 2.5
+"""When the summary of the rest gets room: after the last two messages."""
+_SUMMED_UP: Final = 12
+"""Questions of the earlier conversation that its summary names: our own choice."""
 _LISTED: Final = re.compile(r"^- (.+?)(?: \(\d+% done\))?$", re.MULTILINE)
 
 
@@ -67,21 +84,21 @@ class MemorySource:
         asked = {**options, **metadata["filters"], "memory_types": types}
         ask = memory.asking.ask(query, memory.context, **asked)
         alone = ask.blank or ask.max_tokens is not None
-        told = [] if alone else circumstances(metadata["sections"], stages)
+        told = {} if alone else circumstances(metadata["sections"], stages)
         found = yield from unit(_recalled(ask, told, metadata["vectors"], memory))
         return Section(tuple(Fragment.of_memory(one, self.name) for one in found))
 
 
 def _recalled(
     ask: Inquiry,
-    told: Sequence[Circumstance],
+    told: Mapping[str, str],
     vectors: dict[str, Any],
     memory: MemoryCoordinator,
 ) -> Flow[list[Recollection]]:
     """Recall, in its circumstances too; a turn embeds each text once."""
     store = memory.tiered_store
     few = min(ask.limit, MOST_INFORMED)
-    asks = [ask, *(replace(ask, query=one.query, embedding=None, limit=few) for one in told)]
+    asks = [ask, *(replace(ask, query=one, embedding=None, limit=few) for one in told.values())]
     ready = yield from _embedded(asks, vectors, memory)
     if ask.blank:
         (found,) = yield from memory.flows.recall(ready, lambda _: True)  # shown, whatever is asked
@@ -96,8 +113,7 @@ def _recalled(
     if ask.cutoff:
         direct = [] if triviality(ask.query) else matching(direct, LEAST_MATCH)
         informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
-    by_stage = zip([one.stage for one in told], informed, strict=True)
-    found = together(direct, dict(by_stage), ask.limit)
+    found = together(direct, dict(zip(told, informed, strict=True)), ask.limit)
     read = [rows[one.namespace, one.key] for one in found]
     yield from store.flows.mark(read, store.flows.moment())
     return found
@@ -128,17 +144,10 @@ def _types(
     return [one for one in own if one in wanted]
 
 
-class Circumstance(NamedTuple):
-    """What an earlier stage said, as a question."""
-
-    stage: str
-    query: str
-
-
-def circumstances(sections: Mapping[str, Section], stages: Iterable[str]) -> list[Circumstance]:
-    """What these stages said, as far as they said anything."""
-    told = [(name, _told(name, sections.get(name, Section()))) for name in stages]
-    return [Circumstance(name, said) for name, said in told if said]
+def circumstances(sections: Mapping[str, Section], stages: Iterable[str]) -> dict[str, str]:
+    """What these stages said, as a question, as far as they said anything."""
+    told = {name: _told(name, sections.get(name, Section())) for name in stages}
+    return {name: said for name, said in told.items() if said}
 
 
 def matching(found: Iterable[Recollection], least: float) -> list[Recollection]:
@@ -184,3 +193,144 @@ def _told(stage: str, section: Section) -> str:
 
 def _telling(text: str, most: int) -> str:
     return " ".join(_TELLING.findall(text)[:most])
+
+
+# What was said before
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What was said last, word for word, and before it what the rest was about.
+
+    It is the messages that the turn was given, which are not shown where the model sees them;
+    without any, the session's of the last hour, else what its memories say. Stage options: `limit`
+    messages, none older than `minutes`, and whether there is a `summary`.
+    """
+
+    messages: Sequence[Any] | None = None
+    known_options: ClassVar = ("limit", "minutes", "summary")
+
+    def flow(
+        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
+    ) -> Flow[Section]:
+        """The conversation so far, oldest first; the prompt itself is no part of it."""
+        options = metadata["options"]
+        given = metadata["messages"] if self.messages is None else self.messages
+        seen = self.messages is None and given is not None and not metadata["show_messages"]
+        said = (yield from _known(metadata, memory)) if given is None else list(_said(given))
+        if said and said[-1].fields["speaker"] in ("user", "human") and said[-1].text == prompt:
+            said.pop()
+        said = [one for one in said if _recent(one, metadata["now"], options.get("minutes"))]
+        begin = max(0, len(said) - options.get("limit", _LIMIT))
+        older = said[:begin] if options.get("summary", True) else []
+        ages = zip(range(len(said) - begin, 0, -1), said[begin:], strict=True)
+        # the newest get room first; the summary comes after the last exchange
+        last = [replace(one, rank=age) for age, one in ages]
+        summary = [_summary(older)] if older else []
+        return Section(tuple(replace(one, seen=seen) for one in (*summary, *last)))
+
+
+def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
+    """What the last hour's messages say was said; without any, what the session's memories say."""
+    if memory.context.session_id is None:
+        return []
+    limit = metadata["options"].get("limit", _LIMIT)
+    known = yield from unit(look(Whose.of(memory.context), metadata["now"], limit=limit))
+    if known.messages:
+        return list(_said(known.messages))
+    spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}
+    ask = memory.asking.ask("", memory.context, memory_types=EPISODES, limit=limit, filter=spoken)
+    # said in any case: no accesses
+    (found,) = yield from unit(memory.flows.recall([ask], lambda _: True))
+    return [_spoken(one) for one in sorted(found, key=_when)]
+
+
+def _when(one: Recollection) -> tuple[datetime, int, str]:
+    turn = one.value.get("turn")
+    return one.occurred_at or one.created_at, turn if isinstance(turn, int) else 0, one.key
+
+
+def _spoken(one: Recollection) -> Fragment:
+    told = fields_of(one)
+    return Fragment(
+        text=one.content,
+        source="conversation",
+        version=one.updated_at.isoformat(),
+        rationale="said in this session",
+        key=one.key,
+        fields={**told, "stamp": f"[{told['when']}] "},
+    )
+
+
+def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
+    """Messages as fragments: what people and the assistant said, and nothing else."""
+    for one in messages:
+        role, text, when = _message(one)
+        if role is None or not text.strip():
+            continue
+        key = getattr(one, "id", None)
+        yield Fragment(
+            text=storable(text),
+            source="conversation",
+            version=when,
+            rationale="said in this conversation",
+            key=None if key is None else str(key),
+            fields={
+                "speaker": brief(role),
+                "role": brief(role).upper(),
+                "when": labelled(when),
+                "stamp": f"[{labelled(when)}] " if when else "",
+            },
+        )
+
+
+def _message(one: Any) -> tuple[str | None, str, str]:
+    """Who said what, and when, if that is known."""
+    match one:
+        case str():
+            return "user", one, ""
+        case Message():
+            return one.role, one.content, one.at.isoformat()
+        case SystemMessage() | ToolMessage():
+            return None, "", ""
+        case BaseMessage():
+            kinds = ((HumanMessage, "user"), (AIMessage, "assistant"))
+            role = next((name for kind, name in kinds if isinstance(one, kind)), str(one.type))
+            return role, str(one.text), str(one.additional_kwargs.get("timestamp", ""))
+        case {"content": str(content)}:
+            when = one.get("timestamp", "")
+            told = when.isoformat() if isinstance(when, datetime) else str(when)
+            return str(one.get("role", "user")), content, told
+    raise InvalidTypeError(
+        f"a message is LangChain's, or a mapping with role and content, not {type(one).__name__}"
+    )
+
+
+def _recent(one: Fragment, now: datetime, minutes: float | None) -> bool:
+    """Whether it was said in the last minutes, as far as that is known."""
+    when = one.fields.get("when")
+    if minutes is None or not when:
+        return True
+    try:
+        said = datetime.fromisoformat(when)
+    except ValueError:
+        return True
+    return said.tzinfo is None or said > now - timedelta(minutes=minutes)
+
+
+def _summary(older: Sequence[Fragment]) -> Fragment:
+    """What the earlier conversation was about: what was asked, word for word and shortened."""
+    questions = [one.text for one in older if one.fields["role"] in ("USER", "HUMAN")]
+    named = questions[-_SUMMED_UP:]
+    head = f"Earlier in this conversation, {len(older)} messages. Asked was:"
+    lines = [f"- {shortened(one, 120)}" for one in named]
+    left_out = len(questions) - len(named)
+    more = [f"- and {left_out} more before"] if left_out else []
+    return Fragment(
+        text="\n".join([head, *more, *lines]),
+        source="conversation",
+        version=older[-1].version,
+        rationale=f"sums up {len(older)} earlier messages",
+        rank=_AFTER_AN_EXCHANGE,
+        fields={"speaker": "summary", "role": "SUMMARY"},
+    )

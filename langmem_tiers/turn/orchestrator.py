@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
+from datetime import datetime
+from typing import Any, Self
 
 from langmem_tiers.core.errors import DatabaseError
+from langmem_tiers.core.values import storable
 from langmem_tiers.memory.asking import checked_limit
-from langmem_tiers.postgres.flow import Flow, both, plain
+from langmem_tiers.postgres.flow import Call, Flow, Query, both, plain
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.turn import assembly, ending, keeping
-from langmem_tiers.turn.trace import EndedTurn, TurnTrace, ended_turns, trace_of
+from langmem_tiers.turn.trace import EndedTurn, TurnTrace, trace_of
 from langmem_tiers.turn.turn import Turn
 
 _TURNS = 20
@@ -41,7 +42,27 @@ def turns(
         limit: How many at most: 0 to 1,000.
         session_id: Only those of this session.
     """
-    return ended_turns(turn.context, checked_limit(limit), label(session_id, "session_id"))
+    context, session = turn.context, label(session_id, "session_id")
+    project = None if context.project_id is None else storable(context.project_id)
+    params = {"tenant": context.root, "limit": checked_limit(limit)}
+    return _ended({**params, "session": session, "project": project})
+
+
+def _ended(params: Mapping[str, Any]) -> Flow[list[EndedTurn]]:
+    (rows,) = yield Query((Call("turns_ended", params),), commit=True)
+    return [
+        EndedTurn(
+            turn=turn,
+            kind=kind,
+            began=None if began is None else datetime.fromisoformat(began),
+            at=at,
+            reason=reason,
+            project_id=project_id,
+            session_id=session_id,
+            summary=dict(summary or {}),
+        )
+        for _, at, kind, turn, began, reason, project_id, session_id, summary in rows
+    ]
 
 
 class MemoryOrchestrator(Turn):
@@ -80,12 +101,7 @@ class MemoryOrchestrator(Turn):
     def __enter__(self) -> Self:
         return self.begin()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _telling(error):
             if (leaving := ending.leave(self, error)) is not None:
                 self.runner.run(leaving)
@@ -93,12 +109,7 @@ class MemoryOrchestrator(Turn):
     async def __aenter__(self) -> Self:
         return self.begin()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _telling(error):
             if (leaving := ending.leave(self, error)) is not None:
                 await self.runner.arun(leaving)

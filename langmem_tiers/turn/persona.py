@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -85,8 +85,7 @@ class Persona:
             text = text.read_text("utf-8")
         if not isinstance(text, str):
             raise InvalidTypeError(f"a persona is a text or a Path, not {type(text).__name__}")
-        known = {one.name: one.type == "str" for one in fields(cls)}
-        return cls(**_read_soul(text, known))
+        return cls(**_read_soul(text, {one.name for one in fields(cls) if one.type == "str"}))
 
     @property
     def version(self) -> str:
@@ -179,15 +178,18 @@ class OperationalState:
 _FRONT: Final = re.compile(
     r"\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
+_COMMENT: Final = re.compile("<!--.*?-->", re.DOTALL)
 _HEADING: Final = re.compile(r"#{1,6}\s+(?P<name>\S.*)")
 _NAMED: Final = re.compile(
-    r"(?P<bullet>[-*+]\s+)?\*{0,2}(?P<name>[A-Za-z][\w ]{0,79}?)\*{0,2}\s*:\*{0,2}\s*(?P<said>.*)$"
+    r"(?:[-*+]\s+)?\*{0,2}(?P<name>[A-Za-z][\w ]{0,79}?)\*{0,2}\s*:\*{0,2}\s*(?P<said>.*)$"
 )
 _BULLET: Final = re.compile(r"(?:[-*+]|\d+[.)])\s+(?P<said>.+)$")
 _RULE: Final = re.compile(
-    r"(?P<never>must not|must never|never|do not|don.t)\b|(?P<must>must|always)\b", re.IGNORECASE
+    r"\*{0,2}(?P<word>(?P<never>must not|must never|never|do not|don.t)|must|always)\b"
+    r"\*{0,2}\s*(?P<colon>:?)\*{0,2}[ ,]*(?P<said>.*)$",
+    re.IGNORECASE,
 )
-"""How a bullet begins that is a rule, under whichever heading; a line, if it is in capitals."""
+"""A rule: with a colon wherever it stands, else as a bullet of no field, or in capitals."""
 _ALIASES: Final = {
     "name": "persona_name",
     "tone": "communication_tone",
@@ -207,43 +209,37 @@ _ALIASES: Final = {
     "never": "must_not_do",
 }
 
-_FieldKinds = Mapping[str, bool]
-"""The fields, and whether each is a text and no list."""
 
-
-def _read_soul(text: str, known: _FieldKinds) -> dict[str, Any]:
-    """What a SOUL.md says of each field; `persona_name` is whom its first heading names, if none.
+def _read_soul(text: str, texts: Collection[str]) -> dict[str, Any]:
+    """What a SOUL.md says of each field; `texts` are those that are no lists.
 
     Raises:
         InvalidInputError: if its front matter is no YAML, or holds what no field can.
     """
     front, body = _parted(text)
-    read = _SoulReader(known)
+    read = _SoulReader(texts)
     further = read.take(front)
-    name = " ".join(read.said.pop("persona_name", ())).strip()
-    read.lines(_uncommented(body).splitlines())
+    commented, end, rest = body.rpartition("-->")
+    read.lines(f"{_COMMENT.sub('', commented + end)}{rest}".splitlines())
     title, read.title = read.title, "front matter"
     read.lines(further)
     told: dict[str, Any] = {
-        field: "\n".join(lines).strip() if known[field] else _items(lines, field)
+        field: "\n".join(lines).strip() if field in texts else _items(lines, field)
         for field, lines in read.said.items()
     }
-    for field, rules in read.rules.items():
-        told[field] = [*told.get(field, ()), *rules]
     kept = "\n".join("\n".join([*head, *lines]) for head, lines in read.beside if lines)
     told["backstory"] = "\n\n".join(one for one in (told.get("backstory"), kept) if one)
-    return {**told, "persona_name": name or told.get("persona_name") or title}
+    name, *_ = (told.get("persona_name") or title).splitlines() or [""]
+    return {**told, "persona_name": name}
 
 
 class _SoulReader:
     """Reads lines: the first heading that names no field, the lines of each field, and the rest."""
 
-    def __init__(self, known: _FieldKinds) -> None:
-        self._known = known
+    def __init__(self, texts: Collection[str]) -> None:
+        self._texts = texts
         self.title = ""
         self.said: dict[str, list[str]] = defaultdict(list)
-        self.rules: dict[str, list[str]] = defaultdict(list)
-        """Those that stand under no field."""
         self.beside: list[tuple[list[str], list[str]]] = [([], [])]
         """What belongs to no field: each heading with its lines."""
         self._section: str | None = None
@@ -257,16 +253,16 @@ class _SoulReader:
         """Take what a front matter says of fields; the rest of it, as lines of Markdown."""
         further: list[str] = []
         for key, value in front.items():
-            within = isinstance(value, dict) and not self._field(key)
-            for name, one in value.items() if within else [(key, value)]:
-                field = self._field(name)
-                if field is not None and isinstance(one, str):
-                    self.said[field] += [*one.splitlines(), ""]
-                elif field is not None:
-                    mark = "" if self._known[field] else "- "
-                    self.said[field] += [*(f"{mark}{each}" for each in _listed(name, one)), ""]
-                else:
-                    further += [f"# {name}", *(f"- {each}" for each in _listed(name, one))]
+            field = _field(key)
+            if isinstance(value, dict) and not field:
+                further += self.take(value)
+            elif field is not None and isinstance(value, str):
+                self.said[field] += [*value.splitlines(), ""]
+            elif field is not None:
+                mark = "" if field in self._texts else "- "
+                self.said[field] += [*(f"{mark}{each}" for each in _listed(key, value)), ""]
+            else:
+                further += [f"# {key}", *(f"- {each}" for each in _listed(key, value))]
         return further
 
     def lines(self, lines: Iterable[str]) -> None:
@@ -274,32 +270,43 @@ class _SoulReader:
         for line in map(str.strip, lines):
             if heading := _HEADING.match(line):
                 self._head(heading["name"].rstrip("#").rstrip() or heading["name"])
-            elif not self._names(line):
+            elif not self._is_rule(line) and not self._names(line):
                 self._follows(line)
 
     def _head(self, name: str) -> None:
-        self._section = self._open = self._field(name)
-        self._rule = None
-        if self._section is None and self.title:
+        self._begin(_field(name))
+        self._section = self._open
+        if self._open is None and self.title:
             self.beside.append(([f"{name}:"], []))
-        elif self._section is None:
+        elif self._open is None:
             self.title = name
 
-    def _names(self, line: str) -> bool:
-        """Whether a line names the field that it belongs to; a rule names it for itself alone."""
-        named = _NAMED.match(line)
-        field = named and self._field(named["name"])
-        if not named or not field:
-            return False
-        said = named["said"]
-        if field in _RULES.values() and said and not _BULLET.match(said):
-            self.said[field].append(f"- {said}")
-            self._rule = field
-            return True
-        if named["bullet"] and self._section is not None:
-            return False  # an item of the section's list
+    def _begin(self, field: str | None) -> None:
         self._open, self._rule = field, None
-        self.said[field].append(said)
+        if field is not None:
+            self.said[field].append("")  # what follows belongs to no bullet before it
+
+    def _is_rule(self, line: str) -> bool:
+        """Whether a line is a rule by itself; then it is taken, and the field goes on after it."""
+        bullet = _BULLET.match(line)
+        rule = _RULE.match(bullet["said"] if bullet else line)
+        if not rule or not rule["said"] or _BULLET.match(rule["said"]):
+            return False
+        if not rule["colon"] and (self._open or not (bullet or rule["word"].isupper())):
+            return False
+        field = "must_not_do" if rule["never"] else "must_do"
+        self.said[field].append(f"- {rule['said']}")
+        self._rule = field if rule["colon"] else None
+        return True
+
+    def _names(self, line: str) -> bool:
+        """Whether a line names the field that it belongs to, and is no item of a section's list."""
+        named = _NAMED.match(line)
+        field = named and _field(named["name"])
+        if not named or not field or (self._section is not None and _BULLET.match(line)):
+            return False
+        self._begin(field)
+        self.said[field].append(named["said"])
         return True
 
     def _follows(self, line: str) -> None:
@@ -309,24 +316,14 @@ class _SoulReader:
         if field := self._rule or self._open:
             self.said[field].append(line)
         elif line:
-            self._beside(line)
-
-    def _beside(self, line: str) -> None:
-        """Take a line of no field: a rule, or something else to be kept."""
-        bullet = _BULLET.match(line)
-        said = bullet["said"] if bullet else line
-        rule = _RULE.match(said)
-        told = said[rule.end() :].lstrip(" ,:") if rule else ""
-        if rule and told and (bullet or rule[0].isupper()):
-            self.rules["must_do" if rule["must"] else "must_not_do"].append(told)
-        else:
             self.beside[-1][1].append(line)
 
-    def _field(self, name: str) -> str | None:
-        """The field that a heading names."""
-        words = "_".join(re.findall(r"[a-z]+", name.lower()))
-        found = _ALIASES.get(words, words)
-        return found if found in self._known else None
+
+def _field(name: str) -> str | None:
+    """The field that a heading names."""
+    words = "_".join(re.findall(r"[a-z]+", name.lower()))
+    found = _ALIASES.get(words, words)
+    return found if found in Persona.__dataclass_fields__ else None
 
 
 def _items(lines: Sequence[str], field: str) -> list[str]:
@@ -378,12 +375,3 @@ def _listed(name: str, value: Any) -> Iterator[str]:
                 f"{short(one)}"
             )
         yield " ".join(text.split())
-
-
-def _uncommented(text: str) -> str:
-    """The text without the comments that end."""
-    pieces, at = [], 0
-    while (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin + 4)) >= 0:
-        pieces.append(text[at:begin])
-        at = end + 3
-    return "".join((*pieces, text[at:]))

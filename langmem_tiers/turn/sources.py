@@ -1,11 +1,14 @@
-"""The sources of a turn: who the agent is, what it is about and may do, and what a user gives."""
+"""The sources of a turn: who the agent is, what it is about and may do, and what a user gives.
+
+Each has a `flow`, which is told the prompt, what `assemble_context` was, and the turn's memory.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -18,156 +21,26 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.threads import answers_awaited
+from langmem_tiers.core.threads import answer_awaited, answers_awaited
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.state.state import ShortTermSnapshot
-from langmem_tiers.turn.conversation import Conversation
 from langmem_tiers.turn.layout import Fragment, Layout, Section
-from langmem_tiers.turn.memories import MemorySource
+from langmem_tiers.turn.memories import Conversation, MemorySource
 from langmem_tiers.turn.persona import OperationalState
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"
-QUERIES: Final = (
+_QUERIES: Final = (
     ("What is my core identity and charter?", "identity", False),
     ("What mandates apply to my current mode?", "mandates", True),
     ("What capabilities do I have?", "capabilities", True),
     ("What governance rules apply?", "governance", False),
 )
 """What an identity is asked, where a mapping has the answer, and whether the mode is told."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who the agent is and what it may do: four queries, which run side by side.
-
-    Of a mapping, or of an object with `query(question, metadata)`. Each answers
-    `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
-    """
-
-    answers: Any
-
-    def flow(
-        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Flow[Section]:
-        """The answers, in the order of the queries; an item that two of them name stands once."""
-        del prompt, memory
-        mode = metadata["mode"]
-        if isinstance(self.answers, Mapping):
-            found = [_of_mapping(self.answers, name, mode) for _, name, _ in QUERIES]
-        else:
-            verb = self.answers.query
-            asked = [(text, {"current_mode": mode} if moded else {}) for text, _, moded in QUERIES]
-            found = yield Ask(
-                partial(_side_by_side, verb, asked), partial(answers_awaited, verb, asked)
-            )
-        items: dict[str, Fragment] = {}
-        for (question, *_), answer in zip(QUERIES, found, strict=True):
-            for one in items_of(answer, "identity", question):
-                items.setdefault(one.key or one.text, one)
-        return Section(tuple(items.values()))
-
-
-def _of_mapping(answers: Mapping[str, Any], name: str, mode: str | None) -> dict[str, Any]:
-    """What a mapping answers to a query; `mandates` may be one for each mode."""
-    told = answers.get(name, ())
-    if name == "mandates" and isinstance(told, Mapping):
-        told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
-    items = [{"content": one} if isinstance(one, str) else one for one in told]
-    return {"items": items, "effective_at": answers.get("effective_at")}
-
-
-def _side_by_side(verb: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-    with ContextThreadPoolExecutor(len(asked)) as pool:
-        waiting = [pool.submit(answer_of, verb, text, given) for text, given in asked]
-        return [one.result() for one in waiting]
-
-
-@dataclass(frozen=True, slots=True)
-class Goals:
-    """What the agent is about, of a mapping: `active_goals`, `pending_actions`, `constraints`."""
-
-    state: Mapping[str, Any]
-
-    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
-        """The three lists; those that are empty are left out."""
-        lists = {
-            name.replace("_", " "): "".join(f"\n- {one}" for one in self.state.get(name, ()))
-            for name in ("active_goals", "pending_actions", "constraints")
-        }
-        told = [(name, lines) for name, lines in lists.items() if lines]
-        return Section(
-            tuple(
-                Fragment.own(
-                    f"{name.capitalize()}:{lines}", "goals", f"{name} of the turn", rank=rank
-                )
-                for rank, (name, lines) in enumerate(told)
-            )
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FromState:
-    """What the agent's short-term state says of these kinds."""
-
-    kinds: Sequence[str]
-    shown: Callable[[ShortTermSnapshot], Section]
-
-    def flow(
-        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Flow[Section]:
-        """It, as a section."""
-        del prompt
-        known = yield from unit(look(Whose.of(memory.context), metadata["now"], kinds=self.kinds))
-        return self.shown(known)
-
-
-def _known_goals(known: ShortTermSnapshot) -> Section:
-    """Goals, tasks and constraints, as data: they were noted in other turns."""
-    goals = [one for one in known.goals if one.status == "active"]
-    state = {
-        "active_goals": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
-        "pending_actions": [f"{one.task_type} ({one.status})" for one in known.tasks],
-        "constraints": dict.fromkeys(each for one in goals for each in one.constraints),
-    }
-    return Section(tuple(replace(one, data=True) for one in Goals(state).remember("", {})))
-
-
-def _known_state(known: ShortTermSnapshot) -> Section:
-    """A mood, and how much the agent is at."""
-    mood = known.emotional_state
-    told = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
-    return OperationalState(emotional_state=told, active_tasks=known.tasks).remember("", {})
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What the agent can call: LangChain tools, by name, arguments and description."""
-
-    tools: Sequence[Any] | None = None
-
-    def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
-        """The tools, one a line."""
-        tools = self.tools if self.tools is not None else metadata["tools"]
-        return Section(tuple(_tool(one, place) for place, one in enumerate(tools or ())))
-
-
-def _tool(one: Any, place: int) -> Fragment:
-    """A tool as a line: its name, the names and types of its arguments, what it does."""
-    told = one.get if isinstance(one, Mapping) else partial(getattr, one)
-    name, given = told("name", None), told("args", {})
-    if not isinstance(name, str) or not isinstance(given, Mapping):
-        raise InvalidTypeError(f"a tool has a name, a description and args, not {short(one)}")
-    arguments = ", ".join(f"{each}{_typed(schema)}" for each, schema in given.items())
-    text = f"- {name}({arguments}): {' '.join(str(told('description', '')).split())}"
-    return Fragment.own(text, "tools", "the agent may call it", rank=place, key=name)
-
-
-def _typed(schema: Any) -> str:
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    return f": {kind}" if isinstance(kind, str) else ""
+_LISTS: Final = ("active_goals", "pending_actions", "constraints")
+"""What a mapping of goals says."""
 
 
 def built_in() -> dict[str, Any]:
@@ -178,21 +51,9 @@ def built_in() -> dict[str, Any]:
         "conversation": Conversation(),
         "goals": FromState((GOAL, TASK), _known_goals),
         "state": FromState((EMOTION, TASK), _known_state),
-        "tools": Tools(),
+        "tools": Asked.of(lambda _, metadata: _tools(metadata["tools"] or ())),
         **{name: MemorySource(name) for name in recalling},
     }
-
-
-_OF_MAPPINGS: Final[Mapping[str, Callable[[Any], Any]]] = {"identity": Identity, "goals": Goals}
-_OF_LISTS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "tools": Tools,
-    "conversation": Conversation,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Function:
-    remember: Callable[[str, Mapping[str, Any]], Any]
 
 
 def as_source(name: str, given: Any) -> Any:
@@ -203,32 +64,57 @@ def as_source(name: str, given: Any) -> Any:
     """
     if callable(getattr(given, "flow", None)):
         return given
-    verbs = (getattr(given, one, None) for one in ("remember", "aremember"))
-    if known := [verb for verb in verbs if callable(verb)]:
-        for verb in known:
-            _check_parameters(name, verb)
-        return given
-    if callable(getattr(given, "query", None)):
-        return Identity(given) if name == "identity" else _Function(partial(_queried, given))
-    if isinstance(given, Mapping) and name in _OF_MAPPINGS:
-        return _OF_MAPPINGS[name](given)
-    if isinstance(given, Sequence) and not isinstance(given, str) and name in _OF_LISTS:
-        return _OF_LISTS[name](given)
+    verbs = [getattr(given, one, None) for one in ("remember", "aremember")]
+    if any(map(callable, verbs)):
+        return Asked.of(*filter(callable, verbs), name=name)
+    queried = getattr(given, "query", None)
+    if callable(queried):
+        if name == "identity":
+            return Identity(given)
+        return Asked.of(lambda prompt, told: queried(_GOALS, {"prompt": prompt, **told}))
+    kind, made = _FORMS.get(name, (object, None))
+    if made is not None and isinstance(given, kind) and not isinstance(given, str):
+        return made(given)
     if callable(given):
-        _check_parameters(name, given)
-        return _Function(given)
+        return Asked.of(given, name=name)
     raise InvalidTypeError(
         f"a source is anything with remember(prompt, metadata), or such a function, not "
         f"{type(given).__name__}; identity and goals may be mappings, tools and conversation lists"
     )
 
 
-def _queried(daemon: Any, prompt: str, metadata: Mapping[str, Any]) -> Any:
-    """What a daemon answers to the one question that it is asked."""
-    return daemon.query(_GOALS, {"prompt": prompt, **metadata})
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What answers by a function, or by its async twin."""
+
+    verb: Callable[..., Any]
+    averb: Callable[..., Any]
+
+    @classmethod
+    def of(cls, *verbs: Callable[..., Any], name: str | None = None) -> Asked:
+        """A function and its twin, or one that is both; those of a `name` are a user's.
+
+        Raises:
+            InvalidTypeError: for what cannot be told the prompt and the metadata.
+        """
+        for verb in verbs if name is not None else ():
+            _check_parameters(name, verb)
+        return cls(verbs[0], verbs[-1])
+
+    def flow(
+        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
+    ) -> Flow[Any]:
+        """What it answers."""
+        del memory
+        about = (prompt, metadata)
+        return (
+            yield Ask(
+                partial(answer_of, self.verb, *about), partial(answer_awaited, self.averb, *about)
+            )
+        )
 
 
-def _check_parameters(name: str, verb: Callable[..., Any]) -> None:
+def _check_parameters(name: str | None, verb: Callable[..., Any]) -> None:
     """Refuse a source's verb that cannot be told the prompt and the metadata."""
     try:
         signature = inspect.signature(verb)
@@ -286,6 +172,55 @@ def answer_of(verb: Any, *given: Any) -> Any:
     return answer
 
 
+# Who the agent is
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the agent is and what it may do: four queries, which run side by side.
+
+    Of a mapping, or of an object with `query(question, metadata)`. Each answers
+    `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
+    """
+
+    answers: Any
+
+    def flow(
+        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
+    ) -> Flow[Section]:
+        """The answers, in the order of the queries; an item that two of them name stands once."""
+        del prompt, memory
+        mode = metadata["mode"]
+        if isinstance(self.answers, Mapping):
+            found = [_of_mapping(self.answers, name, mode) for _, name, _ in _QUERIES]
+        else:
+            verb = self.answers.query
+            asked = [(text, {"current_mode": mode} if moded else {}) for text, _, moded in _QUERIES]
+            found = yield Ask(
+                partial(_side_by_side, verb, asked), partial(answers_awaited, verb, asked)
+            )
+        items: dict[str, Fragment] = {}
+        for (question, *_), answer in zip(_QUERIES, found, strict=True):
+            for one in items_of(answer, "identity", question):
+                items.setdefault(one.key or one.text, one)
+        return Section(tuple(items.values()))
+
+
+def _of_mapping(answers: Mapping[str, Any], name: str, mode: str | None) -> dict[str, Any]:
+    """What a mapping answers to a query; `mandates` may be one for each mode."""
+    told = answers.get(name, ())
+    if name == "mandates" and isinstance(told, Mapping):
+        told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
+    items = [{"content": one} if isinstance(one, str) else one for one in told]
+    return {"items": items, "effective_at": answers.get("effective_at")}
+
+
+def _side_by_side(verb: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+    with ContextThreadPoolExecutor(len(asked)) as pool:
+        waiting = [pool.submit(answer_of, verb, text, given) for text, given in asked]
+        return [one.result() for one in waiting]
+
+
 def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
     """The items that a daemon answered, each with its id, version and rationale.
 
@@ -307,3 +242,88 @@ def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
         key = None if one.get("id") is None else str(one["id"])
         why = str(one.get("rationale") or question)
         yield Fragment.own(f"- {one['content']}", name, why, rank=place, key=key, version=version)
+
+
+# What it is about and may do
+
+
+@dataclass(frozen=True, slots=True)
+class FromState:
+    """What the agent's short-term state says of these kinds."""
+
+    kinds: Sequence[str]
+    shown: Callable[[ShortTermSnapshot], Section]
+
+    def flow(
+        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
+    ) -> Flow[Section]:
+        """It, as a section."""
+        del prompt
+        known = yield from unit(look(Whose.of(memory.context), metadata["now"], kinds=self.kinds))
+        return self.shown(known)
+
+
+def _goals(state: Mapping[str, Any], *, data: bool = False) -> Section:
+    """What the agent is about: three lists; those that are empty are left out."""
+    told = [(name.replace("_", " "), state.get(name, ())) for name in _LISTS]
+    shown = ((f"{name.capitalize()}:", name, items) for name, items in told if items)
+    return Section(
+        tuple(
+            Fragment(
+                text="\n- ".join([title, *map(str, items)]),
+                source="goals",
+                rationale=f"{name} of the turn",
+                rank=rank,
+                data=data,
+            )
+            for rank, (title, name, items) in enumerate(shown)
+        )
+    )
+
+
+def _known_goals(known: ShortTermSnapshot) -> Section:
+    """Goals, tasks and constraints, as data: they were noted in other turns."""
+    goals = [one for one in known.goals if one.status == "active"]
+    state = {
+        "active_goals": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
+        "pending_actions": [f"{one.task_type} ({one.status})" for one in known.tasks],
+        "constraints": dict.fromkeys(each for one in goals for each in one.constraints),
+    }
+    return _goals(state, data=True)
+
+
+def _known_state(known: ShortTermSnapshot) -> Section:
+    """A mood, and how much the agent is at."""
+    mood = known.emotional_state
+    told = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
+    return OperationalState(emotional_state=told, active_tasks=known.tasks).remember("", {})
+
+
+def _tools(tools: Iterable[Any]) -> Section:
+    """What the agent can call, one a line: LangChain tools, or mappings."""
+    return Section(tuple(_tool(one, place) for place, one in enumerate(tools)))
+
+
+def _tool(one: Any, place: int) -> Fragment:
+    """A tool as a line: its name, the names and types of its arguments, what it does."""
+    told = one.get if isinstance(one, Mapping) else partial(getattr, one)
+    name, given = told("name", None), told("args", {})
+    if not isinstance(name, str) or not isinstance(given, Mapping):
+        raise InvalidTypeError(f"a tool has a name, a description and args, not {short(one)}")
+    arguments = ", ".join(f"{each}{_typed(schema)}" for each, schema in given.items())
+    text = f"- {name}({arguments}): {' '.join(str(told('description', '')).split())}"
+    return Fragment.own(text, "tools", "the agent may call it", rank=place, key=name)
+
+
+def _typed(schema: Any) -> str:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    return f": {kind}" if isinstance(kind, str) else ""
+
+
+_FORMS: Final[Mapping[str, tuple[type, Callable[[Any], Any]]]] = {
+    "identity": (Mapping, Identity),
+    "goals": (Mapping, lambda given: Asked.of(lambda *_: _goals(given))),
+    "tools": (Sequence, lambda given: Asked.of(lambda *_: _tools(given))),
+    "conversation": (Sequence, Conversation),
+}
+"""What may be given as a source that is neither asked nor called, and what is made of it."""

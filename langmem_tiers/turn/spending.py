@@ -43,6 +43,17 @@ class Budget:
             if not 0 <= given <= sys.float_info.max:
                 raise InvalidInputError(f"{name} is {given}: use 0 or more, or None for no limit")
 
+    def status(self, tokens: int, events: int, seconds: float) -> BudgetStatus:
+        """What is left of it once so much is spent."""
+        return BudgetStatus(
+            tokens_used=tokens,
+            tokens_left=None if self.tokens is None else max(0, self.tokens - tokens),
+            events_used=events,
+            events_left=None if self.events is None else max(0, self.events - events),
+            seconds_used=seconds,
+            seconds_left=None if self.seconds is None else max(0.0, self.seconds - seconds),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStatus:
@@ -63,37 +74,27 @@ class BudgetStatus:
             f"seconds {self.seconds_used:.1f} ({_left(self.seconds_left)})"
         )
 
+    def check(self, what: str, *, tokens: bool = False) -> None:
+        """Refuse what a turn has no budget for any more; `tokens` if it needs some.
 
-def status(budget: Budget, tokens: int, events: int, seconds: float) -> BudgetStatus:
-    """What is left of a budget."""
-    return BudgetStatus(
-        tokens_used=tokens,
-        tokens_left=None if budget.tokens is None else max(0, budget.tokens - tokens),
-        events_used=events,
-        events_left=None if budget.events is None else max(0, budget.events - events),
-        seconds_used=seconds,
-        seconds_left=None if budget.seconds is None else max(0.0, budget.seconds - seconds),
-    )
-
-
-def check(spent: BudgetStatus, what: str, *, tokens: bool = False) -> None:
-    """Refuse what a turn has no budget for any more; `tokens` if it needs some.
-
-    Raises:
-        BudgetExceededError: for what is spent: events, then seconds, then tokens.
-    """
-    if spent.events_left == 0:
-        name, used = "events", f"used its {spent.events_used:,} events"
-    elif spent.seconds_left is not None and spent.seconds_left <= 0:
-        name, used = "seconds", f"gone on for {spent.seconds_used:.1f} seconds, more than it may,"
-    elif tokens and spent.tokens_left == 0:
-        name, used = "tokens", f"used its {spent.tokens_used:,} tokens of context"
-    else:
-        return
-    raise BudgetExceededError(
-        f"the turn has {used} and cannot {what}: commit it and begin another, or give it "
-        f"Budget({name}=…)"
-    )
+        Raises:
+            BudgetExceededError: for what is spent: events, then seconds, then tokens.
+        """
+        if self.events_left == 0:
+            name, used = "events", f"used its {self.events_used:,} events"
+        elif self.seconds_left is not None and self.seconds_left <= 0:
+            name, used = (
+                "seconds",
+                f"gone on for {self.seconds_used:.1f} seconds, more than it may,",
+            )
+        elif tokens and self.tokens_left == 0:
+            name, used = "tokens", f"used its {self.tokens_used:,} tokens of context"
+        else:
+            return
+        raise BudgetExceededError(
+            f"the turn has {used} and cannot {what}: commit it and begin another, or give it "
+            f"Budget({name}=…)"
+        )
 
 
 def _left(number: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
@@ -56,14 +56,7 @@ class TurnEvent:
 
     def to_state(self) -> dict[str, Any]:
         """The event as JSON."""
-        return {
-            "kind": self.kind,
-            "at": self.at.isoformat(),
-            "reasons": list(self.reasons),
-            "detail": dict(self.detail),
-            "namespace": self.namespace,
-            "key": self.key,
-        }
+        return {**asdict(self), "at": self.at.isoformat(), "reasons": list(self.reasons)}
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> TurnEvent:
@@ -181,21 +174,17 @@ def report_of(
     trace: TurnTrace,
 ) -> CommitReport:
     """The report of a `committed` event; `exports` are its memories, in its order."""
+    refused = detail.get("refused", {})
     return CommitReport(
         turn=trace.turn,
         stored=tuple(map(_stored, detail["stored"])),
-        refused=tuple(
-            StoreResult(stored=False, key=key, reason=why)
-            for key, why in detail.get("refused", {}).items()
-        ),
+        refused=tuple(StoreResult(stored=False, key=key, reason=refused[key]) for key in refused),
         episodic=tuple(one for one in exports if happened(one)),
         semantic=tuple(one for one in exports if not happened(one)),
-        goals=tuple(detail["goals"]),
-        lessons=tuple(detail["lessons"]),
-        skills=tuple(detail["skills"]),
         summary=dict(detail["summary"]),
         budget=budget,
         trace=trace,
+        **{name: tuple(detail[name]) for name in ("goals", "lessons", "skills")},
     )
 
 
@@ -217,8 +206,17 @@ def happened(export: Mapping[str, Any]) -> bool:
 
 
 def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:
-    """The name of each event: the same for the same turn, in the order of its events."""
-    return [f"{bounds(turn)[0]}{number:06}" for number, _ in enumerate(events)]
+    """The name of each event: the same for the same turn, in the order of its events.
+
+    That of a failure lies between the events so far and the next.
+    """
+    begin = bounds(turn)[0]
+    return [
+        f"{begin}{max(0, number - 1):06}-{one.at.isoformat()}"
+        if one.kind == "failed"
+        else f"{begin}{number:06}"
+        for number, one in enumerate(events)
+    ]
 
 
 def bounds(turn: str) -> tuple[str, str]:
@@ -233,17 +231,13 @@ def _within(context: MemoryContext, turn: str) -> dict[str, str]:
     return {"tenant": context.root, "low": low, "high": high}
 
 
-def record_call(
-    context: MemoryContext,
-    turn: str,
-    events: Sequence[TurnEvent],
-    names: Sequence[str] = (),
-) -> Call:
+def record_call(context: MemoryContext, trace: TurnTrace) -> Call:
     """The call that writes the trace of a turn, unless that has ended; it is to be locked."""
+    turn, events = trace.turn, trace.events
     details = [{**one.detail, "reasons": list(one.reasons), "turn": turn} for one in events]
     params = {
         **_within(context, turn),
-        "events": [*names] or event_names(turn, events),
+        "events": event_names(turn, events),
         "kinds": [one.kind for one in events],
         "namespaces": [one.namespace for one in events],
         "keys": [one.key for one in events],
@@ -282,30 +276,6 @@ def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
     """Whether a turn that ended so is one that the context looks after."""
     project = context.project_id
     return project is None or ended.get("project_id") == storable(project)
-
-
-def ended_turns(
-    context: MemoryContext, limit: int, session_id: str | None
-) -> Flow[list[EndedTurn]]:
-    """How the latest turns of the context's project ended, or of all, if it names none."""
-    project = None if context.project_id is None else storable(context.project_id)
-    params = {"tenant": context.root, "limit": limit, "session": session_id, "project": project}
-    (rows,) = yield Query((Call("turns_ended", params),), commit=True)
-    return [_ended(row) for row in rows]
-
-
-def _ended(row: Row) -> EndedTurn:
-    _, at, kind, turn, began, reason, project, session, summary = row
-    return EndedTurn(
-        turn=turn,
-        kind=kind,
-        began=datetime.fromisoformat(began) if began is not None else None,
-        at=at,
-        reason=reason,
-        project_id=project,
-        session_id=session,
-        summary=dict(summary or {}),
-    )
 
 
 def _event(row: Row) -> TurnEvent:

@@ -21,10 +21,9 @@ from langmem_tiers.core.memory import Destination
 from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import Runs
 from langmem_tiers.remember.new import NewMemory, checked_text, label, to_write
-from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import Write
-from langmem_tiers.turn import spending
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.sources import as_source, built_in, checked_names, checked_stages
@@ -122,7 +121,7 @@ class Turn:
         return self.memory.context
 
     @property
-    def runner(self) -> TieredStore:
+    def runner(self) -> Runs:
         """What runs its flows."""
         return self.memory.runner
 
@@ -186,7 +185,7 @@ class Turn:
         """What the turn has spent, and what is left."""
         record = going_on(self, ended=True)
         seconds = max(0.0, (self.now - record.began).total_seconds())
-        return spending.status(self.budget, record.tokens, record.spent, seconds)
+        return self.budget.status(record.tokens, record.spent, seconds)
 
     def leave_out(self, what: str, why: str) -> None:
         """Note in the trace that something is left out, and why."""
@@ -221,7 +220,7 @@ def changing(turn: Turn) -> Iterator[TurnRecord]:
 def check(turn: Turn, what: str, *, tokens: bool = False) -> None:
     """Refuse what there is no budget for, and note that it was, and how often."""
     try:
-        spending.check(turn.get_budget_status(), what, tokens=tokens)
+        turn.get_budget_status().check(what, tokens=tokens)
     except BudgetExceededError as refused:
         going_on(turn).refuse(what, str(refused), turn.now)
         raise
@@ -263,7 +262,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
 """Of what type each rule of a turn is."""
 
 
-def checked_turn(**rules: object) -> None:
+def checked_turn(filters: object = None, **rules: object) -> None:
     """Refuse what no turn can go by: a budget, a layout, settings, sources or filters.
 
     None stands for what is not given.
@@ -272,12 +271,11 @@ def checked_turn(**rules: object) -> None:
         InvalidTypeError: for one of another type, or a filter that no recall takes.
     """
     for name, given in rules.items():
-        if given is None:
-            continue
-        if name == "filters":
-            checked_filters(given)
-        elif not isinstance(given, _KINDS[name][0]):
-            raise InvalidTypeError(f"{name} {_KINDS[name][1]}, not {short(given)}")
+        kind, told = _KINDS[name]
+        if given is not None and not isinstance(given, kind):
+            raise InvalidTypeError(f"{name} {told}, not {short(given)}")
+    if filters is not None:
+        checked_filters(filters)
 
 
 def checked_filters(filters: object) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def test_what_is_held_is_listed_released_and_rejected(memory: MemoryCoordinator)
 def test_what_cannot_be_done_is_said_in_a_line(memory: MemoryCoordinator) -> None:
     for arguments, said in (
         (("--release", "one"), "--reason"),
-        (("--release", "nobody", "--reason", "x"), "not quarantined"),
+        (("--release", "nobody", "--reason", "x"), "no memory 'nobody'"),
         (("--release", "one", "--reject", "two", "--reason", "x"), "one of them"),
     ):
         result = run(*arguments)

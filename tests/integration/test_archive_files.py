@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import parquet
@@ -59,12 +58,10 @@ def flipped(data: bytes, at: float) -> bytes:
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    **{f"a bit flipped at {at}": partial(flipped, at=at) for at in (0, 0.3, 0.7, 1)},
+    "a bit flipped": partial(flipped, at=0.3),
     "truncated": lambda data: data[:-1],
-    "halved": lambda data: data[: len(data) // 2],
-    "emptied": lambda _: b"",
     "appended to": lambda data: data + b"\0",
-    "text": lambda _: b"these are my memories",
+    "emptied": lambda _: b"",
 }
 
 
@@ -97,17 +94,6 @@ def test_a_damaged_file_is_refused_whole(
     assert memory.restore_archive(archived).restored == NUMBER
 
 
-@pytest.mark.parametrize("damage", ["halved", "emptied", "text", "truncated"])
-def test_what_is_no_parquet_file_is_refused_even_with_its_checksum(
-    memory: MemoryCoordinator, url: str, archived: str, tmp_path: Path, damage: str
-) -> None:
-    (path,) = files_in(tmp_path)
-    path.write_bytes(DAMAGE[damage](path.read_bytes()))
-    believe(url, path)
-
-    assert_refused(memory, url, archived, "no Parquet file")
-
-
 def test_a_missing_file_is_said_to_be_missing(
     memory: MemoryCoordinator, url: str, archived: str, tmp_path: Path
 ) -> None:
@@ -117,46 +103,16 @@ def test_a_missing_file_is_said_to_be_missing(
     assert_refused(memory, url, archived, "is not there")
 
 
-def rewritten(path: Path, change: Callable[[Any], Any]) -> None:
-    table = parquet.read_table(path)
-    parquet.write_table(change(table), path, compression="zstd")
-
-
-def edited(table: Any, column: str, row: int, value: Any) -> Any:
-    values = table[column].to_pylist()
-    values[row] = value
-    at = table.schema.get_field_index(column)
-    field = table.schema.field(at)
-    return table.set_column(at, field, pa.array(values, field.type))
-
-
-TAMPERED: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "reordered": (lambda table: table.take([1, 0, *range(2, len(table))]), "rows are not those"),
-    "shortened": (lambda table: table.slice(1), "rows are not those"),
-    "repeated": (
-        lambda table: table.take([0, *range(len(table))]),
-        "rows are not those",
-    ),
-    "edited": (lambda table: edited(table, "value", 0, "{}"), "rows are not those"),
-    "narrowed": (lambda table: table.drop_columns(["strength"]), "columns are others"),
-    "unsigned": (lambda table: table.replace_schema_metadata(), "did not write it"),
-    "of the future": (
-        lambda table: table.replace_schema_metadata({b"langmem-tiers": b'{"format": 2}'}),
-        "another format",
-    ),
-}
-
-
-@pytest.mark.parametrize("how", TAMPERED)
-def test_a_tampered_file_is_refused_even_with_its_checksum(
-    memory: MemoryCoordinator, url: str, archived: str, tmp_path: Path, how: str
+def test_a_file_of_another_format_is_refused(
+    memory: MemoryCoordinator, url: str, archived: str, tmp_path: Path
 ) -> None:
-    change, said = TAMPERED[how]
     (path,) = files_in(tmp_path)
-    rewritten(path, change)
+    table = parquet.read_table(path)
+    told = {b"langmem-tiers": b'{"format": 2}'}
+    parquet.write_table(table.replace_schema_metadata(told), path)
     believe(url, path)
 
-    assert_refused(memory, url, archived, said)
+    assert_refused(memory, url, archived, "another format")
 
 
 def test_another_tenants_file_and_another_archive_are_refused(
@@ -171,10 +127,7 @@ def test_another_tenants_file_and_another_archive_are_refused(
     good = mine.read_bytes()
     mine.write_bytes(theirs.read_bytes())
     assert_refused(memory, url, archived, "SHA-256 differs")
-    believe(url, mine)
-    assert_refused(memory, url, archived, "another tenant's")
     mine.write_bytes(good)
-    believe(url, mine)
     execute(url, "UPDATE memory.archived SET key = 'other' WHERE key = 'key 4'")
     assert_refused(memory, url, archived, "other memories than those that left")
 

@@ -15,7 +15,6 @@ import pytest
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.files import ArchiveFiles
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import (
     LeaseLostError,
@@ -52,12 +51,11 @@ class Meanwhile(ArchiveFiles):
         return written
 
 
-def cycle_of(store: TieredStore, directory: Path | str, **options: Any) -> Cycle:
+def cycle_of(store: TieredStore, **options: Any) -> Cycle:
     return Cycle(
         tenant="acme",
         cycle="c1",
         moment=store.flows.moment(),
-        policy=ConsolidationPolicy(archive=policy(directory)),
         options=store.options,
         **options,
     )
@@ -88,7 +86,10 @@ def test_a_memory_that_changes_before_its_file_counts_stays_and_is_not_listed(
 ) -> None:
     remember(url, "a")
     remember(url, "b")
-    step, cycle = Archive(Meanwhile(lambda: execute(url, change))), cycle_of(store, tmp_path)
+    step, cycle = (
+        Archive(policy(tmp_path), Meanwhile(lambda: execute(url, change))),
+        cycle_of(store),
+    )
 
     result = applied(store, step, cycle)
 
@@ -117,7 +118,7 @@ def test_what_was_judged_long_ago_and_is_no_longer_meant_stays(
     store: TieredStore, url: str, tmp_path: Path, change: str
 ) -> None:
     remember(url, "judged_long_ago")
-    step, cycle = Archive(ArchiveFiles()), cycle_of(store, tmp_path)
+    step, cycle = Archive(policy(tmp_path), ArchiveFiles()), cycle_of(store)
     proposal = store.run(step.propose(cycle, store.run(step.select(cycle, 0, 100))))
     execute(url, change)
 
@@ -133,14 +134,14 @@ def test_a_file_without_its_transaction_is_written_again_under_the_same_name(
         raise RuntimeError("power cut")
 
     fill(url, 20)
-    before, cycle = hashes(url), cycle_of(store, tmp_path)
+    before, cycle = hashes(url), cycle_of(store)
     with pytest.raises(RuntimeError, match="power cut"):
-        applied(store, Archive(Meanwhile(fail)), cycle)
+        applied(store, Archive(policy(tmp_path), Meanwhile(fail)), cycle)
     orphans = [(path, path.read_bytes()) for path in files_in(tmp_path)]
     assert hashes(url) == before
     assert len(orphans) == 1
 
-    applied(store, Archive(ArchiveFiles()), cycle)
+    applied(store, Archive(policy(tmp_path), ArchiveFiles()), cycle)
 
     assert [(path, path.read_bytes()) for path in files_in(tmp_path)] == orphans
     assert count(url, "memories") == 0
@@ -154,9 +155,9 @@ def test_without_the_lease_nothing_is_removed(
     execute(url, "INSERT INTO memory.leases VALUES ('acme', 'other', 2, '2040-01-01')")
 
     with pytest.raises(LeaseLostError):
-        applied(store, Archive(ArchiveFiles()), cycle_of(store, tmp_path, fence=fence))
+        applied(store, Archive(policy(tmp_path), ArchiveFiles()), cycle_of(store, fence=fence))
     assert keys(url) == ["a"]
-    applied(store, Archive(ArchiveFiles()), cycle_of(store, tmp_path, fence=2))
+    applied(store, Archive(policy(tmp_path), ArchiveFiles()), cycle_of(store, fence=2))
     assert keys(url) == []
 
 

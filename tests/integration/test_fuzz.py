@@ -36,7 +36,7 @@ COMMON = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
-SAMPLE = settings(COMMON, derandomize=True, max_examples=100)
+SAMPLE = settings(COMMON, derandomize=True, max_examples=60)
 PROOF = settings(COMMON, derandomize=not FULL, max_examples=5_000 if FULL else 60)
 
 SPACES = st.sampled_from(
@@ -210,57 +210,31 @@ def opened(url: str) -> Iterator[TieredStore]:
         yield store
 
 
-def check_history(store: TieredStore, url: str, batches: list[list[Op]]) -> None:
+def check_history(opened: TieredStore, url: str, batches: list[list[Op]]) -> None:
     empty(url)
     oracle = Oracle()
     for ops in batches:
         wanted = oracle.batch(ops)
-        assert [plain(answer) for answer in store.batch(ops)] == wanted
+        assert [plain(answer) for answer in opened.batch(ops)] == wanted
 
 
 def check_filter(
-    store: TieredStore, url: str, values: list[dict[str, Any]], wanted: dict[str, Any]
+    opened: TieredStore, url: str, values: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
     empty(url)
-    store.batch([PutOp(("a",), str(n), value) for n, value in enumerate(values)])
-    found = {item.key for item in store.search(("a",), filter=wanted, limit=100)}
+    opened.batch([PutOp(("a",), str(n), value) for n, value in enumerate(values)])
+    found = {item.key for item in opened.search(("a",), filter=wanted, limit=100)}
     assert found == {str(n) for n, value in enumerate(values) if holds(value, wanted)}
-    near = {item.key for item in store.search(("a",), filter=wanted, limit=100, query="a")}
+    near = {item.key for item in opened.search(("a",), filter=wanted, limit=100, query="a")}
     assert near == found
 
 
-@SAMPLE
-@given(batches=BATCHES)
-def test_random_histories_agree_with_the_oracle(
-    opened: TieredStore, url: str, batches: list[list[Op]]
-) -> None:
-    check_history(opened, url, batches)
-
-
-@SAMPLE
-@given(values=st.lists(VALUES, min_size=1, max_size=8), wanted=FILTERS)
-def test_random_filters_agree_with_the_oracle(
-    opened: TieredStore, url: str, values: list[dict[str, Any]], wanted: dict[str, Any]
-) -> None:
-    check_filter(opened, url, values, wanted)
-
-
-@pytest.mark.proof
-@PROOF
-@given(batches=BATCHES)
-def test_histories_agree_with_the_oracle_thousands_of_times(
-    opened: TieredStore, url: str, batches: list[list[Op]]
-) -> None:
-    check_history(opened, url, batches)
-
-
-@pytest.mark.proof
-@PROOF
-@given(values=st.lists(VALUES, min_size=1, max_size=8), wanted=FILTERS)
-def test_filters_agree_with_the_oracle_thousands_of_times(
-    opened: TieredStore, url: str, values: list[dict[str, Any]], wanted: dict[str, Any]
-) -> None:
-    check_filter(opened, url, values, wanted)
+histories = given(batches=BATCHES)
+filters = given(values=st.lists(VALUES, min_size=1, max_size=8), wanted=FILTERS)
+test_random_histories_agree_with_the_oracle = SAMPLE(histories(check_history))
+test_random_filters_agree_with_the_oracle = SAMPLE(filters(check_filter))
+test_histories_agree_thousands_of_times = pytest.mark.proof(PROOF(histories(check_history)))
+test_filters_agree_thousands_of_times = pytest.mark.proof(PROOF(filters(check_filter)))
 
 
 TIERED = st.lists(

@@ -12,7 +12,6 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import ToolException
-from langgraph.checkpoint.memory import InMemorySaver
 
 from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore
 from tests.support.agents import WAYS, How, ScriptedModel, agent_on, run, scripted
@@ -106,35 +105,6 @@ async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first(
     assert failed.index(LESSON) < failed.index("lie in the cellar")
     assert worked == before
     assert LESSON not in str(state)
-
-
-def test_lessons_are_in_no_checkpoint_and_no_message(ready: TieredStore) -> None:
-    learned(ready)
-    saver = InMemorySaver()
-    model = scripted(call("add", 1, amount="5,678"), "Done")
-    made = agent(model, ready, checkpointer=saver)
-    made.invoke({"messages": [asks()]}, THREAD, context=ACME)
-
-    assert LESSON in systems(model)[1]
-    assert LESSON not in str(list(saver.list({"configurable": {"thread_id": "1"}})))
-
-
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_an_agent_holds_a_call_that_failed_before_once(
-    url: str, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index())
-    wrong = {"amount": "1,234"}
-    model = scripted(call("add", 1, **wrong), call("add", 2, **wrong), "Done")
-    async with opened_store(store, opened):
-        await off_the_loop(learned, store)
-        made = agent(model, store)
-        state = await run(made, how, {"messages": [asks()]}, context=ACME)
-
-    held, ran = answers(state)
-    assert held.text.startswith("This call was not run")
-    assert "has a comma" in ran.text
-    assert not ran.text.startswith("<recalled_memories>")
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,11 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import RollbackError
-from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator
-from tests.support.learning import BILLING, SHIPPING, broken
+from tests.support.learning import BILLING, EASY, SHIPPING, broken
 from tests.support.servers import blocked, wait_until
 
-EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 FRUITS = [f"{one} {one} {one}" for one in ("kiwi", "quince", "papaya", "mango", "cherry")]
 
 

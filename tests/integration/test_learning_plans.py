@@ -12,11 +12,11 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
+from tests.support.learning import EASY
 from tests.support.opening import text_index
 from tests.support.plans import MODES, Mode, calls_of, named, plan, rows_read, sequential
 from tests.support.servers import fresh_database
@@ -24,7 +24,6 @@ from tests.support.servers import fresh_database
 OF_ONE_TENANT = 300
 """Memories of a tenant in all three tiers; every second one was shown to four runs."""
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 
 _FILL = """
 INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at, updated_at,

@@ -43,7 +43,6 @@ def cycle(store: TieredStore, fence: int | None) -> Cycle:
         tenant="acme",
         cycle="first",
         moment=Moment(store.flows.now),
-        policy=ConsolidationPolicy(),
         options=store.options,
         fence=fence,
     )

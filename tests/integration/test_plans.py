@@ -91,52 +91,56 @@ def batch_call(store: TieredStore, name: str, *ops: Any, tier: str | None = None
     return named(calls_of(store, lambda: view.batch(ops)), name)
 
 
-def own_key_index(found: set[str]) -> bool:
-    return any("tenant_key_namespace" in name for name in found)
+def newest(prefix: tuple[str, ...]) -> SearchOp:
+    return SearchOp(prefix, limit=10)
 
 
-def test_get_reads_the_unique_index_of_each_tier(loaded: TieredStore, mode: Mode) -> None:
-    root = plan(loaded, batch_call(loaded, "get", GetOp(PLACE, KEY)), mode)
-    assert sequential(root) == []
-    assert {name for name in indexes(root) if "key" in name} >= {
-        "memories_tenant_key_namespace_tier_key"
-    }
-    assert rows_read(root) <= 3
+GETS = [GetOp(PLACE, f"tenant7-{i + 1}") for i in range(20)]
+PUTS = [PutOp(PLACE, f"tenant7-{i + 1}", {"text": f"row {i}"}) for i in range(5)]
+OF_TENANT = ListNamespacesOp((MatchCondition("prefix", PLACE[:1]),))
+BY_KEY = "memories_tenant_key_namespace_tier_key"
+
+READS: dict[str, tuple[str, list[Any], int, str]] = {
+    "a get": ("get", [GetOp(PLACE, KEY)], 3, BY_KEY),
+    "gets": ("get_many", GETS, 4 * len(GETS), BY_KEY),
+    "a put": ("put", PUTS, 12 * len(PUTS), ""),
+    "what a put replaces": ("delete_expired", PUTS, 12 * len(PUTS), ""),
+    "its old vectors": ("delete_vectors", PUTS, 12 * len(PUTS), ""),
+    "its new vectors": ("put_vectors", PUTS, 12 * len(PUTS), ""),
+    "a deletion": ("delete", [PutOp(PLACE, "absent", None)], 12, ""),
+    "the newest of a tenant": ("search_newest", [newest(PLACE)], OF_ONE_TENANT, ""),
+    "the newest of a large one": ("search_newest", [newest((LARGE,))], 100, ""),
+    "namespaces of a tenant": ("list_namespaces", [OF_TENANT], 2 * OF_ONE_TENANT, ""),
+}
+"""The statement, what is asked, the rows that it may read, and the index that it reads."""
 
 
-def test_get_many_reads_the_unique_index(loaded: TieredStore, mode: Mode) -> None:
-    gets = [GetOp(PLACE, f"tenant7-{i + 1}") for i in range(20)]
-    root = plan(loaded, batch_call(loaded, "get_many", *gets), mode)
-    assert sequential(root) == []
-    assert own_key_index(indexes(root))
-    assert rows_read(root) <= 4 * len(gets)
-
-
-@pytest.mark.parametrize("name", ["put", "delete_expired", "delete_vectors", "put_vectors"])
-def test_a_put_reads_only_by_key(loaded: TieredStore, mode: Mode, name: str) -> None:
-    ops = [PutOp(PLACE, f"tenant7-{i + 1}", {"text": f"row {i}"}) for i in range(5)]
+@pytest.mark.parametrize("what", READS)
+def test_a_statement_reads_little_and_nothing_in_sequence(
+    loaded: TieredStore, mode: Mode, what: str
+) -> None:
+    name, ops, most, index = READS[what]
     calls = calls_of(loaded, lambda: loaded.batch(ops))
-    root = plan(loaded, named(calls, name), mode, settings=[named(calls, "delete_vectors")])
+    settings = [named(calls, "delete_vectors")] if name in ("put", "put_vectors") else []
+    root = plan(loaded, named(calls, name), mode, settings=settings)
     assert sequential(root) == []
-    assert rows_read(root) <= 12 * len(ops)
+    assert any(index in found for found in indexes(root))
+    assert rows_read(root) <= most
 
 
-def test_delete_reads_only_by_key(loaded: TieredStore, mode: Mode) -> None:
-    call = batch_call(loaded, "delete", PutOp(PLACE, "absent", None))
-    root = plan(loaded, call, mode)
-    assert sequential(root) == []
-    assert rows_read(root) <= 12
-
-
-def test_a_deletion_looks_for_twins_by_their_index(loaded: TieredStore, mode: Mode) -> None:
+def test_a_deletion_looks_for_twins_by_their_index_and_a_move_for_its_key(
+    loaded: TieredStore, mode: Mode
+) -> None:
     memory = coordinator(loaded, "tenant7", project_id="notes")
     loaded.put(PLACE, "twin", {"text": "row"})
-    call = named(calls_of(loaded, lambda: memory.delete_memory("twin")), "delete")
+    twin = named(calls_of(loaded, lambda: memory.delete_memory("twin")), "delete")
+    move = named(calls_of(loaded, lambda: loaded.move(PLACE, "absent", "long_term")), "move")
     loaded.put(PLACE, "twin", {"text": "row"})
-    root = plan(loaded, call, mode)
+    roots = [plan(loaded, call, mode) for call in (twin, move)]
     loaded.delete(PLACE, "twin")
-    assert sequential(root) == []
-    assert rows_read(root) <= 40
+    assert [sequential(root) for root in roots] == [[], []]
+    assert rows_read(roots[0]) <= 40
+    assert rows_read(roots[1]) <= 12
 
 
 @pytest.mark.parametrize(("name", "value"), [("put", {"text": "new"}), ("delete", None)])
@@ -158,13 +162,6 @@ def test_keys_are_found_by_their_index_before_there_are_statistics(
     assert read <= 20 * len(ops)
 
 
-def test_a_move_reads_only_by_key(loaded: TieredStore, mode: Mode) -> None:
-    call = named(calls_of(loaded, lambda: loaded.move(PLACE, "absent", "long_term")), "move")
-    root = plan(loaded, call, mode)
-    assert sequential(root) == []
-    assert rows_read(root) <= 12
-
-
 @pytest.mark.parametrize("tier", [None, *TIERS])
 def test_exact_search_reads_the_vectors_of_its_tenant_and_tiers_from_the_key_alone(
     loaded: TieredStore, mode: Mode, tier: str | None
@@ -177,21 +174,6 @@ def test_exact_search_reads_the_vectors_of_its_tenant_and_tiers_from_the_key_alo
     assert {node["Index Name"] for node in vectors} == {"vectors_pkey"}
     assert len({node["Alias"] for node in vectors}) == wanted
     assert rows_read(root) <= 2 * OF_ONE_TENANT
-
-
-def test_newest_first_reads_one_page_of_one_tenant(loaded: TieredStore, mode: Mode) -> None:
-    op = SearchOp(PLACE, limit=10)
-    root = plan(loaded, batch_call(loaded, "search_newest", op), mode)
-    assert sequential(root) == []
-    assert rows_read(root) <= OF_ONE_TENANT
-
-
-def test_newest_first_of_a_large_tenant_does_not_read_it_all(
-    loaded: TieredStore, mode: Mode
-) -> None:
-    op = SearchOp((LARGE,), limit=10)
-    root = plan(loaded, batch_call(loaded, "search_newest", op), mode)
-    assert rows_read(root) <= 100
 
 
 def test_a_sweep_reads_only_what_has_expired(loaded: TieredStore, mode: Mode) -> None:
@@ -208,16 +190,6 @@ def test_a_recall_reads_the_words_of_a_large_tenant_from_gin(
     memory = coordinator(loaded, LARGE, project_id="notes")
     root = plan(loaded, recall_call(loaded, lambda: memory.get_context("word7")), mode)
     assert any("lexemes" in name for name in indexes(root))
-
-
-def test_listing_the_namespaces_of_a_tenant_reads_no_other(loaded: TieredStore, mode: Mode) -> None:
-    calls = calls_of(loaded, lambda: loaded.batch([list_op(PLACE[0])]))
-    root = plan(loaded, named(calls, "list_namespaces"), mode)
-    assert rows_read(root) <= 2 * OF_ONE_TENANT
-
-
-def list_op(tenant: str) -> ListNamespacesOp:
-    return ListNamespacesOp(match_conditions=(MatchCondition("prefix", (tenant,)),))
 
 
 def test_get_of_a_table_sharded_by_tenant_reads_one_shard(loaded: TieredStore, mode: Mode) -> None:

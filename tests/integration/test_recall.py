@@ -94,17 +94,14 @@ def test_each_asks_its_session_its_project_and_its_tenant_and_no_other(
         assert keys(by_argument) == keys(found)
 
 
-def test_a_recall_over_three_tiers_is_one_statement_in_one_round_trip(
+def test_a_recall_over_three_tiers_is_one_statement(
     memory: MemoryCoordinator, store: TieredStore
 ) -> None:
     for tier in TIERS:
         memory.store(f"kiwi in {tier}", tier=tier)
-    for query in ("kiwi", ""):
+    for query, name in (("kiwi", "recall"), ("", "recall_newest")):
         calls = calls_of(store, partial(memory.get_context, query))
-        assert [one.name for one in calls] == [
-            "limit_time",
-            "recall" if query else "recall_newest",
-        ]
+        assert [one.name for one in calls] == ["limit_time", name]
         assert {one.tier for one in memory.get_context(query)} == set(TIERS)
 
 
@@ -186,17 +183,15 @@ def test_the_cut_off_leaves_a_question_about_the_unknown_without_an_answer(
     memory: MemoryCoordinator,
 ) -> None:
     memory.store_many(["Ines keeps bees in Lisbon", "The keys rotate on Mondays"])
-    assert memory.get_context("Where did Zacharias buy his submarine?", cutoff=True) == []
-    assert len(memory.get_context("Where did Zacharias buy his submarine?", cutoff=False)) == 2
-    assert len(memory.get_context("Where did Zacharias buy his submarine?")) == 2
+    unknown = "Where did Zacharias buy his submarine?"
+    found = [len(memory.get_context(unknown, cutoff=cutoff)) for cutoff in (True, False, None)]
+    assert found == [0, 2, 2]
     assert memory.get_context("Where does Ines keep her bees?", cutoff=True)
 
 
-@pytest.mark.parametrize("index", [{}, {"fields": ["content"]}])
-def test_a_store_of_words_alone_recalls_by_words(new_url: Any, index: dict[str, Any]) -> None:
-    with TieredStore(new_url(), index=index) as opened:
-        opened.setup()
-        memory = coordinator(opened)
+def test_a_store_of_words_alone_recalls_by_words(shared_url: str) -> None:
+    with TieredStore(shared_url, index={}) as opened:
+        memory = coordinator(opened, next(_tenants))
         memory.store_many(["The keys rotate on Mondays", "Lunch is at noon"])
         assert [one.content for one in memory.get_context("rotating key")] == [
             "The keys rotate on Mondays"
@@ -241,11 +236,10 @@ def test_the_terms_of_each_score_add_up_and_the_best_come_first(many: Many, prof
         assert 0 <= one.match <= 1
     scores = [one.score for one in found]
     assert scores == sorted(scores, reverse=True)
-    for _ in range(2):
-        again = many.memory.get_context("kiwi number 3", limit=100, profile=profile)
-        assert [(one.key, one.score, one.evidence) for one in again] == [
-            (one.key, one.score, one.evidence) for one in found
-        ]
+    again = many.memory.get_context("kiwi number 3", limit=100, profile=profile)
+    assert [(one.key, one.score, one.evidence) for one in again] == [
+        (one.key, one.score, one.evidence) for one in found
+    ]
 
 
 # Any text, and wrong arguments
@@ -263,11 +257,9 @@ def words_alone(shared_url: str) -> Iterator[MemoryCoordinator]:
 
 def test_a_query_of_a_megabyte_is_answered(words_alone: MemoryCoordinator) -> None:
     for query in (
-        "kiwi " * 200_000,
         "x" * 1_000_000,
         "kiwi " + " ".join(f"w{n}" for n in range(150_000)),
         "漢字 kiwi " * 100_000,
-        "kiwi" + " " * 1_000_000,
         "'kiwi' | & \\" * 90_000,
     ):
         found = words_alone.get_context(query, cutoff=False)
@@ -321,16 +313,8 @@ def test_any_text_is_a_query(many: Many, query: str) -> None:
         assert len({one.key for one in found}) == len(found) == 10
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("Plan a dinner for Peter and Zoltan, mind allergies", True),
-        ("Is Zoltan married to Petra?", False),
-        ("Is somebody allergic to peanuts?", True),
-    ],
-)
 def test_a_question_about_strangers_gets_nothing_and_a_request_what_is_near(
-    database_url: str, query: str, *, found: bool
+    database_url: str,
 ) -> None:
     with TieredStore(database_url, index=local_index()) as store:
         store.setup()
@@ -345,7 +329,9 @@ def test_a_question_about_strangers_gets_nothing_and_a_request_what_is_near(
                 "Bosch complained about late deliveries",
             ]
         )
-        assert bool(memory.get_context(query)) is found
+        assert memory.get_context("Plan a dinner for Peter and Zoltan, mind allergies")
+        assert not memory.get_context("Is Zoltan married to Petra?")
+        assert memory.get_context("Is somebody allergic to peanuts?")
 
 
 def test_what_a_value_holds_in_the_wrong_form_is_left_out(store: TieredStore) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import psycopg
 import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -80,11 +79,10 @@ async def reviewing(
         yield Reviewed(call, graph, {"configurable": {"thread_id": "1"}})
 
 
-@pytest.mark.parametrize("kind", ["memory", "postgres"])
 async def test_a_person_is_asked_once_about_all_and_each_decision_is_carried_out(
-    open_store: Opener, url: str, kind: Saver
+    open_store: Opener, url: str
 ) -> None:
-    async with reviewing(open_store, url, kind) as one:
+    async with reviewing(open_store, url, "postgres") as one:
         asked = await one.asked()
         assert [each["key"] for each in asked["memories"]] == ["k0", "k1", "k2"]
         first = asked["memories"][0]
@@ -124,11 +122,10 @@ GARBAGE: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["memory", "postgres"])
 async def test_what_is_no_decision_changes_nothing_and_can_be_answered_again(
-    open_store: Opener, url: str, kind: Saver
+    open_store: Opener, url: str
 ) -> None:
-    async with reviewing(open_store, url, kind) as one:
+    async with reviewing(open_store, url, "postgres") as one:
         await one.asked()
         for garbage, wrong in GARBAGE:
             (again,) = (await one.run(Command(resume=garbage)))["__interrupt__"]
@@ -213,25 +210,6 @@ async def test_the_limit_bounds_what_is_asked_and_a_context_what_is_seen(
         assert [each["key"] for each in asked["memories"]] == ["k2"]
 
 
-_OTHERS = """
-INSERT INTO memory.memories (tenant, tier, namespace, key, value, created_at, updated_at, state)
-SELECT 'acme', 'working', 'noise.', 'other' || i, '{"content": "Obey."}', timestamptz '2020-01-01',
-       timestamptz '2020-01-01', 'quarantined'
-FROM generate_series(1, 1100) i
-"""
-
-
-async def test_what_others_left_waiting_keeps_nobody_from_what_is_their_own(
-    open_store: Opener, url: str
-) -> None:
-    async with reviewing(open_store, url, attacks=1) as one:
-        with psycopg.connect(url) as conn:
-            conn.execute(_OTHERS)
-        asked = await one.asked()
-
-    assert [each["key"] for each in asked["memories"]] == ["k0"]
-
-
 async def test_all_that_is_quarantined_can_be_read_page_by_page(
     open_store: Opener, url: str
 ) -> None:
@@ -246,14 +224,13 @@ async def test_all_that_is_quarantined_can_be_read_page_by_page(
     assert [each.key for each in (first, second, *rest)] == ["k0", "k1", "k2"]
 
 
-@pytest.mark.parametrize(("kind", "decision"), [("memory", "release"), ("postgres", "reject")])
 async def test_a_plain_decision_holds_for_what_was_shown_and_not_for_what_was_written_since(
-    open_store: Opener, url: str, kind: Saver, decision: str
+    open_store: Opener, url: str
 ) -> None:
-    async with reviewing(open_store, url, kind, attacks=2) as one:
+    async with reviewing(open_store, url, attacks=2) as one:
         await one.asked()
         await one.call("store", ATTACKS[2], source="web", key="k0")
-        answer = {"k0": decision, "k1": decision}
+        answer = {"k0": "release", "k1": "reject"}
         (again,) = (await one.run(Command(resume=answer)))["__interrupt__"]
         assert again.value["error"] == "'k0': it was changed since you saw it: look at it again"
         assert again.value["memories"][0]["content"] == ATTACKS[2]
@@ -262,8 +239,7 @@ async def test_a_plain_decision_holds_for_what_was_shown_and_not_for_what_was_wr
         done = await one.run(Command(resume=answer))
         assert [each["key"] for each in done["reviewed"]] == ["k0", "k1"]
         assert await one.call("list_quarantined") == []
-        kept = {"k0", "k1"} if decision == "release" else set()
-        assert set(keys(await one.call("get_context", ""))) == kept
+        assert keys(await one.call("get_context", "")) == ["k0"]
 
 
 async def test_what_came_in_since_is_decided_only_by_the_version_that_was_looked_at(

@@ -20,7 +20,7 @@ from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.consolidate.steps import Cycle, StepApplied
+from langmem_tiers.consolidate.steps import Cycle, StepCounts
 from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,
@@ -305,7 +305,6 @@ def cycle(store: TieredStore, *ended: str, name: str = "first", **given: Any) ->
         "tenant": "acme",
         "cycle": name,
         "moment": Moment(store.flows.now),
-        "policy": ConsolidationPolicy(),
         "options": store.options,
         "ended": frozenset(ended or (CHAT,)),
     }
@@ -324,7 +323,7 @@ def _step() -> Any:
     return found
 
 
-DONE: StepApplied = {"done": {"its session ended": 1}, "left": {}, "moves": []}
+DONE: StepCounts = {"done": {"its session ended": 1}, "left": {}, "moves": []}
 
 
 def test_a_cycle_ends_sessions_as_the_verb_does(

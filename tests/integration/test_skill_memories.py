@@ -10,9 +10,8 @@ import pytest
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_skill_node
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.learn import traces
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
-from langmem_tiers.learn.skills import ToolCall, Trace
+from langmem_tiers.learn.skills import MOST_TRACES, ToolCall, Trace
 from langmem_tiers.memory.learning import learn_skills
 from langmem_tiers.postgres.flow import Flow, Query, Together
 from tests.support.agents import WAYS, How, run
@@ -88,21 +87,6 @@ async def test_what_recurs_in_successful_runs_is_proposed_as_a_skill(
     assert value["steps"] == ["search(what)", "open(what)", "answer(what)"]
     assert len(episodes) == 4
     assert {one.tags for one in episodes} == {("trace",)}
-
-
-def test_a_skill_keeps_its_key_and_what_it_has_earned_while_its_support_grows(
-    memory: MemoryCoordinator,
-) -> None:
-    key = proposed(memory)
-    found = memory.get(key)
-    assert found is not None
-    memory.record_outcome([found], success=True, run_id="x")
-    (again,) = memory.learn_skills(trace("4"))
-
-    assert again.key == key
-    grown = memory.get(key)
-    assert grown is not None
-    assert (grown.value["support"], grown.success_count) == (4, 1)
 
 
 def test_a_deleted_skill_is_proposed_again_and_one_that_is_somebodys_own_stays(
@@ -272,7 +256,7 @@ def test_the_newest_traces_are_read_from_an_index_and_no_more(new_url: Any, mode
         asked = named(calls_of(store, memory.learn_skills), "recent_traces")
         found = plan(store, asked, mode)
 
-    assert found["Actual Rows"] == traces.MOST_TRACES
+    assert found["Actual Rows"] == MOST_TRACES
     assert sequential(found) == []
     assert any("updated_at" in name or "newest" in name for name in indexes(found))
-    assert rows_read(found) <= 4 * traces.MOST_TRACES + 10
+    assert rows_read(found) <= 4 * MOST_TRACES + 10

@@ -57,18 +57,12 @@ async def test_a_plain_put_on_a_short_term_memory_starts_the_tiers_life_again(
 async def test_a_tier_has_the_life_of_its_option_and_others_none(
     open_store: Opener, url: str, clock: Clock
 ) -> None:
-    several: list[tuple[dict[str, Any], float]] = [({}, 60), ({"short_term_ttl": 5.5}, 5.5)]
-    for options, life_of_short_term in several:
-        async with open_store(url=url, **options) as driver:
-            for tier, minutes in (
-                *(("short_term", life_of_short_term), ("working", None)),
-                ("long_term", None),
-            ):
-                await in_tier(driver, tier).put(NS, tier, {})
-                assert minutes_left(url, tier, clock) == minutes
-    async with open_store(url=url, short_term_ttl=None) as driver:
-        await in_tier(driver, "short_term").put(NS, "k", {})
-        assert minutes_left(url, "k", clock) is None
+    for short_term in (60, 5.5, None):
+        async with open_store(url=url, short_term_ttl=short_term) as driver:
+            for tier in ("short_term", "working", "long_term"):
+                await in_tier(driver, tier).put(NS, f"{tier}{short_term}", {})
+                left = minutes_left(url, f"{tier}{short_term}", clock)
+                assert left == (short_term if tier == "short_term" else None)
 
 
 async def test_short_term_slides_an_hour_at_each_read_and_then_is_gone(
@@ -89,10 +83,10 @@ async def test_short_term_slides_an_hour_at_each_read_and_then_is_gone(
     assert await tiered(driver).asweep_ttl() == 1
 
 
-@pytest.mark.parametrize("ttl", [TTLConfig(omit_expired=False, default_ttl=1)])
 async def test_expired_items_stay_visible_until_swept_where_omit_expired_is_off(
-    open_store: Opener, url: str, clock: Clock, ttl: TTLConfig
+    open_store: Opener, url: str, clock: Clock
 ) -> None:
+    ttl = TTLConfig(omit_expired=False, default_ttl=1)
     async with open_store(url=url, index=text_index(), ttl=ttl) as driver:
         await driver.put(NS, "k", {"text": "here"}, ttl=1)
         clock.advance(minutes=2)

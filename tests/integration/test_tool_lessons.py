@@ -1,20 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
 from langchain_core.messages import (
-    AnyMessage,
     ToolMessage,
 )
 from langchain_core.tools import tool
-from langgraph.graph import StateGraph
-from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
-    MemoryContext,
     MemoryCoordinator,
     TieredStore,
     ToolLessons,
@@ -167,23 +163,6 @@ def test_a_call_that_was_held_did_not_fail_and_teaches_nothing(ready: TieredStor
     assert memories(ready, "episodic") == []
     assert len(memories(ready, "reflexion")) == 1
     assert [one.approach for one in calls_in(state["messages"])] == ['add({"amount": "1234"})']
-
-
-class Chat(TypedDict):
-    chat: Annotated[list[AnyMessage], add_messages]
-
-
-def test_no_call_is_held_where_it_cannot_be_seen_what_was_held_before(ready: TieredStore) -> None:
-    learned(ready, tool="pay", original_approach='pay({"amount": "1"})')
-    lessons = ToolLessons()
-    builder = StateGraph(Chat, context_schema=MemoryContext)
-    node = ToolNode([pay], messages_key="chat", wrap_tool_call=lessons.wrap_tool_call)
-    builder.add_node("tools", node)
-    builder.set_entry_point("tools")
-    graph: Any = builder.compile(store=ready)
-    state = graph.invoke({"chat": [call("pay", amount="1")]}, context=ACME)
-
-    assert state["chat"][-1].text == "paid 1"
 
 
 def test_a_lesson_that_held_a_call_is_credited_with_what_came_of_the_run(

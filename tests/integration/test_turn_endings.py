@@ -14,9 +14,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.testing import TrigramEmbeddings
-from langmem_tiers.turn.ending import commit
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Clock, tables, text_index
 
@@ -273,25 +271,3 @@ class Ended:
 
     def __exit__(self, *_: object) -> None:
         self.real.release()
-
-
-def noted(flow: Flow[Any], names: list[str]) -> Flow[Any]:
-    """A flow, and which statements it asks for."""
-    answer: Any = None
-    while True:
-        try:
-            effect = flow.send(answer)
-        except StopIteration as done:
-            return done.value
-        names += [one.name for one in effect.calls] if isinstance(effect, Query) else []
-        answer = yield effect
-
-
-def test_a_commit_looks_once_at_what_its_memories_come_from(memory: MemoryCoordinator) -> None:
-    memory.store(FACT, key="fact")
-    turn, names = MemoryOrchestrator(memory).begin(), list[str]()
-    turn.memorize({"content": "So it rotates each week.", "derived_from": ["fact"]})
-
-    memory.tiered_store.run(noted(commit(turn), names))
-
-    assert names.count("origins_of_writes") == 1

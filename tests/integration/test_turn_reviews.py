@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal
 
@@ -25,8 +24,6 @@ ASKED: dict[str, Any] = {"messages": [HumanMessage(QUESTION, id="m1")]}
 ANSWER = "The API key of billing rotates on Mondays."
 When = Literal["rules", "before", "background"]
 WAYS: list[tuple[Opened, How]] = [("sync", "invoke"), ("async", "ainvoke")]
-
-both_ways = pytest.mark.parametrize(("opened", "how"), WAYS)
 
 
 def reviewed_by(server: Wayward, when: When, timeout_ms: int = 60_000) -> Any:
@@ -57,24 +54,25 @@ def said(store: TieredStore) -> list[str]:
     return sorted(one.content for one in (*kept, *memory.list_quarantined()))
 
 
-@pytest.fixture(params=["a turn", "an agent that remembers"])
-def remembering(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Middleware that stores what was said, of a coordinator."""
-    if request.param == "a turn":
-        yield lambda coordinator: TurnMiddleware(coordinator=coordinator)
-    else:
-        yield lambda coordinator: TieredMemoryMiddleware(remember=True, coordinator=coordinator)
+def remembering(what: str, coordinator: Any) -> Any:
+    """Middleware that stores what was said."""
+    if what == "a turn":
+        return TurnMiddleware(coordinator=coordinator)
+    return TieredMemoryMiddleware(remember=True, coordinator=coordinator)
 
 
-@both_ways
+@pytest.mark.parametrize(
+    ("what", "opened", "how"), [("a turn", *WAYS[0]), ("an agent that remembers", *WAYS[1])]
+)
 async def test_an_agent_answers_before_the_models_that_review_what_was_said(
-    url: str, opened: Opened, how: How, remembering: Any
+    url: str, opened: Opened, how: How, what: str
 ) -> None:
     reviewer = Held(scoring())
     store = TieredStore(url, index=text_index())
     with minded(reviewer) as server:
         async with opened_store(store, opened):
-            made = agent(store, scripted(ANSWER), remembering(reviewed_by(server, "background")))
+            middleware = remembering(what, reviewed_by(server, "background"))
+            made = agent(store, scripted(ANSWER), middleware)
             state = await run(made, how, ASKED, context=ACME)
             assert state["messages"][-1].text == ANSWER
             assert not reviewer.go.is_set()  # no model has said a word
@@ -88,20 +86,26 @@ async def test_an_agent_answers_before_the_models_that_review_what_was_said(
             assert "reviewed" in [one.kind for one in events]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("when", ["before", "background"])
+@pytest.mark.parametrize(
+    ("what", "when", "way"),
+    [
+        ("a turn", "before", WAYS[0]),
+        ("a turn", "background", WAYS[1]),
+        ("an agent that remembers", "before", WAYS[1]),
+        ("an agent that remembers", "background", WAYS[0]),
+    ],
+)
 @pytest.mark.parametrize("answer", BAD)
 async def test_an_agent_answers_and_remembers_though_no_reviewer_is_of_use(
-    url: str, way: tuple[Opened, How], when: When, answer: str, remembering: Any
+    url: str, way: tuple[Opened, How], when: When, answer: str, what: str
 ) -> None:
     opened, how = way
     timeout_ms = 500 if answer == "never comes" else 60_000
     store = TieredStore(url, index=text_index())
     with minded(BAD[answer]) as server:
         async with opened_store(store, opened):
-            made = agent(
-                store, scripted(ANSWER), remembering(reviewed_by(server, when, timeout_ms))
-            )
+            middleware = remembering(what, reviewed_by(server, when, timeout_ms))
+            made = agent(store, scripted(ANSWER), middleware)
             state = await run(made, how, ASKED, context=ACME)
 
             assert state["messages"][-1].text == ANSWER
@@ -109,7 +113,7 @@ async def test_an_agent_answers_and_remembers_though_no_reviewer_is_of_use(
             assert not server.closed.is_set()
 
 
-@both_ways
+@pytest.mark.parametrize(("opened", "how"), WAYS)
 @pytest.mark.parametrize("answer", [*BAD, "is good"])
 async def test_an_agent_is_shown_what_was_recalled_whatever_becomes_of_its_review(
     url: str, opened: Opened, how: How, answer: str

@@ -193,13 +193,3 @@ def test_a_report_says_how_many_things_were_refused_and_are_quarantined(
     assert (state["summary"]["refused"], state["summary"]["quarantined"]) == (4, 1)
     assert list(state["quarantined"]) == [first.key]
     assert str(report).splitlines()[0] == "turn t: 2 semantic, 4 refused, 1 quarantined"
-
-
-def test_the_trace_shows_how_what_the_commit_refused_begins(memory: MemoryCoordinator) -> None:
-    memory.store(FACT, key="k")
-    report = committed(memory, "t", {"content": ORDER, "key": "k", "source": "web"})
-
-    (refused,) = report.trace.of_kind("refused")
-    assert (refused.key, refused.detail["content"]) == ("k", ORDER[:80])
-    assert report.summary["refused"] == 1
-    assert committed(memory, "t", {"content": ORDER, "key": "k", "source": "web"}) == report

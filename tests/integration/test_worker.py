@@ -22,7 +22,7 @@ from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.policy import ConsolidationSchedule
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidate.steps import Cycle, StepApplied
+from langmem_tiers.consolidate.steps import Cycle, StepCounts
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
 from langmem_tiers.graph.checkpoints import FENCE, thread_of
 from langmem_tiers.graph.worker import LEASE_SECONDS, ConsolidationWorker
@@ -110,7 +110,7 @@ def at_merging(does: Callable[[Cycle], object]) -> Iterator[None]:
     """Do something whenever a merge is about to be carried out."""
     before = Merge.apply
 
-    def apply(self: Merge, cycle: Cycle, decisions: Any) -> Flow[StepApplied]:
+    def apply(self: Merge, cycle: Cycle, decisions: Any) -> Flow[StepCounts]:
         does(cycle)
         return before(self, cycle, decisions)
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from langmem_tiers.learn.evidence import Evidence
-from langmem_tiers.learn.promotion_rules import PromotionPolicy, decide, should_demote
+from langmem_tiers.learn.promotion_rules import Evidence, PromotionPolicy, decide, should_demote
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _LATER = START + timedelta(days=100)
@@ -39,7 +38,7 @@ def promotes(policy: PromotionPolicy) -> Callable[[int, int], bool]:
 
 def demotes(policy: PromotionPolicy) -> Callable[[int, int], bool]:
     """A policy's demotion by the outcomes since the promotion."""
-    return lambda successes, failures: should_demote(_plain(successes, failures), policy).demote
+    return lambda successes, failures: should_demote(successes, failures, policy).demote
 
 
 def _plain(successes: int, failures: int) -> Evidence:

@@ -11,7 +11,7 @@ from benchmarks.ruling import COUNTED
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.steps import Cycle, Decision, Proposal, Step, StepApplied
+from langmem_tiers.consolidate.steps import Cycle, CycleStep, Proposal, StepCounts, StepDecision
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.opening import Clock, tables
@@ -21,7 +21,7 @@ EASY = PromotionPolicy(
 )
 STEPS = ("expire", "rise", "merge", "supersede", "demote", "promote", "decay")
 CHAT = frozenset({"billing.chat."})
-NOTHING: StepApplied = {"done": {}, "left": {}, "moves": []}
+NOTHING: StepCounts = {"done": {}, "left": {}, "moves": []}
 
 
 def cycle(store: TieredStore, name: str = "first", **given: Any) -> Cycle:
@@ -31,13 +31,12 @@ def cycle(store: TieredStore, name: str = "first", **given: Any) -> Cycle:
         "tenant": "acme",
         "cycle": name,
         "moment": Moment(store.flows.now),
-        "policy": ConsolidationPolicy(),
         "options": store.options,
     }
     return Cycle(**{**fields, **given})
 
 
-def step(name: str, policy: ConsolidationPolicy | None = None, **given: Any) -> Step:
+def step(name: str, policy: ConsolidationPolicy | None = None, **given: Any) -> CycleStep:
     """The step of that name, with a judge who counts words unless another, or None, is given."""
     policy = policy or ConsolidationPolicy(promotion=EASY)
     given = {"judge": COUNTED, **given}
@@ -45,20 +44,20 @@ def step(name: str, policy: ConsolidationPolicy | None = None, **given: Any) -> 
     return found
 
 
-def proposed(store: TieredStore, one: Step, at: Cycle) -> dict[str, Any]:
+def proposed(store: TieredStore, one: CycleStep, at: Cycle) -> dict[str, Any]:
     """What a step proposes of everything that it selects."""
     ids = store.run(one.select(at, 0, 100))
     found = store.run(one.propose(at, ids)) if ids else Proposal(decisions=[], kept={})
     return {name: said for name, said in found.items() if said or name != "findings"}
 
 
-def judged(store: TieredStore, one: Step, at: Cycle) -> list[Decision]:
+def judged(store: TieredStore, one: CycleStep, at: Cycle) -> list[StepDecision]:
     """What a step decides of everything that it selects."""
-    found: list[Decision] = proposed(store, one, at)["decisions"]
+    found: list[StepDecision] = proposed(store, one, at)["decisions"]
     return found
 
 
-def done(store: TieredStore, one: Step, at: Cycle) -> StepApplied:
+def done(store: TieredStore, one: CycleStep, at: Cycle) -> StepCounts:
     """What comes of all that a step selects."""
     applied = store.run(one.apply(at, judged(store, one, at)))
     store.run(one.finish(at))

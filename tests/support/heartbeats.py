@@ -1,4 +1,4 @@
-"""How long a thread, or an event loop, is held up by what others do meanwhile.
+"""How long an event loop is held up by what others do meanwhile.
 
 By the processor's time: what else the machine does holds nobody up here.
 """
@@ -6,10 +6,9 @@ By the processor's time: what else the machine does holds nobody up here.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 _BEAT = 0.005
 
@@ -27,24 +26,6 @@ class Heartbeat:
         now = time.process_time()
         self.longest = max(self.longest, now - self._last)
         self._last = now
-
-
-@contextmanager
-def beating_thread() -> Iterator[Heartbeat]:
-    """A thread that wants to run all the time."""
-    heart, over = Heartbeat(), threading.Event()
-
-    def beat() -> None:
-        while not over.wait(_BEAT):
-            heart.beat()
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    try:
-        yield heart
-    finally:
-        over.set()
-        thread.join()
 
 
 @asynccontextmanager

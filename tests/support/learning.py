@@ -13,6 +13,7 @@ from langchain_openai import ChatOpenAI
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.settings import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
 from tests.support.wayward_chat import Wayward
@@ -35,6 +36,9 @@ OTHER_LESSON: Mapping[str, Any] = {
     "failure": "HTTPError: 429 Too Many Requests",
     "tool": "http",
 }
+
+EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
+"""A policy that one success in one project is enough for, a while after it was stored."""
 
 _runs = count()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -22,11 +23,18 @@ WORDS = st.sampled_from(
 CONTENTS = st.lists(WORDS, min_size=1, max_size=30).map(" ".join)
 
 
-@st.composite
-def found(draw: st.DrawFn) -> list[Recollection]:
-    keys = draw(st.lists(st.sampled_from("abcdefgh"), unique=True))
-    matches = st.sampled_from([0.0, 0.1, 0.5, 0.5, 1.0])
-    return [recollection(key, draw(CONTENTS), match=draw(matches)) for key in keys]
+MATCHES = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([0.0, 0.1, 0.5, 0.5, 1.0]))
+
+
+def found(contents: st.SearchStrategy[str] = st.just("x")) -> st.SearchStrategy[list[Recollection]]:  # noqa: B008 - it never changes
+    """Memories of other keys, of several matches."""
+    return st.builds(
+        lambda matches, content: [
+            recollection(key, f"{key} {content}", match=match) for key, match in matches.items()
+        ],
+        MATCHES,
+        contents,
+    )
 
 
 def hashed(text: str) -> int:
@@ -44,21 +52,12 @@ COUNTERS: dict[str, Callable[[str], int]] = {
 }
 
 
-def bare(memories: Sequence[Recollection]) -> str:
-    return "\n".join(one.content for one in memories)
-
-
-def fenced(memories: Sequence[Recollection]) -> str:
-    return recalled_text((), lessons=memories)
-
-
 def prompt(held: Sequence[BufferedMemory], **options: Any) -> PromptMemories:
     given: dict[str, Any] = {
         "max_memories": 5,
         "max_tokens": None,
         "min_relevance": 0.0,
         "count_tokens": len,
-        "render": bare,
     }
     return fitting(held, **{**given, **options})
 
@@ -110,19 +109,18 @@ def test_what_is_fed_raises_relevance_and_lets_nothing_fade(
 # What a prompt holds
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(
-    found(),
+    found(CONTENTS),
     st.integers(0, 6),
     st.integers(0, 700),
     st.sampled_from(list(COUNTERS.values())),
-    st.sampled_from([bare, fenced]),
 )
 def test_no_counter_counts_more_than_the_budget_in_the_text(
-    some: list[Recollection], most: int, room: int, count: Callable[[str], int], render: Any
+    some: list[Recollection], most: int, room: int, count: Callable[[str], int]
 ) -> None:
     held = mind(*some)
-    asked = {"max_memories": most, "max_tokens": room, "count_tokens": count, "render": render}
+    asked = {"max_memories": most, "max_tokens": room, "count_tokens": count}
     page = prompt(held, **asked)
     shown = [one.memory for one in page.memories]
     assert page.tokens <= room
@@ -142,24 +140,30 @@ def test_without_a_budget_all_that_is_relevant_enough_is_whole(some: list[Recoll
     assert {one.memory.key for one in page.memories} == {
         one.key for one in some if one.match >= 0.5
     }
-    assert page.text == "\n".join(one.memory.content for one in page.memories)
+    assert page.text == recalled_text((), [one.memory for one in page.memories])
     assert not any(one.truncated for one in page.memories)
 
 
-def test_the_last_memory_is_cut_after_a_word_to_as_much_as_fits() -> None:
-    held = mind(recollection("a", "one two three four five", match=1.0))
-    assert prompt(held, max_tokens=23).text == "one two three four five"
-    assert prompt(held, max_tokens=22).text == "one two three four …"
-    assert prompt(held, max_tokens=19).text == "one two three …"
-    assert prompt(held, max_tokens=5).text == "one …"
+FIVE = "one two three four five"
+
+
+@pytest.mark.parametrize(
+    ("content", "cuts"),
+    [
+        (FIVE, [FIVE, "one two three four …", "one two three …", "one two …", "one …"]),
+        ("word " * 200_000, ["word word word word …", "word word word …"]),
+        ("長" * 100, ["長" * 80 + " …", "長" * 60 + " …"]),
+    ],
+    ids=["words", "of the largest size", "without a space"],
+)
+def test_the_last_memory_is_cut_to_as_much_as_fits(content: str, cuts: list[str]) -> None:
+    """After a word, or inside of one that is longer."""
+    held = mind(recollection("a", content, match=1.0))
+    for cut, shorter in pairwise(cuts):
+        room = len(recalled_text((), [recollection("a", cut, match=1.0)]))
+        found = [prompt(held, max_tokens=most).memories[0].content for most in (room, room - 1)]
+        assert found == [cut, shorter]
     assert prompt(held, max_tokens=4) == PromptMemories()
-    unspaced = mind(recollection("a", "長" * 100, match=1.0))
-    assert prompt(unspaced, max_tokens=50).text == "長" * 40 + " …"
-
-
-def test_a_memory_of_the_largest_size_is_cut_as_well() -> None:
-    held = mind(recollection("a", "word " * 200_000, match=1.0))
-    assert prompt(held, max_tokens=22).text == "word word word word …"
 
 
 @pytest.mark.parametrize("counted", [-1, 2.5, None, True])

@@ -14,7 +14,6 @@ from langmem_tiers import ConsolidationReport
 from langmem_tiers.consolidate.merge import Same, Tellings, joined
 from langmem_tiers.consolidate.models import Pair
 from langmem_tiers.consolidate.policy import (
-    ConsolidationPolicy,
     ConsolidationSchedule,
     RisePolicy,
     due,
@@ -22,7 +21,7 @@ from langmem_tiers.consolidate.policy import (
     until,
 )
 from langmem_tiers.consolidate.report import with_counts
-from langmem_tiers.consolidate.steps import Cycle, Finding
+from langmem_tiers.consolidate.steps import Cycle, NearPair
 from langmem_tiers.consolidate.stored import Group, Stored, move_id
 from langmem_tiers.consolidate.supersede import first_of_each
 from langmem_tiers.core.config import StoreOptions
@@ -175,7 +174,7 @@ def test_a_memory_ends_where_the_first_that_contradicts_it_begins() -> None:
 
 
 def test_a_move_has_the_same_name_each_time_and_no_other_has_it() -> None:
-    began = Cycle("acme", "first", Moment(NOON), ConsolidationPolicy(), StoreOptions())
+    began = Cycle("acme", "first", Moment(NOON), StoreOptions())
     names = {
         move_id(began._replace(cycle=cycle), step, source, target)
         for cycle in ("first", "second")
@@ -200,7 +199,7 @@ def test_importance_accesses_or_the_end_of_its_session_let_a_memory_rise() -> No
 
 
 def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
-    found = Finding(namespace="", key="a", target_namespace="", target_key="b", reason="near")
+    found = NearPair(namespace="", key="a", target_namespace="", target_key="b", reason="near")
     counts = with_counts({}, {"merge": {
         "done": {}, "left": {}, "kept": {"near": 1_500}, "moves": [], "findings": [found] * 1_500,
     }})  # fmt: skip

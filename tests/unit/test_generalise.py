@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.learn.generalise import DETERMINISTIC, abstracted, leaks
+from langmem_tiers.learn.generalise import abstracted, leaks
 
 PRIVATE = ["billing-service", "acme", "coder"]
 
@@ -148,13 +146,6 @@ def test_names_that_name_nobody_are_not_looked_for() -> None:
 def test_a_string_is_not_a_list_of_names() -> None:
     with pytest.raises(InvalidTypeError, match="list of names"):
         abstracted("acme", "acme")
-
-
-async def test_the_deterministic_generaliser_says_the_same_both_ways() -> None:
-    said = "In billing-service, see /srv/x"
-    assert DETERMINISTIC.call(said, PRIVATE) == "In the project, see <path>"
-    assert await DETERMINISTIC.acall(said, PRIVATE) == DETERMINISTIC.call(said, PRIVATE)
-    assert inspect.iscoroutinefunction(DETERMINISTIC.acall)
 
 
 # Were a pattern not linear, these would not take a tenth of a second but many seconds each.

@@ -110,7 +110,7 @@ def test_what_stands_beside_the_fields_of_a_persona_is_kept(tmp_path: Path) -> N
         communication_tone="Warm",
         backstory="Nova is calm:\nHabits:\nTea at five.",
         must_do=("name sources",),
-        must_not_do=("gossip", "flatter", "lie", "shout", "guess"),
+        must_not_do=("lie", "shout", "guess", "gossip", "flatter"),
     )
 
 
@@ -225,7 +225,7 @@ def test_a_front_matter_that_cannot_be_read_is_refused() -> None:
         ("name: Nova\nmust: 'a'\n b: c", "is no YAML"),
         ("name: Nova\nmust:\n- [a, b]", "must in the persona's front matter is a text"),
         ("name: Nova\nmust: {a: b, c: d}", "must in the persona's front matter is a text"),
-        ("name: " + "[" * 5_000, "is no YAML"),
+        ("name: " + "[" * 2_000, "is no YAML"),
     ):
         with pytest.raises(InvalidInputError, match=said):
             Persona.of_markdown(f"---\n{front}\n---\n# Nova\n")

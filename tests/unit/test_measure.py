@@ -12,8 +12,6 @@ from benchmarks.package_source import (
     Sized,
     async_functions,
     code_lines,
-    copies_in_classes,
-    copies_side_by_side,
     functions,
     modules,
 )
@@ -63,51 +61,6 @@ HIDDEN = {
     "c": "try:\n    import pkg.d\nexcept ImportError:\n    pass",
     "d": "",
 }
-COPIES = """
-def read(path):
-    with open(path) as file:
-        return file.read()
-
-async def aread(path):
-    async with open(path) as file:
-        return await file.read()
-
-def forwarded():
-    '''A docstring is no work.'''
-    return 1
-
-async def aforwarded():
-    text = await one()
-    return text
-
-class Steps:
-    def _go(self):
-        self.left = 1
-        self.right = 2
-
-    async def _ago(self):
-        self.left = 1
-        self.right = 2
-
-    def alone(self):
-        a = 1
-        return a
-
-class Session:
-    def perform(self): a = 1; return a
-    def __enter__(self): a = 1; return a
-    def end(self): return 1
-
-class AsyncSession:
-    async def perform(self): a = 1; return a
-    async def __aenter__(self): a = 1; return a
-    async def end(self): return 1
-
-def make():
-    def call(): a = 1; return a
-    async def acall(): a = 1; return a
-    return call, acall
-"""
 
 
 def package(folder: Path, sources: dict[str, str]) -> Path:
@@ -167,12 +120,6 @@ def test_imports_for_types_and_in_functions_count_apart(tmp_path: Path) -> None:
     running, everywhere = graph(read), graph(read, everywhere=True)
     assert (circles(running), longest_path(running)) == ([], 2)
     assert (circles(everywhere), longest_path(everywhere)) == ([("pkg.a", "pkg.b")], 3)
-
-
-def test_a_copy_has_work_to_do_in_both_of_its_forms() -> None:
-    tree = ast.parse(COPIES)
-    assert copies_side_by_side(tree) == ["read", "_go", "call"]
-    assert copies_in_classes(tree) == ["Session.perform", "Session.__enter__"]
 
 
 def test_what_is_too_long_is_told_line_by_line(tmp_path: Path) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph.store.base import ListNamespacesOp, MatchCondition, PutOp
+from langgraph.store.base import PutOp
 
 from langmem_tiers.core.config import IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.store import ops
-from langmem_tiers.store.read import ListNamespaces
 
 NS = ("acme", "a", "b")
 INDEXED = StoreOptions(index=IndexOptions(vector=None, fields=("text",)))
@@ -20,24 +19,6 @@ INDEXED = StoreOptions(index=IndexOptions(vector=None, fields=("text",)))
 
 def texts(value: dict[str, Any], index: Any = None) -> tuple[tuple[str, str], ...]:
     return ops.to_write(PutOp(NS, "k", value, index), INDEXED).texts
-
-
-@pytest.mark.parametrize(
-    ("conditions", "tenant"),
-    [
-        ((), None),
-        ([("prefix", ("acme",))], "acme"),
-        ([("prefix", ("*", "a"))], None),
-        ([("suffix", ("acme",))], None),
-        ([("prefix", ("a",)), ("prefix", ("b",))], None),
-    ],
-)
-def test_a_listing_reads_one_tenant_where_it_can(conditions: Any, tenant: str | None) -> None:
-    matches = tuple(MatchCondition(*one) for one in conditions)
-    listed = ops.to_read(ListNamespacesOp(matches))
-    assert isinstance(listed, ListNamespaces)
-    assert listed.tenant == tenant
-    assert [kind for kind, _ in listed.matches] == [kind for kind, _ in conditions]
 
 
 def test_the_operations_own_fields_replace_the_configured_ones() -> None:

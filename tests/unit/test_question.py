@@ -93,13 +93,6 @@ def test_days_from_days_is_the_distance_to_them(first: date, length: int, when: 
     assert days.first <= when - timedelta(days=gap) <= days.last
 
 
-@given(text=st.text(max_size=80), today=DATES)
-def test_any_text_can_be_asked(text: str, today: date) -> None:
-    now = datetime(today.year, today.month, today.day, tzinfo=UTC)
-
-    assert read_question(text, now) == read_question(text, now)
-
-
 def test_whom_and_what_a_question_is_about_is_told_by_its_words() -> None:
     for text, told in {
         "Where do I keep my bees?": (True, False, False),

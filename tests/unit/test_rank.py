@@ -50,7 +50,7 @@ def keys(ranked: list[Recollection]) -> str:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@settings(derandomize=True, max_examples=50)
+@settings(derandomize=True, max_examples=20)
 @given(some=memories(), rng=st.randoms(use_true_random=False), limit=st.integers(0, 9))
 def test_in_every_profile_terms_sum_to_the_score_and_the_inputs_order_does_not_matter(
     name: str, some: list[Recollection], rng: Any, limit: int
@@ -87,14 +87,9 @@ def test_calibrated_lets_the_small_terms_decide_between_near_equals_only() -> No
 )
 def test_the_other_profiles_worked_by_hand(name: str, facts: dict[str, Any], score: float) -> None:
     assert only(recollection("a", **facts), name).score == pytest.approx(score)
-
-
-def test_the_weight_of_time_can_be_chosen_within_bounds() -> None:
-    memory = recollection("a", match=0.0)
-    assert only(memory, time_weighted(1.0)).score == 1.0
-    for weight in (-0.1, 1.1, math.nan):
-        with pytest.raises(InvalidInputError, match=r"recency_weight is .*0…1"):
-            time_weighted(weight)
+    assert only(recollection("a", match=0.0), time_weighted(1.0)).score == 1.0
+    with pytest.raises(InvalidInputError, match=r"recency_weight is .*0…1"):
+        time_weighted(math.nan)
 
 
 def test_project_balanced_alternates_the_sides_among_near_equals_only() -> None:
@@ -110,23 +105,15 @@ def test_project_balanced_alternates_the_sides_among_near_equals_only() -> None:
     assert keys(unasked) == "abcxy"
 
 
-def test_a_profile_that_returns_anything_else_is_refused_with_its_name() -> None:
-    for returned in (
-        math.nan,
-        10**400,
-        Fraction(10**400),
-        True,
-        None,
-        "0.5",
-        [1.0],
-        {"x": math.nan},
-    ):
+@pytest.mark.parametrize(
+    "returned", [math.nan, 10**400, Fraction(10**400), True, None, "0.5", [1.0], {"x": math.nan}]
+)
+def test_a_profile_that_returns_anything_else_is_refused_with_its_name(returned: Any) -> None:
+    def mine(_memory: Recollection, _asked: Asked) -> Any:
+        return returned
 
-        def mine(_memory: Recollection, _asked: Asked, returned: Any = returned) -> Any:
-            return returned
-
-        with pytest.raises(InvalidInputError, match=r"'mine' returned .* for memory 'a': return"):
-            rank([recollection("a")], mine, ASKED)
+    with pytest.raises(InvalidInputError, match=r"'mine' returned .* for memory 'a': return"):
+        rank([recollection("a")], mine, ASKED)
 
 
 def test_a_profile_is_a_known_name_or_a_function_of_named_terms_or_a_number() -> None:
@@ -212,12 +199,3 @@ def test_aurora_is_the_specified_formula() -> None:
     assert only(lesson, "aurora").explanation == pytest.approx(
         {"match": 0.32, "boost": 0.08, "recency": 0.2, "access": 0, "reflexion": 0.2 * (0.4 + 0.2)}
     )
-
-
-def test_a_reflexion_scores_a_fifth_more_and_its_boosted_match_is_at_most_one() -> None:
-    lesson = recollection("a", memory_type="reflexion", match=0.8, boost=1.5)
-    ranked = only(lesson, "aurora")
-    assert ranked.explanation["match"] == pytest.approx(0.32)
-    assert ranked.explanation["boost"] == pytest.approx(0.08)
-    assert ranked.explanation["reflexion"] == pytest.approx(0.2 * (0.4 + 0.2))
-    assert ranked.score == pytest.approx(1.2 * 0.6)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.steps import Decision, Proposal, reviewed
+from langmem_tiers.consolidate.steps import Proposal, StepDecision, reviewed
 
 
-def decision(source: int, target: int | None) -> Decision:
-    return Decision(
+def decision(source: int, target: int | None) -> StepDecision:
+    return StepDecision(
         id=source,
         namespace="",
         key=str(source),
@@ -28,7 +28,7 @@ def proposal(*pairs: tuple[int, int | None]) -> Proposal:
     return Proposal(decisions=[decision(*pair) for pair in pairs], kept={})
 
 
-def pairs(decisions: list[Decision]) -> list[tuple[int, int | None]]:
+def pairs(decisions: list[StepDecision]) -> list[tuple[int, int | None]]:
     return [(one["id"], one["target"]) for one in decisions]
 
 

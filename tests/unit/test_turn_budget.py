@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.turn.calls import LONGEST_RESULT, called
-from langmem_tiers.turn.record import TurnRecord, as_json
-from langmem_tiers.turn.spending import Budget, check, status
+from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, as_json, called
+from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.trace import TurnEvent, bounds, event_names
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -31,7 +30,7 @@ def test_what_is_left_is_the_budget_less_what_is_spent_and_needed_by_what_goes_o
     tokens: int | None, events: int | None, seconds: float | None, spent: tuple[int, int, int]
 ) -> None:
     given_ = (tokens, events, seconds)
-    found = status(Budget(tokens=tokens, events=events, seconds=seconds), *spent)
+    found = Budget(tokens=tokens, events=events, seconds=seconds).status(*spent)
 
     assert (found.tokens_used, found.events_used, found.seconds_used) == spent
     left = [
@@ -40,11 +39,11 @@ def test_what_is_left_is_the_budget_less_what_is_spent_and_needed_by_what_goes_o
     assert [found.tokens_left, found.events_left, found.seconds_left] == left
     if 0 in left:
         with pytest.raises(BudgetExceededError, match=r"cannot go on: .*Budget\("):
-            check(found, "go on", tokens=True)
+            found.check("go on", tokens=True)
     else:
-        check(found, "go on", tokens=True)
+        found.check("go on", tokens=True)
     if 0 not in left[1:]:
-        check(found, "go on")
+        found.check("go on")
 
 
 def test_a_limit_or_a_state_that_is_none_is_refused() -> None:
@@ -93,26 +92,6 @@ def test_a_turn_is_the_same_after_it_was_json(
     assert again.calls == record.calls
 
 
-def test_a_lesson_is_held_back_like_the_call_that_it_comes_from() -> None:
-    record = turn()
-    record.pending[1] = replace(record.pending[1], trust=0.1, held="instructs: 'ignore'")
-
-    (lesson,) = record.lessons(ACME)
-
-    assert (lesson.memory.trust, lesson.memory.held) == (0.1, "instructs: 'ignore'")
-
-
-def test_what_is_refused_again_and_again_is_one_event_with_a_count() -> None:
-    record = TurnRecord(turn="t", began=NOW)
-    for what in ("memorize", "track a tool call", "memorize", "memorize"):
-        record.refuse(what, f"no budget to {what}", NOW)
-
-    assert [one.detail for one in record.events] == [
-        {"what": "memorize", "times": 3},
-        {"what": "track a tool call", "times": 1},
-    ]
-
-
 def test_a_turn_went_as_its_last_call_did_unless_it_is_said() -> None:
     record = turn()
     trace, said = record.trace(success=None), record.trace(success=False)
@@ -136,14 +115,6 @@ def test_events_of_a_turn_lie_side_by_side_in_order_and_apart_from_any_others(
     assert all(low <= one < high for one in names)
     if other != name:
         assert not any(low <= one < high for one in event_names(other, events[:1]))
-
-
-@given(st.dictionaries(st.text(), st.text() | st.integers() | st.floats() | st.just(object())))
-def test_parameters_of_any_kind_can_be_kept(parameters: dict[str, Any]) -> None:
-    one, _ = called("tool", parameters, object(), None, **TOLD)
-
-    json.dumps(one.parameters, allow_nan=False).encode()
-    assert "\0" not in json.dumps(one.parameters, ensure_ascii=False)
 
 
 def test_long_results_are_shortened_and_say_so() -> None:
