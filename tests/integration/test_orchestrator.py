@@ -428,7 +428,7 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
     assert [one["kind"] for one in lines] == ["assembled", "memorized", "committed"]
     assert {one["turn"] for one in lines} == {"a/b %"}
     (wrote,) = (await call("history", kept.keys[0])).events
-    assert (wrote.kind, wrote.reasons) == ("memorized", ("it holds in general",))
+    assert (wrote.kind, wrote.reasons) == ("memorized", ("it was memorized",))
 
 
 async def test_turns_that_commit_at_once_see_each_others_traces(call: Caller) -> None:
