@@ -16,7 +16,10 @@ HERE = Path(__file__).parent
 SNIPPETS = "test_docs.py::test_every_snippet_of_a_page_runs_in_order_and_prints_what_is_shown"
 PAGES = ("hooks", "reminders", "truth")
 SCENARIOS = [
-    *(str(HERE / f"test_specification_{one}.py") for one in ("amplihack", "chimera")),
+    *(
+        str(HERE / f"test_specification_{one}.py")
+        for one in ("amplihack", "chimera", "orchestrator")
+    ),
     *(f"{HERE / SNIPPETS}[{page}.md]" for page in PAGES),
 ]
 """What uses the verbs as users do: examples of specifications, and pages of the documentation."""
