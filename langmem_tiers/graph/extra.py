@@ -6,6 +6,7 @@ from langmem_tiers.core.errors import MissingExtraError
 
 try:
     from langgraph.channels import UntrackedValue
+    from langgraph.config import get_store
     from langgraph.errors import GraphBubbleUp
     from langgraph.graph import END, START, StateGraph
     from langgraph.graph.message import add_messages
@@ -33,5 +34,6 @@ __all__ = [
     "UntrackedValue",
     "add_messages",
     "get_runtime",
+    "get_store",
     "interrupt",
 ]

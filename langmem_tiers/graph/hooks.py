@@ -33,12 +33,12 @@ from langmem_tiers.graph.node import (
 from langmem_tiers.graph.recall import MemoryState
 from langmem_tiers.graph.remind import LEASE_SECONDS, Asking, remind
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
+from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, PromptSubmit, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS
-from langmem_tiers.state.tasks import Seen, newly_completed
+from langmem_tiers.state.tasks import UNSEEN, newly_completed
 
 _STARTED: Final = ("hooks", "reminders", "reminders_text")
 """What a session's start writes that must not be lost."""
@@ -282,13 +282,13 @@ def submitted(
 ) -> Flow[dict[str, Any]]:
     """Keep a prompt, and tell what became of it. Where nothing was said, nothing is kept."""
     text, message_id = said
-    kept = _submitted(hooks, text, message_id)
+    kept = then(asked(hooks.on_user_prompt_submit, text, message_id=message_id), _became)
     done = (yield from careful.hook(name, kept)) if text.strip() else {}
     return {"hooks": {name: done}}
 
 
-def _submitted(hooks: MemoryHooks, text: str, message_id: str | None) -> Flow[dict[str, Any]]:
-    done = yield from asked(hooks.on_user_prompt_submit, text, message_id=message_id)
+def _became(done: PromptSubmit) -> dict[str, Any]:
+    """What became of a prompt, as JSON."""
     return {
         "working": _facts(done.working),
         "intended": None if done.intended is None else _facts(done.intended),
@@ -301,7 +301,7 @@ def noted(
     name: str, careful: Careful, hooks: MemoryHooks, state: Any, todos: Sequence[Mapping[str, Any]]
 ) -> Flow[dict[str, Any]]:
     """Keep the todos that are newly completed, and tell what became of them."""
-    seen = of_state(state, "todos_seen", None) or {"began": {}, "noted": []}
+    seen = of_state(state, "todos_seen", None) or UNSEEN
     done = yield from careful.hook(name, _noted(hooks, state, todos, seen))
     update = {"todos_seen": done.pop("seen", seen)}
     return {**update, "hooks": {name: done}} if done else update
@@ -312,8 +312,7 @@ def _noted(
 ) -> Flow[dict[str, Any]]:
     """Keep how todos were done; each is one thing in the turn of its message."""
     now = hooks.memory.tiered_store.flows.now
-    before = Seen(seen["began"], tuple(seen["noted"]))
-    fresh, seeing = newly_completed(map(_readable, todos), before, now)
+    fresh, seeing = newly_completed(map(_readable, todos), seen, now)
     stored = []
     for one in fresh:
         done = {"steps": steps_of(one["content"], messages_of(state)), **one}
@@ -321,8 +320,7 @@ def _noted(
         result = yield from asked(hooks.on_todo_write_complete, done, key=key)
         if result is not None:
             stored.append(_facts(result))
-    told = {"seen": {"began": dict(seeing.began), "noted": list(seeing.noted)}}
-    return {**told, "stored": stored} if stored else told
+    return {"seen": seeing, "stored": stored} if stored else {"seen": seeing}
 
 
 def _readable(todo: Any) -> Any:

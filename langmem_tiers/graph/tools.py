@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
@@ -19,7 +19,7 @@ from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from langmem_tiers.core.context import label_of
-from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, MissingExtraError
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.prompts import (
     COMPLETE_REMINDER,
     CONTENT_NEEDED,
@@ -320,21 +320,12 @@ def _written(name: str) -> str:
 def _store(given: BaseStore | None) -> BaseStore:
     if given is not None:
         return given
-    try:
-        from langgraph.config import get_store
+    from langmem_tiers.graph.extra import get_store
 
-        store = get_store()
-    except ImportError as error:
-        raise MissingExtraError(
-            "a tool needs LangGraph to find the graph's store: pip install "
-            "'langmem-tiers[langgraph]', or give it one: store=…"
-        ) from error
-    except (RuntimeError, KeyError) as error:
-        raise ConfigurationError(
-            "the tool runs outside a graph and was given no store: create it with store=…"
-        ) from error
-    if store is None:
-        raise ConfigurationError(
-            "the graph was compiled without a store: compile(store=…), or create_agent(…, store=…)"
-        )
-    return store
+    with suppress(RuntimeError, KeyError):
+        if (store := get_store()) is not None:
+            return store
+    raise ConfigurationError(
+        "the tool runs outside a graph, or in one without a store: create it with store=…, or the "
+        "graph with compile(store=…) or create_agent(…, store=…)"
+    )

@@ -156,13 +156,7 @@ def on_todo_write_complete(
     workflow = workflow_of(todo_item, ended=hooks.memory.tiered_store.flows.now)
     if workflow is None:
         return None
-    one = {
-        "content": workflow.content,
-        "memory_type": "procedural",
-        "metadata": workflow.metadata,
-        "source": source,
-        "key": key,
-    }
+    one = {**workflow, "source": source, "key": key}
     (result,) = yield from unit(store_many(hooks.memory, [one]))
     return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.new import checked_text, label
@@ -17,17 +17,10 @@ STATUSES: Final = ("pending", IN_PROGRESS, COMPLETED)
 """Those of a todo that a list tells; a task may have others."""
 
 
-class Workflow(NamedTuple):
-    """What was done, and what is kept of it."""
-
-    content: str
-    metadata: dict[str, Any]
-
-
 def workflow_of(
     todo: Mapping[str, Any] | Task, *, ended: datetime | None = None
-) -> Workflow | None:
-    """The workflow of a todo or a task; None if it is not completed.
+) -> dict[str, Any] | None:
+    """The workflow of a todo or a task, as a memory's arguments; None if it is not completed.
 
     Args:
         todo: With `content` (or `task_type`) and `status`; `steps`, `task_type`, `success` and
@@ -45,14 +38,13 @@ def workflow_of(
     steps = _steps(told.get("steps") or ())
     numbered = " ".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
     head = checked_text(content, "the content of a todo").strip()
-    return Workflow(
-        f"{head.rstrip('.:')}: {numbered}" if numbered else head,
-        {
-            "task_type": kind,
-            "success": _success(told.get("success", True)),
-            "duration_minutes": _minutes(told.get("duration")),
-        },
-    )
+    metadata = {
+        "task_type": kind,
+        "success": _success(told.get("success", True)),
+        "duration_minutes": _minutes(told.get("duration")),
+    }
+    whole = f"{head.rstrip('.:')}: {numbered}" if numbered else head
+    return {"content": whole, "memory_type": "procedural", "metadata": metadata}
 
 
 def minutes_between(began: datetime, ended: datetime) -> float:
@@ -60,32 +52,31 @@ def minutes_between(began: datetime, ended: datetime) -> float:
     return max(0.0, round((ended - began).total_seconds() / 60, 2))
 
 
-class Seen(NamedTuple):
-    """What was seen of a list of todos: since when each is in progress, and which are noted."""
-
-    began: Mapping[str, str]
-    noted: tuple[str, ...]
+UNSEEN: Final[Mapping[str, Any]] = {"began": {}, "noted": []}
+"""What was seen of a list of todos: since when each is in progress, and which are noted."""
 
 
 def newly_completed(
-    todos: Iterable[Mapping[str, Any]], seen: Seen, now: datetime
-) -> tuple[list[dict[str, Any]], Seen]:
+    todos: Iterable[Mapping[str, Any]], seen: Mapping[str, Any], now: datetime
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The todos that are completed and were not noted, with how long each took, if it was seen.
 
-    A todo that leaves the list, or is taken up again, is new when it is completed the next time.
+    What is seen by now is the second answer. A todo that leaves the list, or is taken up again, is
+    new when it is completed the next time.
 
     Raises:
         InvalidInputError: for what is no todo.
     """
     known = {_name(one): one for one in map(_checked, todos)}
     began = {
-        name: seen.began.get(name) or now.isoformat()
+        name: seen["began"].get(name) or now.isoformat()
         for name, one in known.items()
-        if one["status"] == IN_PROGRESS or (one["status"] == COMPLETED and name in seen.began)
+        if one["status"] == IN_PROGRESS or (one["status"] == COMPLETED and name in seen["began"])
     }
     done = [name for name, one in known.items() if one["status"] == COMPLETED]
-    fresh = [_timed(known[name], began.get(name), now) for name in done if name not in seen.noted]
-    return fresh, Seen(began, tuple(done))
+    new = [name for name in done if name not in seen["noted"]]
+    fresh = [_timed(known[name], began.get(name), now) for name in new]
+    return fresh, {"began": began, "noted": done}
 
 
 def _timed(todo: Mapping[str, Any], began: str | None, now: datetime) -> dict[str, Any]:

@@ -280,9 +280,9 @@ def _wanted(turn: Turn, record: TurnRecord, *, success: bool | None) -> Flow[_Wa
     context, lessons = turn.context, record.lessons(turn.context)
     wanted = _Wanted(
         record.turn,
-        [*record.pending, *(one.memory for one in lessons)],
+        [*record.pending, *(lesson for lesson, _ in lessons)],
         record.steps(),
-        {str(one.memory.key): one.attempt for one in lessons},
+        {str(lesson.key): call for lesson, call in lessons},
     )
     own = record.trace(success=success) if turn.settings.enable_skill_extraction else None
     if own is None:

@@ -238,7 +238,7 @@ class _Fitting:
                 self._take(one, f"fits: {self._cost(one):,} tokens")
                 spent[one.stage.source] = used + cost
             else:
-                one.reason = f"left out: {cost:,} tokens do not fit into the {max(room, 0):,} left"
+                one.reason = _no_room(cost, room)
         return sum(spent.values())
 
     def _by_use(self, pieces: Sequence[_Piece], left: int) -> int:
@@ -246,11 +246,15 @@ class _Fitting:
         stages = [stage for stage in self._stages if any(one.stage is stage for one in pieces)]
         share = int(left * max((stage.share for stage in stages), default=0.0))
         frames = sum(map(self._frame, stages))
+        if frames >= share:
+            for one in pieces:
+                one.reason = _no_room(self._cost(one) + frames, share)
+            return 0
         memories = [one.fragment.memory for one in pieces if one.fragment.memory is not None]
         by_place = dict(zip(map(_place, memories), pieces, strict=True))
         choice = choose(
             memories,
-            max(0, share - frames),
+            share - frames,
             self._count,
             query=self._query,
             render=lambda memory: by_place[_place(memory)].written + "\n",
@@ -320,6 +324,10 @@ class _Fitting:
             runs.append(f"{head}\n{text}\n{tail}" if data else text)
             explained = explained or data
         return f"{stage.title}{self._gap}" + "\n".join(runs)
+
+
+def _no_room(cost: int, room: int) -> str:
+    return f"left out: {cost:,} tokens do not fit into the {max(room, 0):,} left"
 
 
 def _place(memory: Recollection) -> tuple[tuple[str, ...], str]:

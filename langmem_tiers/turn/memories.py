@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -84,21 +84,21 @@ class MemorySource:
         asked = {**options, **metadata["filters"], "memory_types": types}
         ask = memory.asking.ask(query, memory.context, **asked)
         alone = ask.blank or ask.max_tokens is not None
-        told = [] if alone else circumstances(metadata["sections"], stages)
+        told = {} if alone else circumstances(metadata["sections"], stages)
         found = yield from unit(_recalled(ask, told, metadata["vectors"], memory))
         return Section(tuple(Fragment.of_memory(one, self.name) for one in found))
 
 
 def _recalled(
     ask: Inquiry,
-    told: Sequence[Circumstance],
+    told: Mapping[str, str],
     vectors: dict[str, Any],
     memory: MemoryCoordinator,
 ) -> Flow[list[Recollection]]:
     """Recall, in its circumstances too; a turn embeds each text once."""
     store = memory.tiered_store
     few = min(ask.limit, MOST_INFORMED)
-    asks = [ask, *(replace(ask, query=one.query, embedding=None, limit=few) for one in told)]
+    asks = [ask, *(replace(ask, query=one, embedding=None, limit=few) for one in told.values())]
     ready = yield from _embedded(asks, vectors, memory)
     if ask.blank:
         (found,) = yield from memory.flows.recall(ready, lambda _: True)  # shown, whatever is asked
@@ -113,8 +113,7 @@ def _recalled(
     if ask.cutoff:
         direct = [] if triviality(ask.query) else matching(direct, LEAST_MATCH)
         informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
-    by_stage = zip([one.stage for one in told], informed, strict=True)
-    found = together(direct, dict(by_stage), ask.limit)
+    found = together(direct, dict(zip(told, informed, strict=True)), ask.limit)
     read = [rows[one.namespace, one.key] for one in found]
     yield from store.flows.mark(read, store.flows.moment())
     return found
@@ -145,17 +144,10 @@ def _types(
     return [one for one in own if one in wanted]
 
 
-class Circumstance(NamedTuple):
-    """What an earlier stage said, as a question."""
-
-    stage: str
-    query: str
-
-
-def circumstances(sections: Mapping[str, Section], stages: Iterable[str]) -> list[Circumstance]:
-    """What these stages said, as far as they said anything."""
-    told = [(name, _told(name, sections.get(name, Section()))) for name in stages]
-    return [Circumstance(name, said) for name, said in told if said]
+def circumstances(sections: Mapping[str, Section], stages: Iterable[str]) -> dict[str, str]:
+    """What these stages said, as a question, as far as they said anything."""
+    told = {name: _told(name, sections.get(name, Section())) for name in stages}
+    return {name: said for name, said in told.items() if said}
 
 
 def matching(found: Iterable[Recollection], least: float) -> list[Recollection]:
@@ -233,7 +225,7 @@ class Conversation:
         older = said[:begin] if options.get("summary", True) else []
         ages = zip(range(len(said) - begin, 0, -1), said[begin:], strict=True)
         # the newest get room first; the summary comes after the last exchange
-        last = [replace(one, rank=float(age)) for age, one in ages]
+        last = [replace(one, rank=age) for age, one in ages]
         summary = [_summary(older)] if older else []
         return Section(tuple(replace(one, seen=seen) for one in (*summary, *last)))
 

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 from langmem_tiers.core.errors import DatabaseError
@@ -102,12 +101,7 @@ class MemoryOrchestrator(Turn):
     def __enter__(self) -> Self:
         return self.begin()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _telling(error):
             if (leaving := ending.leave(self, error)) is not None:
                 self.runner.run(leaving)
@@ -115,12 +109,7 @@ class MemoryOrchestrator(Turn):
     async def __aenter__(self) -> Self:
         return self.begin()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _telling(error):
             if (leaving := ending.leave(self, error)) is not None:
                 await self.runner.arun(leaving)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.core.context import MemoryContext
@@ -81,13 +81,6 @@ class Invocation:
     def step(self) -> ToolCall:
         """The call as the skill extractor reads it: names, and no values."""
         return ToolCall(self.tool, frozenset(self.parameters), self.error is None)
-
-
-class Lesson(NamedTuple):
-    """What a failed call of a turn teaches, and the key of the memory of that call."""
-
-    memory: NewMemory
-    attempt: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,8 +160,11 @@ class TurnRecord:
         refused = {"what": what, "times": 1}
         self.events.append(TurnEvent(kind="refused", at=at, reasons=(why,), detail=refused))
 
-    def lessons(self, context: MemoryContext) -> list[Lesson]:
-        """What was learned: of each failed call, the next try of it that worked."""
+    def lessons(self, context: MemoryContext) -> list[tuple[NewMemory, str]]:
+        """What was learned, and the key of the call that taught it.
+
+        That is of each failed call the next try of it that worked.
+        """
         found, kept = [], {one.key: one for one in self.pending}
         for place, one in enumerate(self.calls):
             worked = _instead(one, self.calls[place + 1 :])
@@ -183,7 +179,7 @@ class TurnRecord:
             )
             if (lesson := attempt.extracted()) is not None:
                 calls = kept[one.key], kept[worked.key]
-                found.append(Lesson(_derived(lesson.to_memory(context), calls), one.key))
+                found.append((_derived(lesson.to_memory(context), calls), one.key))
         return found
 
     def steps(self) -> dict[str, list[ProgressDelta]]:

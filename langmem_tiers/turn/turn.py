@@ -261,7 +261,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
 """Of what type each rule of a turn is."""
 
 
-def checked_turn(**rules: object) -> None:
+def checked_turn(filters: object = None, **rules: object) -> None:
     """Refuse what no turn can go by: a budget, a layout, settings, sources or filters.
 
     None stands for what is not given.
@@ -270,12 +270,11 @@ def checked_turn(**rules: object) -> None:
         InvalidTypeError: for one of another type, or a filter that no recall takes.
     """
     for name, given in rules.items():
-        if given is None:
-            continue
-        if name == "filters":
-            checked_filters(given)
-        elif not isinstance(given, _KINDS[name][0]):
-            raise InvalidTypeError(f"{name} {_KINDS[name][1]}, not {short(given)}")
+        kind, told = _KINDS[name]
+        if given is not None and not isinstance(given, kind):
+            raise InvalidTypeError(f"{name} {told}, not {short(given)}")
+    if filters is not None:
+        checked_filters(filters)
 
 
 def checked_filters(filters: object) -> dict[str, Any]:

@@ -97,8 +97,10 @@ def agent(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("opened", "how"), WAYS)
+@pytest.mark.parametrize(
+    ("opened", "how", "kind"),
+    [(*WAYS[0], "recalling"), (*WAYS[1], "turns"), (*WAYS[2], "recalling")],
+)
 async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answers(
     tmp_path: Path, opened: Opened, how: How, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -138,8 +140,7 @@ async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answ
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("opened", "how"), WAYS[:2])
+@pytest.mark.parametrize(("opened", "how", "kind"), [(*WAYS[0], "turns"), (*WAYS[1], "recalling")])
 async def test_an_agent_fails_with_its_memory_where_that_is_asked_for(
     tmp_path: Path, opened: Opened, how: How, kind: str
 ) -> None:

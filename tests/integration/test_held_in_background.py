@@ -71,8 +71,9 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("source", ["user", "tool", "web"])
-@pytest.mark.parametrize("why", SAID)
+@pytest.mark.parametrize(
+    ("why", "source"), [("trust", "user"), ("private", "tool"), ("derived", "web")]
+)
 def test_what_is_held_for_another_reason_and_said_again_is_not_for_models_to_let_go(
     store: TieredStore, quick: MemoryCoordinator, why: str, source: str
 ) -> None:
@@ -90,8 +91,9 @@ def test_what_is_held_for_another_reason_and_said_again_is_not_for_models_to_let
     assert memory.get_context(text) == []
 
 
-@pytest.mark.parametrize("source", ["user", "tool"])
-@pytest.mark.parametrize("again", ["reviewed", "not reviewed"])
+@pytest.mark.parametrize(
+    ("again", "source"), [("reviewed", "user"), ("not reviewed", "tool")], ids=str
+)
 def test_what_is_held_for_want_of_a_review_alone_awaits_it_however_it_is_said_again(
     store: TieredStore, quick: MemoryCoordinator, reviewers: Reviewers, again: str, source: str
 ) -> None:

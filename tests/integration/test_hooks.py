@@ -19,7 +19,6 @@ from langmem_tiers import (
     MemoryHooks,
     MemoryHooksMiddleware,
     TieredStore,
-    TurnMiddleware,
     create_complete_reminder_tool,
 )
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
@@ -70,15 +69,6 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 @pytest.fixture
 def hooks(memory: MemoryCoordinator) -> MemoryHooks:
     return MemoryHooks(memory)
-
-
-def test_a_cue_that_a_prompt_names_raises_it_and_the_prompt_itself_does_not(
-    hooks: MemoryHooks,
-) -> None:
-    hooks.on_user_prompt_submit(ASK)
-
-    assert hooks.memory.remind("Ben asked about the budget") == []
-    assert [one.content for one in hooks.memory.remind("Anna asked about the budget")] == [ASK]
 
 
 def test_a_trivial_prompt_stores_nothing_and_one_that_intends_nothing_is_working_memory_alone(
@@ -242,22 +232,6 @@ def said(text: str) -> Any:
 
 def agent_of(store: TieredStore, model: Any, *middleware: Any, tools: Any = ()) -> Any:
     return agent_on(store, model, *middleware, tools=list(tools), checkpointer=InMemorySaver())
-
-
-def test_what_a_user_says_in_each_thread_is_evidence_and_the_assistants_echo_is_not(
-    ready: TieredStore,
-) -> None:
-    memory = MemoryCoordinator(ready, context=ACME)
-    text = "Deployments need two approvals."
-    kept = []
-    for number, answer in enumerate(("I see, so Ben and Carla.", text, text)):
-        agent = agent_of(ready, scripted(answer), TurnMiddleware())
-        asked = f"As I said: {text}" if number else text
-        state = agent.invoke(said(asked), thread(str(number)), context=ACME)
-        kept.append(len(state["committed"]["episodic"]))
-    found = memory.get_context("approvals", limit=10)
-    assert sorted(one.value["speaker"] for one in found if text in one.content) == ["user"] * 3
-    assert kept == [2, 1, 1]
 
 
 def test_what_a_user_states_is_kept_at_the_sessions_end_and_the_rest_says_why_not(

@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypedDict
@@ -223,26 +221,3 @@ def test_a_system_message_keeps_its_form_and_its_blocks() -> None:
     assert recalled_text([]) == ""
     assert with_recalled(text, "") is text
     assert with_recalled(None, "") is None
-
-
-@pytest.mark.parametrize(
-    ("module", "missing", "extra"),
-    [
-        ("graph.recall", "langgraph.runtime", "langgraph"),
-        ("graph.middleware", "langchain.agents", "langchain"),
-    ],
-)
-def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
-    module: str, missing: str, extra: str
-) -> None:
-    script = (
-        f"import sys; sys.modules[{missing!r}] = None\n"
-        "from langmem_tiers.core.errors import MissingExtraError\n"
-        f"try: import langmem_tiers.{module}\n"
-        "except MissingExtraError as error: print(error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-
-    assert f"pip install 'langmem-tiers[{extra}]'" in done.stdout

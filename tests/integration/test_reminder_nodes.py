@@ -153,21 +153,20 @@ def conversation(
     return builder.compile(store=store, checkpointer=saver)
 
 
-@pytest.mark.parametrize("how", ["invoke", "ainvoke", "astream"])
-async def test_what_a_model_that_failed_was_to_be_reminded_of_is_raised_again(
-    memory: MemoryCoordinator, ready: TieredStore, clock: Clock, how: How
+def test_what_a_model_that_failed_was_to_be_reminded_of_is_raised_again(
+    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
 ) -> None:
     memory.intend("Call", key="k")
     agent = conversation(ready, 1, acknowledges=True)
     with pytest.raises(ConnectionError):
-        await run(agent, how, {"messages": [asks("Hello")]}, context=ACME)
+        agent.invoke({"messages": [asks("Hello")]}, context=ACME)
     assert [one.status for one in memory.intentions()] == ["leased"]
     clock.advance(seconds=301)
-    second = await run(agent, how, {"messages": [asks("Hello")]}, context=ACME)
+    second = agent.invoke({"messages": [asks("Hello")]}, context=ACME)
     assert raised(second) == ["k"]
     assert [one.status for one in memory.intentions()] == ["delivered"]
     clock.advance(days=1)
-    assert raised(await run(agent, how, {"messages": [asks("Hello")]}, context=ACME)) == []
+    assert raised(agent.invoke({"messages": [asks("Hello")]}, context=ACME)) == []
 
 
 class Plain(TypedDict, total=False):
@@ -201,9 +200,8 @@ def test_a_thread_that_goes_on_acknowledges_what_its_model_has_answered(
     assert seen == [(["k"], "leased"), ([], "delivered"), ([], "delivered")]
 
 
-@pytest.mark.parametrize("how", ["invoke", "ainvoke"])
-async def test_a_state_that_would_lose_what_is_leased_is_refused_before_anything_is_raised(
-    memory: MemoryCoordinator, ready: TieredStore, how: How
+def test_a_state_that_would_lose_what_is_leased_is_refused_before_anything_is_raised(
+    memory: MemoryCoordinator, ready: TieredStore
 ) -> None:
     memory.intend("Call", key="k")
     said = {"messages": [asks("Hello")]}
@@ -212,12 +210,12 @@ async def test_a_state_that_would_lose_what_is_leased_is_refused_before_anything
         builder.add_node("node", node)
         builder.set_entry_point("node")
         with pytest.raises(ConfigurationError, match="the graph's state has no key 'reminders'"):
-            await run(builder.compile(store=ready), how, said, context=ACME)
+            builder.compile(store=ready).invoke(said, context=ACME)
     assert [one.status for one in memory.intentions()] == ["pending"]
     builder = StateGraph(MessagesState, context_schema=MemoryContext)
     builder.add_node("node", create_reminder_node(as_message=True, lease_seconds=None))
     builder.set_entry_point("node")
-    state = await run(builder.compile(store=ready), how, said, context=ACME)
+    state = builder.compile(store=ready).invoke(said, context=ACME)
     assert "Call" in state["messages"][-1].text
     assert [one.status for one in memory.intentions()] == ["delivered"]
 

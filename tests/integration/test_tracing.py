@@ -101,15 +101,6 @@ def test_no_run_holds_a_vector_and_tracing_says_nothing_of_its_own(done: Done) -
     assert not any(vectors(run) for run in done.runs.by_id.values())
 
 
-def test_nothing_is_sent_with_tracing_off(url: str) -> None:
-    runs = Runs()
-    with serving(runs) as endpoint:
-        env = {**traced_to(endpoint), "LANGSMITH_TRACING": "false"}
-        run_program(PROGRAM, url, **env)
-
-    assert runs.requests == 0
-
-
 def test_with_tracing_off_langsmith_is_not_loaded_for_it() -> None:
     script = (
         "import sys\n"

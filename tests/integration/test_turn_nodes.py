@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from langgraph.types import interrupt
 
 from langmem_tiers import (
     Budget,
-    GatePolicy,
     MemoryContext,
     MemoryCoordinator,
     MemoryOrchestrator,
@@ -156,22 +154,6 @@ def test_a_new_message_leaves_a_turn_that_was_not_committed(url: str, ready: Tie
     assert second["turn"] != first["turn"]
     kinds = [row[0].split(",")[3] for row in tables(url)["events"]]
     assert kinds == ["assembled", "assembled", "abandoned"]
-
-
-@pytest.mark.parametrize("budget", [Budget(events=0), Budget(seconds=30)])
-def test_a_turn_that_spent_what_it_may_still_answers_and_commits(
-    ready: TieredStore, clock: Clock, budget: Budget
-) -> None:
-    def slow(state: MemoryState) -> dict[str, Any]:
-        clock.now += timedelta(minutes=1)
-        return {"messages": [AIMessage(f"Done after {len(state['messages'])}")]}
-
-    commit = create_commit_node(memorize=lambda _: [ANSWER], budget=budget)
-    graph = chain(ready, assemble=create_assemble_node(), model=slow, commit=commit)
-    state = graph.invoke(ASKED, context=ACME)
-
-    assert state["messages"][-1].text == "Done after 1"
-    assert state["committed"]["episodic"] == []
 
 
 @pytest.mark.parametrize("node", [create_tool_tracking_node(), create_commit_node()])
@@ -343,25 +325,6 @@ def test_of_a_long_message_both_ends_are_kept_and_the_trace_says_so(ready: Tiere
     assert 20_000 < len(long) < 20_100
     why = str(history(ready, state["committed"]["turn"]).of_kind("memorized"))
     assert "shortened: of 104,029 characters 20,000 are kept" in why
-
-
-def test_what_is_longer_than_the_gate_lets_pass_is_refused_and_the_state_counts_it(
-    ready: TieredStore,
-) -> None:
-    def limited(store: TieredStore, *, context: MemoryContext) -> MemoryCoordinator:
-        return MemoryCoordinator(store, context=context, gate=GatePolicy(longest=1000))
-
-    model = scripted("Nothing is wrong with it.")
-    agent = agent_on(ready, model, TurnMiddleware(coordinator=limited), tools=[look])
-    pasted = HumanMessage("What is wrong with this log? " + "All is well. " * 100, id="m1")
-    state = agent.invoke({"messages": [pasted]}, context=ACME)
-
-    summary = state["committed"]["summary"]
-    assert (summary["episodic"], summary["refused"], summary["quarantined"]) == (1, 1, 0)
-    (refused,) = history(ready, state["committed"]["turn"]).of_kind("refused")
-    assert refused.reasons[0].startswith("too long: 1,328 characters, and 1,000 are kept")
-    assert refused.detail["content"].startswith("What is wrong with this log? All is well.")
-    assert refused.detail["speaker"] == "user"
 
 
 def test_an_interrupted_agents_turn_leaves_its_trace_when_another_message_comes(

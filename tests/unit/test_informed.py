@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.memory import Recollection, Tier
-from langmem_tiers.turn.layout import Fragment, Section
-from langmem_tiers.turn.memories import MOST_WORDS, WEIGHT, circumstances, together
+from langmem_tiers.turn.memories import WEIGHT, together
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ALIKE = Recollection(
@@ -65,27 +64,3 @@ def test_circumstances_add_half_of_the_best_answer_at_most(
         assert all(alone.get(one.key, 0.0) >= (1 - WEIGHT) * top - 1e-9 for one in before)
     assert best == together(direct, informed, limit)
     assert together(direct, {}, limit) == direct[:limit]
-
-
-def test_what_is_asked_along_is_the_last_exchange_and_the_goals() -> None:
-    said = [
-        Fragment(text=text, source="conversation", fields={"speaker": "user"})
-        for text in ("Long ago", "How is the API key stored?", "In the vault.")
-    ]
-    goals = Fragment(text="Active goals:\n- Rotate keys (50% done)\n- Rest", source="goals")
-    sections = {"conversation": Section(tuple(said)), "goals": Section((goals,))}
-
-    asked = circumstances(sections, ("conversation", "goals", "working"))
-
-    assert [(one.stage, one.query) for one in asked] == [
-        ("conversation", "API stored vault"),
-        ("goals", "Rotate keys Rest"),
-    ]
-
-
-def test_no_more_than_a_few_words_are_asked_along() -> None:
-    said = Fragment(text="word " * 1000, source="conversation", fields={"speaker": "user"})
-
-    (asked,) = circumstances({"conversation": Section((said,) * 9)}, ("conversation",))
-
-    assert len(asked.query.split()) == MOST_WORDS

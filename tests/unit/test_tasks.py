@@ -13,10 +13,9 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.messages import steps_of
 from langmem_tiers.state.state import Task
-from langmem_tiers.state.tasks import STATUSES, Seen, newly_completed, workflow_of
+from langmem_tiers.state.tasks import STATUSES, UNSEEN, newly_completed, workflow_of
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
-NOTHING = Seen({}, ())
 
 
 def todo(
@@ -25,22 +24,19 @@ def todo(
     return {"content": content, "status": status, **more}
 
 
-def test_what_is_not_known_is_none_and_what_failed_says_so() -> None:
+def test_a_workflow_says_what_is_known_and_a_task_took_as_long_as_it_was_active() -> None:
     flow = workflow_of(todo(success=False))
     assert flow is not None
-    assert flow.content == "Rotate the keys"
-    assert flow.metadata == {"task_type": None, "success": False, "duration_minutes": None}
-
-
-def test_a_task_took_as_long_as_it_was_active() -> None:
+    assert flow["content"] == "Rotate the keys"
+    assert flow["metadata"] == {"task_type": None, "success": False, "duration_minutes": None}
     task = Task(
         task_id="1", task_type="publishing", created_at=NOW, status="completed",
         metadata={"steps": ["Render it", "Send it"]},
     )  # fmt: skip
     flow = workflow_of(task, ended=NOW + timedelta(minutes=3, seconds=45))
     assert flow is not None
-    assert flow.content == "publishing: 1. Render it 2. Send it"
-    assert flow.metadata["duration_minutes"] == 3.75
+    assert flow["content"] == "publishing: 1. Render it 2. Send it"
+    assert flow["metadata"]["duration_minutes"] == 3.75
 
 
 def test_what_is_no_todo_is_refused() -> None:
@@ -66,7 +62,7 @@ LISTS = st.lists(
 def test_whatever_the_lists_a_todo_is_captured_once_for_each_time_it_becomes_completed(
     lists: list[list[dict[str, Any]]],
 ) -> None:
-    seen, before = NOTHING, set[str]()
+    seen, before = UNSEEN, set[str]()
     for number, todos in enumerate(lists):
         fresh, seen = newly_completed(todos, seen, NOW + timedelta(minutes=number))
         done = {one["content"] for one in todos if one["status"] == "completed"}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.context import MemoryContext
@@ -69,6 +69,7 @@ def turn() -> TurnRecord:
     return record
 
 
+@settings(max_examples=40)
 @given(
     st.text(),
     st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.lists(st.floats()))),
@@ -90,26 +91,6 @@ def test_a_turn_is_the_same_after_it_was_json(
     assert again.to_state() == record.to_state() == state
     assert as_json(again.pending[0]) == as_json(record.pending[0])
     assert again.calls == record.calls
-
-
-def test_a_lesson_is_held_back_like_the_call_that_it_comes_from() -> None:
-    record = turn()
-    record.pending[1] = replace(record.pending[1], trust=0.1, held="instructs: 'ignore'")
-
-    (lesson,) = record.lessons(ACME)
-
-    assert (lesson.memory.trust, lesson.memory.held) == (0.1, "instructs: 'ignore'")
-
-
-def test_what_is_refused_again_and_again_is_one_event_with_a_count() -> None:
-    record = TurnRecord(turn="t", began=NOW)
-    for what in ("memorize", "track a tool call", "memorize", "memorize"):
-        record.refuse(what, f"no budget to {what}", NOW)
-
-    assert [one.detail for one in record.events] == [
-        {"what": "memorize", "times": 3},
-        {"what": "track a tool call", "times": 1},
-    ]
 
 
 def test_a_turn_went_as_its_last_call_did_unless_it_is_said() -> None:
@@ -135,14 +116,6 @@ def test_events_of_a_turn_lie_side_by_side_in_order_and_apart_from_any_others(
     assert all(low <= one < high for one in names)
     if other != name:
         assert not any(low <= one < high for one in event_names(other, events[:1]))
-
-
-@given(st.dictionaries(st.text(), st.text() | st.integers() | st.floats() | st.just(object())))
-def test_parameters_of_any_kind_can_be_kept(parameters: dict[str, Any]) -> None:
-    one, _ = called("tool", parameters, object(), None, **TOLD)
-
-    json.dumps(one.parameters, allow_nan=False).encode()
-    assert "\0" not in json.dumps(one.parameters, ensure_ascii=False)
 
 
 def test_long_results_are_shortened_and_say_so() -> None:
