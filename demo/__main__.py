@@ -12,14 +12,14 @@ from pathlib import Path
 from rich.console import Console
 
 from demo.conversation import USER
-from demo.days import Clock, nine_days
+from demo.days import Clock, History, nine_days
 from demo.report import conversation, failures, life_of_a_lesson
 from langmem_tiers import TieredMemoryError, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 
 
-def show(console: Console, directory: Path | None = None) -> None:
-    """Run the graphs and print what happens, on a Postgres in a new directory.
+def show(console: Console, directory: Path | None = None) -> History:
+    """Run the graphs and print what happens, on a Postgres in a new directory; what was counted.
 
     Args:
         console: where to print.
@@ -37,6 +37,7 @@ def show(console: Console, directory: Path | None = None) -> None:
     if directory is not None:
         url = f"embedded:{directory}"
         console.print(f'Kept. Try: langmem-tiers search --url "{url}" --tenant {USER} "sister"')
+    return history
 
 
 @contextmanager

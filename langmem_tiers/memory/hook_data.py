@@ -13,7 +13,7 @@ from langmem_tiers.core.reading import normalised
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder
 from langmem_tiers.remind.prompted import Intended
-from langmem_tiers.remind.triggers import At, BeforeTool, If, Trigger, When
+from langmem_tiers.remind.triggers import TRIGGERS, Trigger
 
 _FIELDS: Final = {
     "event": ("type", "decision_type", "event"),
@@ -136,9 +136,7 @@ def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 def given(trigger: Trigger) -> dict[str, Any]:
     """A trigger as the argument of `intend` that it is."""
-    if isinstance(trigger, At):
-        return {"at": trigger.moment}
-    return {{When: "cue", BeforeTool: "before_tool", If: "when"}[type(trigger)]: trigger}
+    return {name: trigger for name, kind in TRIGGERS.items() if isinstance(trigger, kind)}
 
 
 def alike(found: Intended, listed: Iterable[Intention]) -> Intention | None:

@@ -209,31 +209,30 @@ class If:
 Trigger: TypeAlias = At | When | BeforeTool | If
 
 
-def trigger_of(
-    *,
-    at: datetime | str | None = None,
-    cue: str | When | None = None,
-    before_tool: str | BeforeTool | None = None,
-    when: str | If | None = None,
-) -> Trigger:
-    """The one trigger that is given, or the next occasion.
+TRIGGERS: Mapping[str, type[Trigger]] = {
+    "at": At,
+    "cue": When,
+    "before_tool": BeforeTool,
+    "when": If,
+}
+"""Kinds of triggers, by the argument that says one."""
+
+
+def trigger_of(**named: Any) -> Trigger:
+    """The one trigger that is given under a name of `TRIGGERS`, or the next occasion.
 
     Raises:
         InvalidInputError: for several, or one that cannot be.
     """
-    named = {"at": at, "cue": cue, "before_tool": before_tool, "when": when}
     given = [name for name, one in named.items() if one is not None]
     if len(given) > 1:
         raise InvalidInputError(
             f"an intention has one trigger, not {' and '.join(given)}: intend it once for each"
         )
-    if cue is not None:
-        return cue if isinstance(cue, When) else When(cue)
-    if before_tool is not None:
-        return before_tool if isinstance(before_tool, BeforeTool) else BeforeTool(before_tool)
-    if when is not None:
-        return when if isinstance(when, If) else If(when)
-    return At(None if at is None else parsed_moment(at, "at"))
+    for name in given:
+        one, kind = named[name], TRIGGERS[name]
+        return one if isinstance(one, kind) else kind(one)
+    return At()
 
 
 def to_json(trigger: Trigger) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from langchain_core.runnables import RunnableConfig
@@ -20,10 +20,8 @@ from demo.days import (
     FROM_THE_START,
     LATER,
     TENANT,
-    Clock,
     History,
     context_of,
-    nine_days,
 )
 from demo.tasks import FAMILIES, Family, execute, tasks
 from langmem_tiers import MemoryContext, Tier, TieredStore
@@ -40,18 +38,30 @@ def turn(graph: Graph, said: str, *, user: str, thread: str = "1") -> str:
     return answer
 
 
+class Shown(NamedTuple):
+    """What the demonstration printed, counted and kept."""
+
+    text: str
+    history: History
+    directory: Path
+
+
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     directory = tmp_path_factory.mktemp("demo") / "kept"
-    command = [sys.executable, "-m", "demo", "--keep", str(directory)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return re.sub(r"[\s│]+", " ", done.stdout), directory
+    console = Console(file=StringIO(), width=80, markup=False, highlight=False, emoji=False)
+    history = show(console, directory)
+    printed: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return Shown(re.sub(r"[\s│]+", " ", printed), history, directory)
 
 
-def test_the_demo_says_where_each_fact_went_what_it_recalled_and_why(
-    shown: tuple[str, Path],
-) -> None:
-    text, _, _ = shown[0].partition("4. An agent")
+@pytest.fixture
+def history(shown: Shown) -> History:
+    return shown.history
+
+
+def test_the_demo_says_where_each_fact_went_what_it_recalled_and_why(shown: Shown) -> None:
+    text, _, _ = shown.text.partition("4. An agent")
 
     assert all(re.search(rf"working semantic \w+ {re.escape(fact)}", text) for fact in FACTS)
     assert re.search(rf"short_term working \w+ {re.escape(MOOD)}", text)
@@ -61,13 +71,12 @@ def test_the_demo_says_where_each_fact_went_what_it_recalled_and_why(
 
 
 def test_what_was_moved_up_is_there_once_and_what_was_kept_is_found_by_the_command_line(
-    shown: tuple[str, Path],
+    shown: Shown,
 ) -> None:
-    _, directory = shown
-    with TieredStore.embedded(directory) as store:
+    with TieredStore.embedded(shown.directory) as store:
         (item,) = store.tier(Tier.LONG_TERM).search(("ada",))
         left = store.tier(Tier.SHORT_TERM).search(("ada",))
-    url = f"embedded:{directory}"
+    url = f"embedded:{shown.directory}"
     result = CliRunner().invoke(app, ["search", "--url", url, "--tenant", "ada", "sister"])
 
     assert (item.value["content"], left) == (MOOD, [])
@@ -75,9 +84,9 @@ def test_what_was_moved_up_is_there_once_and_what_was_kept_is_found_by_the_comma
 
 
 def test_the_demo_shows_a_lesson_s_life_and_counts_what_it_ran(
-    shown: tuple[str, Path], history: History
+    shown: Shown, history: History
 ) -> None:
-    text, _ = shown
+    text = shown.text
     totals = [
         f"{sum(one.failures)}, of them repeated {sum(one.repeated)}"
         for one in (history.without, history.with_memory)
@@ -89,14 +98,6 @@ def test_the_demo_shows_a_lesson_s_life_and_counts_what_it_ran(
     assert re.search(r"promoted accesses \d+ > 5 yes success 1\.00 > 0\.80 yes age 7\.50", text)
     assert re.search(rf"used in {LATER}, .* from long_term .* the first try worked", text)
     assert f"all {sum(history.tasks)} {' '.join(totals)}" in text
-
-
-@pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> History:
-    clock = Clock()
-    path = tmp_path_factory.mktemp("days") / "memory"
-    with TieredStore.embedded(path, clock=clock) as store:
-        return nine_days(store, clock)
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda one: one.name)
